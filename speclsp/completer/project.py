@@ -55,7 +55,7 @@ class ProjectIndexes:
         with self._lock:
             index = self._indexes.get(key)
             if index is not None:
-                index.readers.append(events)
+                index.join(events)
                 return index
             readers = [events]
             index = self._indexes[key] = ProjectIndex(
@@ -70,16 +70,15 @@ class ProjectIndexes:
             index.start()
         return index
 
-    def close(self, index: ProjectIndex, events: EventQueue) -> None:
-        """Note that a window no longer uses an index; the last one stops it."""
+    def close(self, index: ProjectIndex, events: EventQueue) -> bool:
+        """Take an index from a window; stop it, and return True, where no other window has it."""
         with self._lock:
-            if len(index.readers) > 1:
-                index.readers.remove(events)
-                return
-            # The last one stays a reader: the end of a progress is still to come.
+            if index.leave(events):
+                return False
             key = next(key for key, known in self._indexes.items() if known is index)
             del self._indexes[key]
         index.stop()
+        return True
 
 
 def _open_store(readers: Sequence[EventQueue]) -> TokenStore | None:
@@ -211,14 +210,14 @@ class Project:
         """Stop the threads of the indexes that no other window uses."""
         with self._lock:
             self._folders = {}
-            opened = [*self._opened.values()]
-        self._open_indexes()
-        for index in opened:
-            if index.readers == [self._events]:
-                index.close()
+        for index in self._open_indexes():
+            index.close()
 
-    def _open_indexes(self) -> None:
-        """Open the folders' indexes by the present settings and vocabulary; close all others."""
+    def _open_indexes(self) -> list[ProjectIndex]:
+        """Open the folders' indexes by the present settings and vocabulary; close all others.
+
+        Returns the indexes that were stopped, since no other window uses them.
+        """
         with self._lock:
             tokenizer, settings = self._tokenizer, self._settings
             former, self._opened = self._opened, {}
@@ -228,8 +227,7 @@ class Project:
                     for root, folder in self._folders.items()
                 }
         # Afterwards, so that an index that stays open goes on.
-        for index in former.values():
-            self._indexes.close(index, self._events)
+        return [index for index in former.values() if self._indexes.close(index, self._events)]
 
 
 def _is_index_wanted(settings: Settings) -> bool:

@@ -24,7 +24,15 @@ from speclsp.project.indexed_files import IndexedFiles, Outlines
 from speclsp.project.scan import FoundFile, ScanTally, examine, scan
 from speclsp.project.source_text import SourceText
 from speclsp.project.watch import Watcher, plan_watches
-from speclsp.request import Event, IndexStats, LogLevel, LogLine, Problem, WorkspaceFolder
+from speclsp.request import (
+    Event,
+    IndexStats,
+    LogLevel,
+    LogLine,
+    Problem,
+    Progress,
+    WorkspaceFolder,
+)
 from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
 
@@ -59,7 +67,7 @@ class ProjectIndex:
 
     ``tokenize`` must be safe to call from another thread; ``fingerprint`` identifies its
     vocabulary.  ``busy`` returns whether a completion is being computed, for which indexing pauses.
-    ``readers`` are the events of the windows that use the index, which may change.
+    ``readers`` are the events of the windows that use the index; see :meth:`join`.
     The index closes the token store when it stops.
     """
 
@@ -76,7 +84,11 @@ class ProjectIndex:
     ) -> None:
         self._root = os.path.realpath(folder.root)
         self._name = folder.name
-        self.readers = readers
+        self._readers = readers
+        self._reporting = threading.Lock()
+        """Held while events are sent or the readers change."""
+        self._progress_token = ""
+        """Of the progress that the readers see now; empty for none."""
         self._busy = busy
         self._settings = settings
         self._token_store = token_store
@@ -108,6 +120,24 @@ class ProjectIndex:
     def start(self) -> None:
         """Begin to index the folder."""
         self._thread.start()
+
+    def join(self, events: EventQueue) -> None:
+        """Add a reader."""
+        with self._reporting:
+            self._readers.append(events)
+
+    def leave(self, events: EventQueue) -> bool:
+        """Remove a reader, and end the progress that it sees; return whether others are left.
+
+        The last one stays: events that end the index's work are still to come.
+        """
+        with self._reporting:
+            if len(self._readers) == 1:
+                return False
+            self._readers.remove(events)
+            if self._progress_token and events not in self._readers:
+                events.emit(Progress(token=self._progress_token, stage="end"))
+            return True
 
     def reindex(self) -> None:
         """Scan the folder again."""
@@ -262,8 +292,9 @@ class ProjectIndex:
         """Bring the index up to date.  A scan that fails keeps the files that it has read."""
         progress, n_read = None, 0
         if not self._is_scanned:
-            token = f"speclsp/index/{uuid.uuid4().hex}"
-            progress = ProgressReport(self._emit, token, f"Indexing {self._name}")
+            self._progress_token = f"speclsp/index/{uuid.uuid4().hex}"
+            title = f"Indexing {self._name}"
+            progress = ProgressReport(self._emit, self._progress_token, title)
             self._files.forget_skipped()
         try:
             self._rules = IgnoreRules(Path(self._root), self._settings.exclude)
@@ -283,6 +314,7 @@ class ProjectIndex:
         finally:
             if progress is not None:
                 progress.end(f"{n_read} files")
+                self._progress_token = ""
 
     def _read(self, news: Sequence[FoundFile], progress: ProgressReport | None = None) -> None:
         """Read new and changed files: outline all of them first, then tokenise them.
@@ -401,8 +433,9 @@ class ProjectIndex:
         self._emit(LogLine(level=level, message=message))
 
     def _emit(self, event: Event) -> None:
-        for events in tuple(self.readers):
-            events.emit(event)
+        with self._reporting:
+            for events in self._readers:
+                events.emit(event)
 
 
 def _without_links(path: str) -> str:

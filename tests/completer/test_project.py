@@ -245,6 +245,36 @@ def test_settings_may_change_while_building(tmp_path: Path, monkeypatch) -> None
     indexed.project.close()
 
 
+def test_a_window_that_leaves_a_shared_index_sees_the_end_of_its_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "p" / "a.py", line(1))
+    gate, tokenize = threading.Event(), ByteVocabulary.tokenize
+    monkeypatch.setattr(
+        ByteVocabulary, "tokenize", lambda self, text: gate.wait(60) and tokenize(self, text)
+    )
+    indexes, settings = ProjectIndexes(lambda: False), Settings(persist=False)
+    queues = [EventQueue(), EventQueue()]
+    staying, leaving = (Project(settings, events, Documents(), indexes) for events in queues)
+    for project in (leaving, staying):
+        project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
+        project.take_tokenizer(ScriptedLoader().tokenizer(settings))
+    begun = queues[1].next(60)
+    assert isinstance(begun, Progress)
+    leaving.apply_settings(Settings(persist=False, index_project=False, n_context=0))
+    stages = [begun.stage]
+    while stages[-1] != "end":
+        event = queues[1].next(60)
+        assert isinstance(event, Progress)
+        stages.append(event.stage)
+        assert event.token == begun.token
+    assert staying.stats().building
+    gate.set()
+    wait_until(lambda: not staying.stats().building)
+    staying.close()
+    leaving.close()
+
+
 def test_a_file_belongs_to_the_innermost_folder(opened: Opened, tmp_path: Path) -> None:
     project, root = opened.project, str(tmp_path / "p")
     project.open_folder(WorkspaceFolder(root=f"{root}/inner", name="inner"))
