@@ -69,16 +69,15 @@ def forget(workspace: str | None, *, everything: bool) -> None:
     if everything:
         _remove_links()
     _remove_former_stores()
-    with _stores() as stores:
-        if workspace is None:
-            n_removed = {what: store.forget_all() for what, store in stores.items()}
-        else:
-            chosen = _chosen(workspace, stores)
-            n_removed = {what: store.forget(chosen) for what, store in stores.items()}
-    if workspace is None:
-        for path in _paths().values():
-            for file in aside_files_of(path):
-                _remove(file)
+    try:
+        with _stores() as stores:
+            if workspace is None:
+                n_removed = {what: store.forget_all() for what, store in stores.items()}
+            else:
+                chosen = _chosen(workspace, stores)
+                n_removed = {what: store.forget(chosen) for what, store in stores.items()}
+    finally:  # also where nothing but a damaged store holds data of the folder
+        _remove_damaged_stores()
     click.echo(
         f"Removed the tokens of {n_removed.get(FILES, 0)} files and {n_removed.get(TEXTS, 0)} "
         "accepted completions."
@@ -102,6 +101,17 @@ def _remove_former_stores() -> None:
             for file in files:
                 _remove(file)
             click.echo(f"Removed {former}, which a former version kept for all folders.")
+
+
+def _remove_damaged_stores() -> None:
+    """Remove the databases that were set aside: which folders' data they hold is unknown."""
+    for path in _paths().values():
+        if files := aside_files_of(path):
+            for file in files:
+                _remove(file)
+            click.echo(
+                f"Removed {files[0]}, a damaged database with data of any folder."
+            )
 
 
 def _remove(file: Path) -> None:

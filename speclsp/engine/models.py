@@ -256,7 +256,11 @@ def _version(path: Path) -> tuple[int, int] | None:
 
 def _draft_bytes(path: Path, settings: Settings) -> int:
     """Estimate the GPU memory that the target must leave to the draft model."""
+    from speclsp.engine.llama.model_file import gguf_parts  # noqa: PLC0415 (see tokenizer)
+
     elsewhere = settings.spec_draft_device not in ("", settings.device)
     if elsewhere or settings.spec_draft_ngl == 0 or not path.is_file():
         return 0  # loading the draft model reports a missing file
-    return path.stat().st_size + _DRAFT_CONTEXT_BYTES
+    # Loading reports missing parts, too.
+    parts = (part for part in gguf_parts(path) if part.is_file())
+    return sum(part.stat().st_size for part in parts) + _DRAFT_CONTEXT_BYTES

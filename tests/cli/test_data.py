@@ -98,7 +98,8 @@ def test_unclear_or_unknown_forget(arguments: tuple[str, ...]) -> None:
     assert "Error" in run("forget", *arguments, expected_exit=2).output
 
 
-def test_damaged_store_is_told_and_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workspace", ["", "/there"])
+def test_damaged_store_is_told_and_removed(tmp_path: Path, workspace: str) -> None:
     keep_something(str(tmp_path / "here"), "/there")
     token_store_path().write_bytes(b"nonsense" * 1000)
     result = run("list")
@@ -106,8 +107,21 @@ def test_damaged_store_is_told_and_removed(tmp_path: Path) -> None:
     assert "damaged" in result.stdout
     aside = token_store_path().with_name("tokens.sqlite3.damaged")
     assert aside.exists()
-    assert "0 files and 2 accepted" in run("forget", "--all").output
+    output = run("forget", *(("--workspace", workspace) if workspace else ("--all",))).stdout
+    assert f"0 files and {1 if workspace else 2} accepted" in output
+    assert f"Removed {aside}, a damaged database" in output
     assert not aside.exists()
+
+
+def test_a_folder_that_only_a_damaged_store_knows_is_forgotten_with_it(tmp_path: Path) -> None:
+    keep_something(str(tmp_path / "here"), "/there")
+    for path in (token_store_path(), accepted_store_path()):
+        path.write_bytes(b"nonsense" * 1000)
+    run("list")
+    result = run("forget", "--workspace", "/there", expected_exit=2)
+    assert "Nothing is kept" in result.stderr
+    assert result.stdout.count("a damaged database") == 2
+    assert not [*tmp_path.rglob("*.damaged")]
 
 
 def test_forget_all_removes_links_and_goes_on(tmp_path: Path) -> None:
