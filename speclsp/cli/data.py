@@ -109,9 +109,7 @@ def _remove_damaged_stores() -> None:
         if files := aside_files_of(path):
             for file in files:
                 _remove(file)
-            click.echo(
-                f"Removed {files[0]}, a damaged database with data of any folder."
-            )
+            click.echo(f"Removed {files[0]}, a damaged database with data of any folder.")
 
 
 def _remove(file: Path) -> None:

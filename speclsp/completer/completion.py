@@ -61,7 +61,7 @@ _N_LINE_CHARS: Final = 4000
 """Maximum characters of the cursor's line that token healing reads."""
 _N_MATCHED: Final = 3
 """Least tokens of a match whose continuation is sent as a prediction.  On five projects 1.6, 3.0
-and 4.4 tokens of it were right behind matches of 1, 2 and 3 tokens, and 13 behind 16 or more."""
+and 4.4 tokens of it were right after matches of 1, 2 and 3 tokens, and 13 after 16 or more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,23 +125,32 @@ def _is_wanted(settings: Settings, rules: StopRules) -> bool:
     return settings.enabled and is_wanted_in.get(scope, True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunControl:
+    """How a running completion is observed and stopped."""
+
+    interrupted: Callable[[], FinishReason | None]
+    """Called between decodes; returns why to stop, or None."""
+    aborted: Callable[[], FinishReason | None]
+    """The same, called by the backend during a decode."""
+    clock: Callable[[], float]
+    """In seconds."""
+    watch: Callable[[CompletionText], None]
+    """Takes the text before it grows."""
+
+
 def run_completion(
     request: PlacedRequest,
     settings: Settings,
     bench: Workbench,
     sources: DraftSources,
-    interrupted: Callable[[], FinishReason | None],
-    aborted: Callable[[], FinishReason | None],
-    clock: Callable[[], float],
-    watch: Callable[[CompletionText], None],
+    control: RunControl,
 ) -> CompletionResult:
     """Complete one request on the engine thread.
 
-    ``interrupted`` is called between decodes, ``aborted`` by the backend during one.
-    ``clock`` is in seconds.  ``watch`` is called with the text before it grows.
     Raises :class:`~speclsp.errors.DecodeError`.
     """
-    started = clock()
+    started = control.clock()
     settings = request.settings_over(settings)
     rules = stop_rules(settings, request)
     if not _is_wanted(settings, rules):
@@ -151,31 +160,12 @@ def run_completion(
     context = DraftContext(prompt=prompt.tokens)
     if bench.proposer is not None or _takes_prediction(bench):
         context = _draft_context(request, typed, prompt.tokens, settings, bench, sources)
-    has_budget = is_typing(request) and settings.t_max_predict_ms > 0
-    maker = TextMaker(
-        tokenizer=bench.tokenizer,
-        params=SamplingParams(
-            temperature=settings.temperature,
-            top_k=settings.top_k,
-            top_p=settings.top_p,
-            min_p=settings.min_p,
-            seed=settings.seed,
-        ),
-        typed=typed,
-        new_text=lambda: CompletionText(
-            bench.tokenizer.vocabulary,
-            rules,
-            end_tokens=bench.tokenizer.family.end_tokens,
-            typed=typed,
-            budget_s=settings.t_max_predict_ms / 1000 if has_budget else math.inf,
-            clock=clock,
-        ),
-    )
+    maker = _text_maker(request, settings, bench.tokenizer, rules, typed, control.clock)
     text, sampler = maker.new_text(), maker.sampler()
     scores = maker.scores(sampler, n_rivals=n_rivals(request))
-    watch(text)
-    tokenized = clock()
-    bench.weights.set_interrupt(lambda: aborted() is not None)
+    control.watch(text)
+    tokenized = control.clock()
+    bench.weights.set_interrupt(lambda: control.aborted() is not None)
     try:
         if isinstance(bench.weights.target, RemoteTarget):
             generation = bench.weights.target.generate(
@@ -183,10 +173,10 @@ def run_completion(
                 question.text,
                 remote_params(request, settings, typed, bench),
                 stop=text.feed,
-                interrupted=interrupted,
-                aborted=aborted,
+                interrupted=control.interrupted,
+                aborted=control.aborted,
                 deadline_s=settings.deadline_ms / 1000,
-                clock=clock,
+                clock=control.clock,
                 scores=scores,
             )
         else:
@@ -197,18 +187,12 @@ def run_completion(
                 sampler=sampler,
                 n_predict=settings.n_predict,
                 stop=text.feed,
-                interrupted=interrupted,
-                clock=clock,
+                interrupted=control.interrupted,
+                clock=control.clock,
                 scores=scores,
             )
             bench.weights.pass_cost.learn(generation.pass_times)
-        end_tokens, vocabulary = bench.tokenizer.family.end_tokens, bench.tokenizer.vocabulary
-        text_tokens = [token for token in generation.tokens if token not in end_tokens]
-        if text_tokens:
-            tokens = np.array((*context.prefix[-_N_BEFORE:], *text_tokens), dtype=np.int32)
-            if bench.tokenizer.is_estimate:  # the server's pieces are not the estimate's
-                tokens = vocabulary.tokenize(_text_of(tokens, vocabulary))
-            bench.generated.appendleft(tokens)
+        _keep_generated(generation.tokens, context.prefix, bench)
         done = text.finish()
         alternatives = Alternatives(maker, generation.tokens, scores, done, bench.report)
         if request.n_candidates > 1 and generation.finish_reason in ("stop", "length"):
@@ -217,19 +201,12 @@ def run_completion(
                 len(prompt.tokens),
                 n_wanted=request.n_candidates - 1,
                 n_predict=settings.n_predict,
-                interrupted=interrupted,
-                clock=clock,
+                interrupted=control.interrupted,
+                clock=control.clock,
             )
     finally:
         bench.weights.set_interrupt(None)
-    for failure in generation.drafter_failures:
-        bench.report(failure)
-    draft, pass_cost = bench.weights.draft, bench.weights.pass_cost
-    # The embedded pair is for trials: its speed does not matter.
-    if draft is not None and not bench.weights.is_trial:
-        costly = draft.costly(pass_cost.single_s)
-        if costly is not None:
-            bench.report(costly)
+    _report_problems(generation, bench)
     text_scores = maker.text_scores(generation.tokens, scores, done.text)
     withheld = is_too_uncertain(
         done.text,
@@ -237,7 +214,6 @@ def run_completion(
         _least_logprob(request, settings),
         new_word=rules.new_word(done.text),
     )
-    shown = "" if withheld else done.text
     stats = dataclasses.replace(
         generation.stats,
         drafters=bench.proposer.stats() if bench.proposer is not None else {},
@@ -248,18 +224,72 @@ def run_completion(
     )
     result = CompletionResult(
         completion_id=request.completion_id,
-        text=shown,
+        text="" if withheld else done.text,
         finish_reason="deadline" if done.stopped_by == "time" else generation.finish_reason,
         stats=stats,
         n_replaced=0 if withheld else done.n_replaced,
         mean_logprob=text_scores.mean(done.text),
         alternatives=tuple(alternatives.texts),
         withheld=withheld,
-        drafted=_drafted_ranges(
-            generation, bench.tokenizer.vocabulary.piece, len(typed.encode()), shown
+    )
+    if settings.mask_secrets:
+        result = _cut_before_secrets(request, result, text.fitted)
+    piece = bench.tokenizer.vocabulary.piece
+    drafted = _drafted_ranges(generation, piece, len(typed.encode()), result.text)
+    return dataclasses.replace(result, drafted=drafted)
+
+
+def _text_maker(
+    request: PlacedRequest,
+    settings: Settings,
+    tokenizer: Tokenizer,
+    rules: StopRules,
+    typed: str,
+    clock: Callable[[], float],
+) -> TextMaker:
+    has_budget = is_typing(request) and settings.t_max_predict_ms > 0
+    return TextMaker(
+        tokenizer=tokenizer,
+        params=SamplingParams(
+            temperature=settings.temperature,
+            top_k=settings.top_k,
+            top_p=settings.top_p,
+            min_p=settings.min_p,
+            seed=settings.seed,
+        ),
+        typed=typed,
+        new_text=lambda: CompletionText(
+            tokenizer.vocabulary,
+            rules,
+            end_tokens=tokenizer.family.end_tokens,
+            typed=typed,
+            budget_s=settings.t_max_predict_ms / 1000 if has_budget else math.inf,
+            clock=clock,
         ),
     )
-    return _cut_before_secrets(request, result, text.fitted) if settings.mask_secrets else result
+
+
+def _keep_generated(generated: Sequence[int], before: TokenArray, bench: Workbench) -> None:
+    """Keep a generated text, with the last tokens before it, for later drafts."""
+    end_tokens, vocabulary = bench.tokenizer.family.end_tokens, bench.tokenizer.vocabulary
+    text_tokens = [token for token in generated if token not in end_tokens]
+    if text_tokens:
+        tokens = np.array((*before[-_N_BEFORE:], *text_tokens), dtype=np.int32)
+        if bench.tokenizer.is_estimate:  # the server's pieces are not the estimate's
+            tokens = vocabulary.tokenize(_text_of(tokens, vocabulary))
+        bench.generated.appendleft(tokens)
+
+
+def _report_problems(generation: Generation, bench: Workbench) -> None:
+    """Report drafters that failed, and a draft model that costs more than it saves."""
+    for failure in generation.drafter_failures:
+        bench.report(failure)
+    draft, pass_cost = bench.weights.draft, bench.weights.pass_cost
+    # The embedded pair is for trials: its speed does not matter.
+    if draft is not None and not bench.weights.is_trial:
+        costly = draft.costly(pass_cost.single_s)
+        if costly is not None:
+            bench.report(costly)
 
 
 def prompt_question(
@@ -354,7 +384,7 @@ def _drafted_ranges(
 ) -> Ranges:
     """Return the parts of ``text`` that accepted draft tokens gave.
 
-    ``text`` begins as the tokens say behind their first ``n_typed`` bytes; how it ends was fitted.
+    ``text`` begins as the tokens do after their first ``n_typed`` bytes; its end was fitted or cut.
     """
     pieces = [piece(token) for token in generation.tokens]
     ends = [*accumulate(map(len, pieces), initial=-n_typed)]

@@ -12,7 +12,12 @@ from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from speclsp.completer.coalescing import CompletionJob, RunningGeneration
-from speclsp.completer.completion import EngineWindow, Workbench, run_completion
+from speclsp.completer.completion import (
+    EngineWindow,
+    RunControl,
+    Workbench,
+    run_completion,
+)
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.models import Models
 from speclsp.decoding.session import summed
@@ -319,10 +324,12 @@ class EngineThread:
                 job.window.settings,
                 bench,
                 job.window.sources(job.request),
-                interrupted,
-                aborted,
-                self._clock,
-                running.watch,
+                RunControl(
+                    interrupted=interrupted,
+                    aborted=aborted,
+                    clock=self._clock,
+                    watch=running.watch,
+                ),
             )
         except SpecLspError as error:
             self._failed(running, error)

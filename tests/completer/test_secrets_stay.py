@@ -154,6 +154,9 @@ def test_a_completion_is_cut_before_a_placeholder_and_refused_on_a_secrets_line(
         session.open("a.py", text)
         cut = session.ask("a.py", text, says=f"g()\n    x = {PLACEHOLDER}\n")
         assert cut.text == "g()\n    x ="
+        again = session.ask("a.py", text, says=f"g()\n    x = {PLACEHOLDER}\n")  # now drafted
+        assert again.drafted
+        assert all(end <= len(again.text) for _, end in again.drafted)
         refused = session.ask("a.py", 'password = "hun', 'ter22"\n')
         assert (refused.text, refused.source) == ("", "filter")
         assert session.ask(".env", "PORT=").source == "filter"
