@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from speclsp.errors import ModelNotFoundError
-from speclsp.settings import Settings
+from speclsp.settings import Settings, named_path
 
 EMBEDDED: Final = "embedded"
 """The value of ``spec_draft_model`` that selects the embedded draft model."""
@@ -38,10 +38,10 @@ def model_files(settings: Settings) -> ModelFiles:
 
     Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks an embedded one.
     """
-    target = Path(settings.model).expanduser() if settings.model else embedded_target()
+    target = named_path(settings.model) if settings.model else embedded_target()
     if settings.spec_draft_model == EMBEDDED:
         return ModelFiles(target, embedded_draft())
-    draft = Path(settings.spec_draft_model).expanduser() if settings.spec_draft_model else None
+    draft = named_path(settings.spec_draft_model) if settings.spec_draft_model else None
     return ModelFiles(target, draft)
 
 

@@ -9,9 +9,11 @@ Names follow llama.cpp's ``common/arg.cpp``; names that upstream has renamed are
 from __future__ import annotations
 
 import dataclasses
+import os
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -711,6 +713,14 @@ def default(name: str) -> Any:
 def changed(old: Settings, new: Settings) -> tuple[str, ...]:
     """Return the names of the settings whose values differ."""
     return tuple(n for n in FIELDS if getattr(old, n) != getattr(new, n))
+
+
+def named_path(value: str) -> Path:
+    """Return the path that a setting's value names; ``~`` and ``~user`` are home folders.
+
+    An unknown user's ``~name`` stays as it is.
+    """
+    return Path(os.path.expanduser(value))  # noqa: PTH111  Path's raises for unknown users
 
 
 def leaves(name: str) -> tuple[Any, ...]:

@@ -49,6 +49,7 @@ from speclsp.ngrams.files import (
 from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
 from speclsp.ngrams.own_layout import VocabularyIdentity
 from speclsp.ngrams.table import NgramTables, TableArrays
+from speclsp.settings import named_path
 
 MAX_BUILT_ORDER: Final = 32
 _MAX_PULLED_BYTES: Final = 4 << 30
@@ -393,7 +394,7 @@ def _opened_together(
 def _vocabulary(model: str | None) -> LlamaVocabulary | None:
     if model is None:
         return None
-    path = embedded.embedded_target() if model == EMBEDDED else Path(model).expanduser()
+    path = embedded.embedded_target() if model == EMBEDDED else named_path(model)
     return load_vocabulary(path)
 
 

@@ -27,7 +27,7 @@ from speclsp.prompt.protocol import Vocabulary
 from speclsp.request import AcceptedText
 from speclsp.secrets.masked_text import holds_secret
 from speclsp.secrets.paths import is_secret_path
-from speclsp.settings import Settings
+from speclsp.settings import Settings, named_path
 from speclsp.storage.accepted_store import MAX_TEXTS, AcceptedStore, KeptText
 from speclsp.storage.database import BusyError
 
@@ -47,7 +47,7 @@ def updated_file(settings: Settings) -> Path | None:
     """Return the statistics file to which accepted n-grams are added; None for none."""
     if not settings.lookup_cache_update or not settings.lookup_cache_dynamic:
         return None
-    return Path(settings.lookup_cache_dynamic[0]).expanduser()
+    return named_path(settings.lookup_cache_dynamic[0])
 
 
 @dataclass(slots=True, eq=False)

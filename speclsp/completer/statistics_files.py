@@ -15,7 +15,7 @@ from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.files import Role, StatisticsFile, open_statistics
 from speclsp.prompt.protocol import Vocabulary
-from speclsp.settings import Settings
+from speclsp.settings import Settings, named_path
 
 _SETTLED_S: Final = 0.2
 """A file that has not changed for so many seconds is complete."""
@@ -130,9 +130,9 @@ class StatisticsFiles:
 
 def _wanted(settings: Settings) -> Iterator[tuple[Path, Role]]:
     for name in settings.lookup_cache_static:
-        yield Path(name).expanduser(), "static"
+        yield named_path(name), "static"
     for name in settings.lookup_cache_dynamic:
-        yield Path(name).expanduser(), "dynamic"
+        yield named_path(name), "dynamic"
 
 
 def _counts(entries: dict[tuple[Path, Role], _Entry], role: Role) -> tuple[NgramCounts, ...]:

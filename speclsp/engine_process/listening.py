@@ -30,7 +30,7 @@ from speclsp.engine_process.transport import (
 )
 from speclsp.errors import EngineProcessError
 from speclsp.remote.credentials import api_key, client_context, is_loopback
-from speclsp.settings import Settings
+from speclsp.settings import Settings, named_path
 from speclsp.storage.locations import check_own, make_private_file
 
 MIN_TOKEN: Final = 32
@@ -220,7 +220,7 @@ def _socket_path(text: str) -> Path:
 
     Raises :class:`~speclsp.errors.EngineProcessError`, and OSError where somebody listens there.
     """
-    path = Path(text).expanduser()
+    path = named_path(text)
     if sys.platform == "win32":
         raise EngineProcessError(
             "Windows has no Unix sockets.", remedy="Give HOST:PORT and --token-file FILE."

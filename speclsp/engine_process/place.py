@@ -14,6 +14,7 @@ import stat
 import sys
 import tempfile
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -30,7 +31,7 @@ from speclsp.embedded import EMBEDDED, model_files
 from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process.transport import LOOPBACK, Address, listen
 from speclsp.errors import EngineProcessError, ModelNotFoundError
-from speclsp.settings import FIELDS, Settings, changed, info
+from speclsp.settings import FIELDS, Settings, changed, info, named_path
 from speclsp.storage.locations import cache_dir, check_own
 
 PROTOCOL: Final = 1
@@ -196,7 +197,10 @@ def with_absolute_paths(settings: Settings) -> Settings:
 
 
 def _absolute(path: str) -> str:
-    return path if path in ("", EMBEDDED) else str(Path(path).expanduser().absolute())
+    if path not in ("", EMBEDDED):
+        with suppress(OSError):  # of a working folder that was removed
+            return str(named_path(path).absolute())
+    return path
 
 
 def changed_settings(settings: Settings) -> dict[str, bool | int | float | str]:

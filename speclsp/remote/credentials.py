@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import ssl
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Final
 
 from speclsp.errors import SettingsError
-from speclsp.settings import Settings
+from speclsp.settings import Settings, named_path
 
 KEY_VARIABLE: Final = "SPECLSP_ENGINE_KEY"
 _MAX_KEY_BYTES: Final = 1 << 16
@@ -33,9 +32,9 @@ def api_key(settings: Settings) -> str:
         return key
     try:
         # It may be a pipe, as of a password manager.
-        with Path(settings.engine_key_file).expanduser().open("rb") as file:
+        with named_path(settings.engine_key_file).open("rb") as file:
             return file.read(_MAX_KEY_BYTES).decode("ascii").strip()
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home of ~user
+    except (OSError, ValueError) as error:
         is_undecodable = isinstance(error, UnicodeDecodeError)
         reason = "it is not ASCII text" if is_undecodable else _reason(error)
         raise SettingsError(
@@ -51,8 +50,8 @@ def client_context(ca_file: str) -> ssl.SSLContext:
     Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read.
     """
     try:
-        return ssl.create_default_context(cafile=Path(ca_file).expanduser() if ca_file else None)
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home of ~user
+        return ssl.create_default_context(cafile=named_path(ca_file) if ca_file else None)
+    except (OSError, ValueError) as error:
         raise SettingsError(
             f"The certificates in {ca_file} cannot be read: {_reason(error)}.",
             remedy="engine_ca_file names a file of certificates in PEM format.",
