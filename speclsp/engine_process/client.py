@@ -22,6 +22,7 @@ from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
 from speclsp.documents import Documents
 from speclsp.engine_process import wire
+from speclsp.engine_process.place import with_absolute_paths
 from speclsp.engine_process.restarts import MAX_CRASHES, EngineLife, Restarts
 from speclsp.engine_process.transport import MAX_SELECT_S
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
@@ -59,6 +60,9 @@ _ELSEWHERE_LACKS: Final = ("drafts and context from open files only",)
 _MAX_LEARNED: Final = 500
 """Accepted texts that wait for the next engine."""
 
+
+_OF_FOLDERS: Final = (wire.OpenFolder, wire.CloseFolder, wire.Reindex)
+"""Messages that an engine on another machine is not sent."""
 
 _T = TypeVar("_T", Document, AcceptedText)
 
@@ -367,7 +371,7 @@ class SharedCompleter:
     def _sent_settings(self) -> Settings:
         """Return what the engine gets of the settings: no token and no path leaves the machine."""
         if not self._settings.engine_listens:
-            return self._settings
+            return with_absolute_paths(self._settings)
         return wire.settings_elsewhere(Settings(), self._settings)
 
     def could_join(self, request: CompletionRequest) -> bool:
@@ -410,16 +414,20 @@ class SharedCompleter:
 
     # --- sending ----------------------------------------------------------------------------------
 
-    def _send(self, message: wire.WindowMessage) -> bool:
-        """Send a message; return whether there is a connection.  The lock is held."""
+    def _send(self, *messages: wire.WindowMessage) -> bool:
+        """Send messages; return whether there is a connection.  The lock is held.
+
+        A message that cannot be sent is left out, and logged.
+        """
         if self._connection is None:
             return False
-        is_of_folder = isinstance(message, wire.OpenFolder | wire.CloseFolder | wire.Reindex)
-        if is_of_folder and self._settings.engine_listens:  # which has not got them
-            return True
+        if self._settings.engine_listens:  # it has no folders
+            messages = tuple(m for m in messages if not isinstance(m, _OF_FOLDERS))
         try:
-            return self._connection.send(message)
+            return self._connection.send(*messages)
         except EngineProcessError as error:
+            if len(messages) > 1:
+                return all(self._send(message) for message in messages)
             self._events.warn(error)
             return True
 
@@ -432,10 +440,11 @@ class SharedCompleter:
     ) -> bool:
         """Send a new engine the settings, folders, documents and requests of this window.
 
-        Sends nothing and returns False where it is not the engine of the settings any more.
+        Sends nothing and returns False where the completer is closing, or the settings have
+        changed to those of another engine.
         """
         with self._changed:
-            if self._is_outdated(settings):
+            if self._is_closing or self._is_outdated(settings):
                 return False
             self._ignored.renew(self._settings.exclude)
             documents = [
@@ -445,15 +454,14 @@ class SharedCompleter:
             ]
             self._handed = {document.uri for document in documents}
             learned = [text for text in self._learned if not self._is_kept_here(text.file)]
-            folders = () if self._settings.engine_listens else self._folders.values()
-            connection.send(
+            self._connection = connection
+            self._send(
                 wire.ApplySettings(self._sent_settings()),
-                *map(wire.OpenFolder, folders),
+                *map(wire.OpenFolder, self._folders.values()),
                 *map(wire.OpenDocument, map(self._without_path, reversed(documents))),
                 *map(wire.Learn, map(self._without_path, learned)),
             )
             self._learned.clear()
-            self._connection = connection
             self._absence = _STARTING
             self._is_told = self._is_leaving = False
             for number, pending in self._pending.items():

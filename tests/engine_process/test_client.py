@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import socket
+import threading
 import time
 import traceback
 import tracemalloc
@@ -631,6 +632,46 @@ def test_a_document_too_long_for_a_message_leaves_the_others_their_engine(script
     (line,) = [event for event in events if "gets no suggestions" in event]  # told once
     assert "20,000" in line
     assert "1,000" in line
+
+
+def test_a_path_that_is_no_utf_8_leaves_the_other_documents_their_engine(scripted):
+    """A workspace folder may be a link to a folder of any name."""
+    window = scripted.engine.window(Settings())
+    scripted.windows.append(window)
+    window.open_folder(WorkspaceFolder(root="/p", name="p\udcff"))
+    window.open_document(document())
+    window.open_document(dataclasses.replace(document(uri="file:///q"), repo_name="q\udcff"))
+    window.start()
+    until(lambda: window._connection)
+    assert ask(window).result(WAIT_S).text == "completed"
+    assert len(scripted.engine.asked) == 1
+    window.close()
+    events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
+    assert sum("cannot be sent" in event for event in events) == 2
+
+
+def test_an_engine_in_another_folder_gets_the_whole_paths_of_files(scripted, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    window = scripted.window(Settings(lookup_cache_static=["a.bin", "~/b.bin"]))
+    whole = [str(tmp_path / "a.bin"), "/home/me/b.bin"]
+    assert scripted.completer.settings.lookup_cache_static == whole
+    window.apply_settings(Settings(lookup_cache_dynamic=["c.bin"]))
+    until(lambda: scripted.completer.applied)
+    assert scripted.completer.settings.lookup_cache_dynamic == [str(tmp_path / "c.bin")]
+
+
+def test_an_engine_that_answers_while_the_window_closes_gets_nothing(scripted, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.client._CLOSE_S", 0.05)
+    window = SharedCompleter(Settings(), scripted.engine.link)
+    window.open_document(document())
+    closing = threading.Thread(target=window.close)
+    scripted.engine.on_link = lambda: closing.start() or closing.join(WAIT_S)
+    window.start()
+    until(lambda: scripted.engine.threads)
+    scripted.engine.threads[0].join(WAIT_S)
+    assert not scripted.engine.threads[0].is_alive()
+    assert scripted.made == []
 
 
 def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):
