@@ -21,7 +21,8 @@ from speclsp.engine_process.restarts import DROPPED
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.request import CompletionRequest, CompletionResult, Problem
 from speclsp.seam import Completer
-from speclsp.settings import Settings
+from speclsp.settings import PER_REQUEST, Settings
+from speclsp.settings_resolution import resolve
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ STILL_S: Final = 30.0
 _PACE: Final = 4
 
 _DISMISS_S: Final = 0.5
+_MAX_LOGGED: Final = 500
+"""Characters of a log line about a window's settings."""
 _PUSH_S: Final = 0.02
 """Seconds between two pushes of a running generation's text."""
 
@@ -144,6 +147,8 @@ class _Window:
         self._n_requests = 0
         self._since = time.time()
         self._folders: dict[str, None] = {}
+        self._has_logged_settings = False
+        """Whether the log names a wrong setting of the window's requests."""
         self._pushed: tuple[str, str] = ("", "")
         self._pushed_at = 0.0
 
@@ -252,12 +257,25 @@ class _Window:
 
     def _complete(self, completer: Completer, message: wire.Complete) -> None:
         self._n_requests += 1
+        if self._own is not None and not self._has_logged_settings:
+            self._log_wrong_settings(message.request)
         token = self._tokens[message.number] = CancellationToken()
         future = completer.complete(self._scoped(message.request), token)
         future.add_done_callback(partial(self._answer, completer, message.number))
         with self._answered:
             # Nothing is read meanwhile, and the window's own queue fills.
             self._answered.wait_for(lambda: len(self._tokens) < MAX_UNANSWERED)
+
+    def _log_wrong_settings(self, request: CompletionRequest) -> None:
+        """Log the settings of a request of another machine that are left out; once for a window."""
+        chosen = {**request.overrides, **request.settings}
+        others = sorted(chosen.keys() - PER_REQUEST)
+        allowed = {name: value for name, value in chosen.items() if name in PER_REQUEST}
+        wrong = [problem.message for problem in resolve([allowed]).problems]
+        wrong += [f"no request may set {name}." for name in others]
+        if wrong:
+            self._has_logged_settings = True
+            logger.warning("left out of a window's requests: %s", " ".join(wrong)[:_MAX_LOGGED])
 
     def _scoped(self, request: CompletionRequest) -> CompletionRequest:
         scope = self._scope

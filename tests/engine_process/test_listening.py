@@ -237,6 +237,7 @@ def test_a_loopback_port_needs_the_token_and_no_tls(
         ("127.0.0.1:0", {"cert": Path("cert.pem")}, "needs its key", "--key"),
         ("127.0.0.1", {}, "no address", "HOST:PORT"),
         ("unix:relative", {}, "no absolute path", "whole path"),
+        ("unix:~nobody-of-this-name/a.sock", {}, "no absolute path", "whole path"),
         ("unix:/tmp/speclsp-engine", {}, "other users may write", "mkdir -m 700"),
         ("unix:/tmp/speclsp-engine", {"token_file": Path("t")}, "belong to HOST:PORT", "Leave"),
         ("127.0.0.1:0", {"token_file": Path("short")}, "fewer than 32", "Empty the file"),
@@ -465,6 +466,28 @@ def test_a_killed_engine_is_one_message_and_its_return_needs_nothing(
     assert "engine --listen" in problem.remedy
     elsewhere.listen(f"unix:{path}")  # over the dead one's socket
     assert text_of(window) == "return 1"
+
+
+def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere: Elsewhere) -> None:
+    path = elsewhere.folder / "engine.sock"
+    elsewhere.listen(f"unix:{path}")
+    window = elsewhere.window(f"speclsp+unix://{path}")
+    open_document(window)
+    assert text_of(window) == "return 1"
+    assert "left out" not in elsewhere.log()
+    request = CompletionRequest(
+        uri="u:a",
+        version=1,
+        offset=len(TEXT),
+        settings={"n_predict": "many", "model": "/m.gguf", "deadline_ms": 60_000},
+    )
+    for _ in range(2):
+        result = window.complete(request, CancellationToken()).result(WAIT_S)
+        assert result.text == "return 1"
+    (line,) = [line for line in elsewhere.log().splitlines() if "left out" in line]
+    assert "n_predict" in line
+    assert "'many'" in line
+    assert "model" in line
 
 
 def test_another_version_is_named_on_both_sides(
