@@ -10,6 +10,7 @@ import re
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -242,7 +243,14 @@ def stop(pids: tuple[int, ...], *, as_json: bool) -> None:
 
 @engine.command()
 @click.option("-f", "--follow", is_flag=True, help="Go on and print new lines.")
-@click.option("--lines", metavar="N", default=100, show_default=True, help="Lines to begin with.")
+@click.option(
+    "--lines",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Lines to begin with.",
+)
 def log(lines: int, *, follow: bool) -> None:
     """Print the logs of the running engines, or the log of the last one.
 
@@ -259,7 +267,7 @@ def log(lines: int, *, follow: bool) -> None:
         if len(places) > 1:
             click.echo(f"==> {place.log} <==")
         text, read[place] = _read_from(place, (0, 0))
-        for line in text.splitlines()[-lines:]:
+        for line in deque(text.splitlines(), lines):
             click.echo(_printable(line))
     while follow:
         time.sleep(_FOLLOW_S)

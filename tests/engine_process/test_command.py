@@ -137,6 +137,8 @@ def test_the_log_is_that_of_the_running_engine_or_of_the_last(engines: Engines) 
         assert "has ended" not in run("log")
     wait_for_end(engines.pids()[0])
     assert run("log", "--lines", "1").count("\n") == 1
+    assert run("log", "--lines", "0") == ""
+    assert "0" in run("log", "--lines", "-1", expected_exit=2)
     assert "has ended" in run("log")
 
 
