@@ -1,9 +1,11 @@
-"""The paths of the models that settings name, of the embedded ones, and of the sample project.
+"""The paths of the files that settings name, of the embedded ones, and of the sample project.
 
 A wheel has them in this package, a checkout or an editable install in ``fixtures/`` at the root of
 the repository.
 """
 
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,6 +45,24 @@ def model_files(settings: Settings) -> ModelFiles:
         return ModelFiles(target, embedded_draft())
     draft = named_path(settings.spec_draft_model) if settings.spec_draft_model else None
     return ModelFiles(target, draft)
+
+
+def with_absolute_paths(settings: Settings) -> Settings:
+    """Return settings with absolute paths, since an engine process runs in another folder."""
+    return replace(
+        settings,
+        model=_absolute(settings.model),
+        spec_draft_model=_absolute(settings.spec_draft_model),
+        lookup_cache_static=[_absolute(path) for path in settings.lookup_cache_static],
+        lookup_cache_dynamic=[_absolute(path) for path in settings.lookup_cache_dynamic],
+    )
+
+
+def _absolute(path: str) -> str:
+    if path not in ("", EMBEDDED):
+        with suppress(OSError):  # of a working folder that was removed
+            return str(named_path(path).absolute())
+    return path
 
 
 def embedded_target() -> Path:

@@ -21,8 +21,8 @@ from speclsp import errors
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
 from speclsp.documents import Documents
+from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process import wire
-from speclsp.engine_process.place import with_absolute_paths
 from speclsp.engine_process.restarts import MAX_CRASHES, EngineLife, Restarts
 from speclsp.engine_process.transport import MAX_SELECT_S
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError

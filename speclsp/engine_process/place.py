@@ -14,8 +14,7 @@ import stat
 import sys
 import tempfile
 import warnings
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from socket import socket as Socket  # noqa: N812  the property `socket` hides it
@@ -27,11 +26,11 @@ from filelock import FileLock
 
 import speclsp
 from speclsp.atomic_write import PRIVATE, write_atomically
-from speclsp.embedded import EMBEDDED, model_files
+from speclsp.embedded import model_files
 from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process.transport import LOOPBACK, Address, listen
 from speclsp.errors import EngineProcessError, ModelNotFoundError
-from speclsp.settings import FIELDS, Settings, changed, info, named_path
+from speclsp.settings import FIELDS, Settings, changed, info
 from speclsp.storage.locations import cache_dir, check_own
 
 PROTOCOL: Final = 1
@@ -183,24 +182,6 @@ ENGINE_SETTINGS: Final = tuple(
     name for name in FIELDS if info(name).scope != "live" and name not in ("engine", "hf_token")
 )
 """Settings in which windows of one engine agree: those that load or restart it."""
-
-
-def with_absolute_paths(settings: Settings) -> Settings:
-    """Return settings with absolute paths, since the engine runs in another folder."""
-    return replace(
-        settings,
-        model=_absolute(settings.model),
-        spec_draft_model=_absolute(settings.spec_draft_model),
-        lookup_cache_static=[_absolute(path) for path in settings.lookup_cache_static],
-        lookup_cache_dynamic=[_absolute(path) for path in settings.lookup_cache_dynamic],
-    )
-
-
-def _absolute(path: str) -> str:
-    if path not in ("", EMBEDDED):
-        with suppress(OSError):  # of a working folder that was removed
-            return str(named_path(path).absolute())
-    return path
 
 
 def changed_settings(settings: Settings) -> dict[str, bool | int | float | str]:

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from speclsp.atomic_write import PRIVATE
+from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process.place import (
     OWN_ENGINE,
     PROTOCOL,
@@ -28,7 +29,6 @@ from speclsp.engine_process.place import (
     changed_settings,
     engine_place,
     known_places,
-    with_absolute_paths,
 )
 from speclsp.engine_process.restarts import EngineLife
 from speclsp.engine_process.transport import (
