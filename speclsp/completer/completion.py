@@ -160,6 +160,9 @@ def run_completion(
     context = DraftContext(prompt=prompt.tokens)
     if bench.proposer is not None or _takes_prediction(bench):
         context = _draft_context(request, typed, prompt.tokens, settings, bench, sources)
+        if rules.extent == "line":
+            ends = context.end_tokens | bench.tokenizer.prefixes.line_ends
+            context = dataclasses.replace(context, end_tokens=ends)
     maker = _text_maker(request, settings, bench.tokenizer, rules, typed, control.clock)
     text, sampler = maker.new_text(), maker.sampler()
     scores = maker.scores(sampler, n_rivals=n_rivals(request))
@@ -427,6 +430,7 @@ def _draft_context(
         prefix=before,
         suffix=after,
         held=HeldText(typed.encode("utf-8", "replace"), bench.tokenizer.vocabulary.piece),
+        end_tokens=bench.tokenizer.vocabulary.end_tokens | bench.tokenizer.family.end_tokens,
         buffers=(*bench.tokens.others(request.uri, tokenize), *sources.accepted),
         generated=tuple(bench.generated),
         deleted=bench.tokens.deleted.tokens(tokenize),

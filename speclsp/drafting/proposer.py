@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from operator import index
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -200,7 +202,8 @@ class MeasuredDrafter:
         draft = self.drafter.draft(generated, n_max)
         if self._model is not None:
             self._ns_native += self._model.ns_native - native_before
-        return usable(draft, n_max, self._context.n_vocab)
+        draft = usable(draft, n_max, self._context.n_vocab)
+        return replace(draft, tokens=self._before_end(draft.tokens))
 
     def _usable_candidates(self, generated: Sequence[int], n_max: int) -> list[Candidate]:
         assert self._branching is not None
@@ -209,6 +212,9 @@ class MeasuredDrafter:
         if not _are_usable(candidates, n_max, n_vocab):
             plain = map(_plain, candidates)
             candidates = [one for one in plain if _are_usable([one], n_max, n_vocab)]
+        if self._context.end_tokens:
+            cut = [one._replace(tokens=self._before_end(one.tokens)) for one in candidates]
+            candidates = [one for one in cut if one.tokens]
         if n_min:
             candidates = [one for one in candidates if len(one.tokens) >= n_min]
         if held.data:
@@ -216,6 +222,13 @@ class MeasuredDrafter:
         self._counts["n_proposed_drafts"] += len(candidates) > 0
         self._counts["n_proposed"] += sum([len(one.tokens) for one in candidates])
         return candidates
+
+    def _before_end(self, tokens: Sequence[int]) -> tuple[int, ...]:
+        """Return the tokens before the first that ends the output."""
+        ends = self._context.end_tokens
+        if ends.isdisjoint(tokens):
+            return tuple(tokens)
+        return tuple(takewhile(lambda token: token not in ends, tokens))
 
 
 def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bool:

@@ -114,6 +114,9 @@ class DraftContext:
     """T(1), the seconds of a pass without a draft; 0 if it was not measured."""
     held: HeldText = NOTHING_HELD
     """The typed text that the prompt leaves out: the output must begin with it."""
+    end_tokens: frozenset[int] = frozenset()
+    """Tokens that end the output.  Drafts end before them: the target emits the last token of its
+    output itself, in the pass that verifies the tokens before it."""
     n_vocab: int = 0
     """Size of the target's vocabulary; 0 if unknown.  Set by the decoding loop."""
     n_branches: int = 1

@@ -67,7 +67,6 @@ class DraftModelDrafter:
         n_min: int,
         p_min: float,
         n_target_vocab: int,
-        end_tokens: frozenset[int] = frozenset(),
         log: Log | None = None,
         n_state_bytes: int = 0,
     ) -> None:
@@ -78,7 +77,7 @@ class DraftModelDrafter:
         self._p_min = p_min
         # Ids that only one of the two models has are never drafted and never evaluated.
         self._n_ids = min(n_target_vocab, model.n_vocab)
-        self._end_tokens = end_tokens
+        self._end_tokens: frozenset[int] = frozenset()
         self._log = log
         self._interrupted: Callable[[], bool] = _never
         self._text: list[int] = []
@@ -111,6 +110,7 @@ class DraftModelDrafter:
     def begin(self, context: DraftContext) -> None:
         """Start a request.  Nothing is evaluated before the first :meth:`draft`."""
         self._text = list(context.prompt)
+        self._end_tokens = context.end_tokens
         self._single_s = context.single_s
         curve = context.verify_curve
         self._least_path = curve.least_slope if curve is not None else 0.0
@@ -175,12 +175,12 @@ class DraftModelDrafter:
         while logits is not None:
             row = logits[-1, : self._n_ids]
             token, probability = _best(row)
-            if not probability > 0.0 or probability < self._p_min:
+            if not probability > 0.0 or probability < self._p_min or token in self._end_tokens:
                 break
             probabilities.append(probability)
             path *= probability
             tokens.append(token)
-            if len(tokens) == n_tokens or token in self._end_tokens or self._interrupted():
+            if len(tokens) == n_tokens or self._interrupted():
                 break
             if len(tokens) >= self._n_min and path < self._worth_a_step():
                 if len(tokens) == 1 and self._steps_s:

@@ -242,7 +242,6 @@ def load_draft_model(
         n_min=settings.spec_draft_n_min,
         p_min=settings.spec_draft_p_min,
         n_target_vocab=vocabulary.n_tokens,
-        end_tokens=vocabulary.end_tokens,
         log=log,
         n_state_bytes=settings.cache_ram << 20,
     )

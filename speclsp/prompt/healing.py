@@ -92,6 +92,8 @@ class TokenPrefixes:
         )
         self._pieces = [piece for piece, _ in entries]
         self._whole = frozenset(self._pieces)
+        self.line_ends = frozenset(token for piece, token in entries if b"\n" in piece)
+        """Tokens with a line feed."""
         self._n_bytes_max = max(map(len, self._pieces), default=0)
         self._ids: TokenIds = np.array([token for _, token in entries], dtype=np.int64)
 

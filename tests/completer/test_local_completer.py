@@ -130,6 +130,19 @@ def test_without_healing_the_prompt_ends_at_the_cursor(make):
     assert lengths[1] - lengths[0] == len("    ")
 
 
+@pytest.mark.parametrize(("multiline", "n_lines"), [("auto", 1), ("always", 2)])
+def test_drafts_end_with_the_line_where_the_completion_does(make, multiline, n_lines):
+    lines = ["value = compute(first)\n", "other = compute(second)\n"]
+    settings = Settings(mode="chain", persist=False, multiline=multiline)
+    text = "".join(lines).removeprefix("value = ")
+    completer = ready(make(ScriptedLoader(text), settings))
+    result = ask(completer, prefix="".join([*lines, "\n", "value = "])).result(WAIT_S)
+    assert result.text == "".join(lines[:n_lines]).removeprefix("value = ").rstrip("\n")
+    n_accepted, n_drafted = result.stats.n_accepted, result.stats.n_drafted
+    assert n_accepted > 10 * n_lines
+    assert (n_drafted == n_accepted) == (n_lines == 1)
+
+
 def test_loading_is_told_and_answered_at_once(make):
     loader = ScriptedLoader()
     loader.gate.clear()

@@ -61,3 +61,12 @@ def test_a_draft_that_contradicts_the_text_is_none():
     assert drafter.draft([1], 8).tokens == (3, 3)
     drafter.start(DraftContext(prompt=()), lambda: 0.0)
     assert drafter.draft([], 8).tokens == (3, 3)
+
+
+def test_drafts_end_before_a_token_that_ends_the_output():
+    drafter = MeasuredDrafter(Stubborn())
+    drafter.start(DraftContext(prompt=(), end_tokens=frozenset({3})), lambda: 0.0)
+    assert drafter.draft([], 8).tokens == ()
+    assert [c.tokens for c in drafter.candidates([], 8)] == [(1,)]
+    stats = drafter.stats()
+    assert (stats.n_proposed_drafts, stats.n_proposed) == (1, 1)

@@ -89,8 +89,6 @@ def test_it_drafts_what_the_model_finds_most_probable() -> None:
         ({"n_min": 3}, 16, (5, 6, 7)),
         ({"n_min": 3}, 2, ()),
         ({"n_min": 4}, 16, ()),
-        ({"n_max": 5, "end_tokens": frozenset({6})}, 16, (5, 6)),
-        ({"n_max": 5, "n_min": 3, "end_tokens": frozenset({6})}, 16, ()),
         # a peak of 10 over nineteen others: p = 1 / (1 + 19·exp(-10)) = 0.9991
         ({"p_min": 0.9990}, 16, (5, 6, 7)),
         ({"p_min": 0.9992}, 16, ()),
@@ -105,6 +103,18 @@ def test_lengths(options: dict[str, Any], n_max: int, tokens: tuple[int, ...]) -
     drafter, _ = scripted(**options)
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
     assert drafter.draft([], n_max).tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("n_min", "end_token", "tokens"), [(0, 8, (5, 6, 7)), (0, 6, (5,)), (0, 5, ()), (3, 6, ())]
+)
+def test_it_evaluates_nothing_after_a_token_that_ends_the_output(
+    n_min: int, end_token: int, tokens: tuple[int, ...]
+) -> None:
+    drafter, model = scripted(n_max=5, n_min=n_min)
+    drafter.begin(DraftContext(prompt=[1, 2, 3], end_tokens=frozenset({end_token})))
+    assert drafter.draft([], 16).tokens == tokens
+    assert end_token not in model.cached
 
 
 def test_an_empty_prompt_and_foreign_ids_draft_nothing() -> None:
@@ -339,7 +349,6 @@ def test_no_token_of_a_real_generation_is_evaluated_twice(
         n_min=0,
         p_min=0.0,
         n_target_vocab=vocabulary.n_tokens,
-        end_tokens=vocabulary.end_tokens,
     )
     for n_prompt in (150, 153, 153, 151):  # typing, a repetition, a deletion
         target_f16.truncate(0)
