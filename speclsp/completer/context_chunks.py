@@ -206,7 +206,7 @@ class ContextChunks:
             if self._settings.exclude != exclude:  # meanwhile
                 return ()
             self._shown[root] = frozenset((*on_disk, *(d.path for d in documents.values())))
-            if not request.supersede or self._documents.get(request.uri) is not None:
+            if self._documents.get(request.uri) is not None:  # it may have been closed meanwhile
                 self._chosen[request.uri] = chosen
         return chosen
 

@@ -64,8 +64,13 @@ class DocumentTokens:
         Those before leave out the last ``n_held_back`` characters.
         """
         start, text = _seen_part(request)
-        entry = self._entry(request.uri, tokenize)
-        document = self._documents.get(request.uri)
+        key = request.uri
+        if request.above or request.below:
+            # The cells of a notebook together.  Each cell alone keeps its own tokens.
+            first = request.above[0][0] if request.above else request.uri
+            key = f"notebook of {first}"
+        entry = self._entry(key, tokenize)
+        document = self._documents.get(key)
         is_all = entry.buffer.update(text, PIECE_CHARS)
         is_current = is_all and document is not None and document.text == text
         entry.document = document if is_current else None

@@ -26,6 +26,7 @@ from speclsp.errors import (
     EngineError,
     EngineUnavailableError,
     OtherModelError,
+    SettingsError,
     SpecLspError,
 )
 from speclsp.events import EventQueue
@@ -117,6 +118,8 @@ class EngineThread:
         self._n_coalesced = 0
         self._unused = RequestStats()
         self._n_failures = 0
+        self._refused: set[str] = set()
+        """Messages about settings with which requests failed; each is a problem once."""
         self._is_down = False
         """Whether a remote engine did not answer the last request."""
         self._battery = Battery()
@@ -200,8 +203,8 @@ class EngineThread:
             try:
                 bench = self._models.workbench(window.settings, window.tokens)
                 future.set_result(use(bench, window.settings))
-            except SpecLspError as error:
-                future.set_exception(error)
+            except Exception as error:  # noqa: BLE001 - a caller waits for the future
+                future.set_exception(_as_engine_error(error))
 
         self._queue.put_control(run)
         return future
@@ -331,11 +334,8 @@ class EngineThread:
                     watch=running.watch,
                 ),
             )
-        except SpecLspError as error:
-            self._failed(running, error)
-            return
         except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
-            self._failed(running, EngineError(f"the engine had an internal error: {error!r}."))
+            self._failed(running, _as_engine_error(error))
             return
         finally:
             self._is_decoding = False
@@ -388,6 +388,11 @@ class EngineThread:
             waiter.fail(error)
             return
         waiter.fail(error)
+        if isinstance(error, SettingsError):  # loading the models again would not help
+            if error.message not in self._refused:
+                self._refused.add(error.message)
+                self._events.problem(error.message, error.remedy)
+            return
         self._events.log("error", f"completion failed: {error}")
         self._n_failures += 1
         if self._n_failures >= MAX_FAILURES:
@@ -431,3 +436,10 @@ class EngineThread:
         for job in self._queue.take_all():
             if isinstance(job, CompletionJob):
                 job.fail(error)
+
+
+def _as_engine_error(error: Exception) -> SpecLspError:
+    """Return ``error`` if it is one of speclsp's own, else an error that quotes it."""
+    if isinstance(error, SpecLspError):
+        return error
+    return EngineError(f"the engine had an internal error: {error!r}.")

@@ -65,7 +65,8 @@ class LocalCompleter:
         """
         self.settings = settings
         self.grew = grew
-        self._masks = settings.mask_secrets  # a change takes effect after a restart
+        # A change of these takes effect after a restart.
+        self._masks, self._persists = settings.mask_secrets, settings.persist
         self._is_own = engine is None
         self._engine = engine or Engine(settings, loader=loader, clock=clock)
         self._clock = self._engine.clock
@@ -131,6 +132,11 @@ class LocalCompleter:
             self._project.apply_settings(_indexed(settings))
             self._context.apply_settings(settings)
             self._statistics.apply_settings(settings)
+            self._accepted = self._engine.accepted(
+                replace(settings, mask_secrets=self._masks, persist=self._persists)
+            )
+            for root in self._project.roots():
+                self._accepted.begin(root)
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
     def _tell_enabled(self) -> None:

@@ -15,6 +15,7 @@ from typed_requests import request_between, typed_completer
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import accepted
 from speclsp.completer.accepted import AcceptedTexts
+from speclsp.completer.local import LocalCompleter
 from speclsp.drafting.protocol import TokenArray, sum_of
 from speclsp.events import EventQueue
 from speclsp.ngrams.counting import count_tokens
@@ -242,6 +243,22 @@ def test_another_writer_is_no_failure(make, monkeypatch: pytest.MonkeyPatch) -> 
     kept.take("", "abd")
     assert kept.logged() == [("info", "database is locked.")]
     assert AcceptedStore.open().recent("/r", 9) == [("abd", 0)]
+
+
+def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "mine.ngrams"
+    loader = ScriptedLoader()
+    completer = LocalCompleter(Settings(persist=False), loader=loader)
+    completer.start()
+    until(lambda: completer.state() == "ready")
+    completer.apply_settings(
+        Settings(persist=False, lookup_cache_update=True, lookup_cache_dynamic=[str(path)])
+    )
+    completer.learn(AcceptedText(path="a.py", file="/r/a.py", before="x", text="abc"))
+    completer.close()
+    vocabulary = loader.tokenizer(Settings()).vocabulary
+    file = open_statistics(path, vocabulary, "dynamic")
+    assert file.tables.followers(tuple(b"ab")) == {ord("c"): 1}
 
 
 def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:

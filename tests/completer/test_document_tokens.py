@@ -101,6 +101,31 @@ def test_warming_makes_a_piece_at_a_time_until_all_is_there(tokenize):
     assert buffers.others(tokenize) == [text]
 
 
+def test_a_key_in_a_notebook_tokenises_its_cell_only(tokenize):
+    """The request's text is all cells, the document that is tokenised in a pause is one."""
+    buffers = Open()
+    cells = {uri: f"{uri} = 1\n" * 500 for uri in ("first", "second", "third")}
+    for uri, text in cells.items():
+        buffers.documents.open(document(uri, text))
+    for version, typed in enumerate(("", "a", "ab", "abc"), start=2):
+        tokenize.n_chars = 0
+        second = buffers.documents.change(
+            "second", version, TextEdit(len(cells["second"]) + len(typed[:-1]), 10_000, typed[-1:])
+        )
+        assert second is not None
+        above, below = f"{cells['first']}\n", f"\n{cells['third']}"
+        request = dataclasses.replace(
+            request_between(above + second.text, below, uri="second"),
+            above=(("first", 1),),
+            below=(("third", 1),),
+        )
+        before, after = buffers.tokens.around(request, 0, tokenize)
+        assert as_text(before).endswith(f"1\n{typed}")
+        assert as_text(after) == below
+        assert buffers.tokens.warm("second", tokenize)
+    assert tokenize.n_chars < 1000
+
+
 def test_another_large_buffer_counts_once_it_is_warm(tokenize):
     buffers = Open()
     buffers.documents.open(document("o", "x = 1\n" * 20_000))

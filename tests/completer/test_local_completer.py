@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.parse import unquote
 
 import pytest
@@ -17,7 +18,14 @@ from scripted_models import ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.errors import DecodeError, EngineError, EngineUnavailableError, ModelNotFoundError
+from speclsp.completer import local
+from speclsp.errors import (
+    DecodeError,
+    EngineError,
+    EngineUnavailableError,
+    ModelNotFoundError,
+    SettingsError,
+)
 from speclsp.request import (
     CompletionResult,
     Document,
@@ -321,6 +329,25 @@ def test_an_engine_that_goes_on_failing_is_loaded_anew_and_told_once(make):
     assert ask(ready(completer), wait_for_model=True).result(WAIT_S).text == "return 1"
     assert loader.targets[0].closed
     assert len([e for e in events(completer) if isinstance(e, Problem)]) == 1
+
+
+def test_a_setting_that_no_prompt_fits_is_told_once_and_loads_nothing_anew(make):
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader, Settings(persist=False, n_prompt=1)))
+    for _ in range(4):
+        with pytest.raises(SettingsError, match="n_prompt = 1 is less than"):
+            ask(completer).result(WAIT_S)
+    assert ask(completer, n_prompt=500).result(WAIT_S).text == "return 1"
+    assert len(loader.targets) == 1
+    (problem,) = [e for e in events(completer) if isinstance(e, Problem)]
+    assert problem.remedy == "Raise n_prompt or ctx_size."
+
+
+def test_an_explanation_that_fails_is_an_error(make, monkeypatch):
+    monkeypatch.setattr(local, "explain_prompt", Mock(side_effect=ZeroDivisionError("boo")))
+    completer = ready(make(ScriptedLoader("return 1")))
+    with pytest.raises(EngineError, match="boo"):
+        completer.explain(request()).result(WAIT_S)
 
 
 def test_idle_time_frees_the_weights_and_a_request_brings_them_back(make):
