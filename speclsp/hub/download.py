@@ -26,7 +26,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from speclsp.atomic_write import UMASKED
-from speclsp.errors import DownloadCancelledError, DownloadError, ModelNotFoundError
+from speclsp.errors import DownloadCancelledError, DownloadError, ModelError, ModelNotFoundError
 from speclsp.hub.references import Reference, parse_reference, parts_of
 
 Report = Callable[[int, int], None]
@@ -84,7 +84,7 @@ def cached_paths(reference: Reference) -> tuple[Path, ...] | None:
     try:
         commit = (folder / "refs" / "main").read_text(encoding="ascii").strip()
         snapshot = folder / "snapshots" / commit
-        names = [path.relative_to(snapshot).as_posix() for path in snapshot.rglob("*.gguf")]
+        names = [path.relative_to(snapshot).as_posix() for path in _models_below(snapshot)]
         return tuple(snapshot / name for name in parts_of(reference, names))
     except (OSError, ValueError, ModelNotFoundError):
         return None
@@ -95,8 +95,13 @@ def cached_models() -> list[tuple[str, Path]]:
     return sorted(
         (folder.name.removeprefix("models--").replace("--", "/"), path)
         for folder in cache_folder().glob("models--*")
-        for path in folder.glob("snapshots/*/**/*.gguf")
+        for path in _models_below(folder / "snapshots")
     )
+
+
+def _models_below(folder: Path) -> Iterator[Path]:
+    """Yield the GGUFs below a folder, but no links to removed files."""
+    return (path for path in folder.rglob("*.gguf") if path.exists())
 
 
 def plan(references: Sequence[Reference], token: str = "") -> Plan:
@@ -259,14 +264,23 @@ def _named_file(reference: Reference, names: Sequence[str]) -> Sequence[str]:
 
 
 def remove(paths: Sequence[Path]) -> int:
-    """Remove files from the cache, and return how many bytes that frees."""
+    """Remove files from the cache, and return how many bytes that frees.
+
+    Raises :class:`~speclsp.errors.ModelError`.
+    """
     freed = 0
     for path in paths:
-        blob = path.parent / path.readlink() if path.is_symlink() else None
-        freed += path.stat().st_size
-        path.unlink()
-        if blob is not None:
-            blob.unlink(missing_ok=True)
+        try:
+            blob = path.parent / path.readlink() if path.is_symlink() else None
+            freed += path.stat().st_size
+            path.unlink()
+            if blob is not None:
+                blob.unlink(missing_ok=True)
+        except OSError as error:
+            raise ModelError(
+                f"{path} cannot be removed: {error.strerror or error}.",
+                remedy="Check who may write to its folder, and on Windows that no program uses it.",
+            ) from error
     return freed
 
 

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 from fake_hub import FakeHub
 
-from speclsp.errors import DownloadCancelledError, DownloadError, ModelNotFoundError, SpecLspError
+from speclsp.errors import (
+    DownloadCancelledError,
+    DownloadError,
+    ModelError,
+    ModelNotFoundError,
+    SpecLspError,
+)
 from speclsp.hub import download
 from speclsp.hub.references import parse_reference
 
@@ -251,6 +257,29 @@ def test_removing_frees_the_bytes_and_leaves_the_rest(hub: FakeHub, tmp_path: Pa
     assert download.cached_paths(parse_reference(f"{REPOSITORY}:Q8_0")) is not None
     assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.stat().st_size == len(Q4)]
     assert [path.name for _, path in download.cached_models()] == ["coder-7b-q8_0.gguf"]
+
+
+def test_a_link_to_a_removed_file_is_no_model(hub: FakeHub) -> None:
+    (path,) = pull(REPOSITORY)
+    older = path.parent.with_name("older-commit")
+    older.mkdir()
+    (older / path.name).symlink_to(path.readlink())
+    assert len(download.cached_models()) == 2
+    download.remove([path])
+    assert download.cached_models() == []
+    path.symlink_to(path.parent / "no-blob")
+    assert download.cached_paths(parse_reference(REPOSITORY)) is None
+
+
+def test_a_model_that_may_not_be_removed(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = pull(REPOSITORY)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(ModelError, match=r"cannot be removed: Permission denied\..* may write"):
+        download.remove([path])
 
 
 def test_two_downloads_of_one_file_at_once(hub: FakeHub) -> None:
