@@ -42,9 +42,11 @@ def complete(project: Path | None, show_timings: bool, **options: Any) -> None:
     Requests wait until the model is loaded and have no deadline unless --deadline-ms is given.
     """
     resolved = given_settings(options)
+    if project is not None:
+        project = Path(os.path.abspath(project))  # noqa: PTH100  .. goes, links stay
     headless = HeadlessOptions(
-        project=None if project is None else project.absolute(),
-        repo_name="" if project is None else repository_name(project.absolute()),
+        project=project,
+        repo_name="" if project is None else repository_name(project),
         deadline_ms=given_options(options).get("deadline_ms", NO_DEADLINE_MS),
         show_timings=show_timings,
     )

@@ -39,7 +39,7 @@ def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) 
     count from 1; COL 1 is before the first character.
     """
     file, prefix, suffix = _split_at(place)
-    folder = (project or _folder_of(file)).absolute()
+    folder = Path(os.path.abspath(project)) if project else _folder_of(file)  # noqa: PTH100
     resolved = given_settings(options)
     if resolved.engine_listens:
         raise SpecLspError(

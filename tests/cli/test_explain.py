@@ -152,6 +152,13 @@ def test_places_that_are_none(project: Path, place: str, message: str) -> None:
     assert message in " ".join(result.output.split())
 
 
+def test_a_project_above_the_current_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project / "shop" / "cart.py", CART)
+    monkeypatch.chdir(project / "shop")
+    result = explain("cart.py:1:1", "--project", "..")
+    assert "shop/cart.py\n" in result.stdout
+
+
 def test_an_engine_elsewhere_makes_its_prompts_itself(project: Path) -> None:
     url = "--engine-url=speclsp+unix:///run/engine.sock"
     with pytest.raises(SpecLspError, match=r"/run/engine\.sock makes the prompt") as error:
