@@ -172,12 +172,17 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
     try:
         converted = msgspec.convert(value, TYPES[name], strict=not from_text)
         msgspec.json.encode(converted)  # raises for lone surrogates, which no path or message has
-        return converted
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         reason = _FORMER_VALUES.get((name, str(value))) or _reason(name, value, str(error))
-        raise SettingsError(
-            f"setting {name}: {reason}.", remedy=f"The default is {default(name)!r}."
-        ) from error
+        raise _wrong_value(name, reason) from error
+    for text in converted if isinstance(converted, list) else [converted]:
+        if isinstance(text, str) and "\0" in text:
+            raise _wrong_value(name, f"expected text without NUL, got {text!r}")
+    return converted
+
+
+def _wrong_value(name: str, reason: str) -> SettingsError:
+    return SettingsError(f"setting {name}: {reason}.", remedy=f"The default is {default(name)!r}.")
 
 
 def _reason(name: str, value: Any, error: str) -> str:

@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 
 from speclsp import embedded
+from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.errors import ModelNotFoundError, SpecLspError
+from speclsp.settings import Settings
 
 
 def test_the_models_are_there() -> None:
@@ -21,3 +23,12 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         embedded.embedded_target()
     with pytest.raises(SpecLspError, match="sample project"):
         embedded.sample_project()
+
+
+@pytest.mark.parametrize("setting", ["model", "spec_draft_model"])
+def test_the_home_of_an_unknown_user_is_a_missing_file(setting: str) -> None:
+    files = embedded.model_files(Settings(**{setting: "~no-such-user/x.gguf"}))
+    named = files.target if setting == "model" else files.draft
+    assert named == Path("~no-such-user/x.gguf")
+    with pytest.raises(ModelNotFoundError, match="~no-such-user"):
+        load_vocabulary(named)

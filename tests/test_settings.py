@@ -76,6 +76,8 @@ def test_later_layers_win_and_none_means_not_set():
         ("n_cpu_moe", 2**31, ["n_cpu_moe", "<= 1024"]),
         ("deadline_ms", 2**40, ["deadline_ms", "<= 2147483647"]),
         ("languages", {"python": 3}, ["languages"]),
+        ("model", "a\0b", ["model", "without NUL"]),
+        ("lookup_cache_dynamic", ["a", "a\0b"], ["lookup_cache_dynamic", "without NUL"]),
     ],
 )
 def test_a_wrong_value_is_named_with_the_default_and_left_out(name, value, words):

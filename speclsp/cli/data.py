@@ -14,6 +14,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from speclsp.errors import StoreError
+from speclsp.settings import named_path
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import WorkspaceStore, WorkspaceUse, aside_files_of, files_of
 from speclsp.storage.locations import (
@@ -200,7 +201,8 @@ def _workspace_table(uses: Mapping[str, list[WorkspaceUse]]) -> Table:
 
 
 def _short(path: Path) -> str:
-    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
+    home = named_path("~")
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
 def _size(files: list[Path]) -> str:
