@@ -1,8 +1,8 @@
 """The plain data that crosses the completer seam.
 
-Everything here except :class:`PlacedRequest` is a frozen dataclass of strings, numbers, and tuples
-or dicts of them, and survives a round trip through ``msgspec.json``, so that the completer may run
-in this process or in another one.
+Everything here except :class:`PlacedRequest` is frozen, made of strings, numbers, and tuples or
+dicts of them, and survives a round trip through ``msgspec.json``, so that the completer may run in
+this process or in another one.  The events have tags, by which a reader tells them apart.
 
 Counting, as in the project's statistics everywhere:
 
@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from speclsp.settings import PER_REQUEST, Settings
 from speclsp.settings_resolution import for_language, resolve
@@ -402,8 +404,11 @@ class LoadedModel:
     """What did not fit the memory, with the remedy; empty where everything did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateChanged:
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """An event is written as an array: its class's name, then the fields in order."""
+
+
+class StateChanged(_Event, frozen=True, kw_only=True):
     """The engine changed its state; ``message`` may say why."""
 
     state: EngineState
@@ -412,8 +417,7 @@ class StateChanged:
     """What is loaded, or was until it was unloaded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(_Event, frozen=True, kw_only=True):
     """Progress of long work; its begin, reports and end have one ``token``."""
 
     token: str
@@ -425,16 +429,14 @@ class Progress:
     """Whether the user may cancel it; set in the event that begins it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class LogLine(_Event, frozen=True, kw_only=True):
     """A line for the log."""
 
     level: LogLevel
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(_Event, frozen=True, kw_only=True):
     """A problem that the user must see once, and its remedy."""
 
     message: str

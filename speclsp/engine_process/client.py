@@ -550,8 +550,6 @@ class SharedCompleter:
             case wire.Statistics():
                 with self._changed:
                     self._stats, self._is_asking = message.stats, False
-            case wire.Happened() if (event := message.event) is not None:
-                self._take_event(event)
             case wire.Idle():
                 with self._changed:
                     if message.number in self._idle:  # else it came too late
@@ -563,6 +561,8 @@ class SharedCompleter:
                 with self._changed:
                     if not (self._is_leaving or self._settings.engine_listens):
                         self._is_leaving, self._is_wanted = True, False
+            case _:
+                self._take_event(message)
 
     def _take_answer(self, message: wire.Answer | wire.Failed) -> None:
         with self._changed:

@@ -253,7 +253,7 @@ class _Window:
                 message=f"{type(message).__name__} failed in the engine: {error!r}.",
                 remedy="Completion goes on; please report what `speclsp engine log` says.",
             )
-            self._send(wire.Happened(problem=problem))
+            self._send(problem)
 
     def _complete(self, completer: Completer, message: wire.Complete) -> None:
         self._n_requests += 1
@@ -318,7 +318,7 @@ class _Window:
     def _send_events(self, completer: Completer) -> None:
         with self._disconnecting():
             while (event := completer.next_event()) is not None:
-                self._send(wire.Statistics(completer.statistics()), wire.happened(event))
+                self._send(wire.Statistics(completer.statistics()), event)
 
     def _grew(self, completion_id: str, text: str) -> None:
         """Push the text of the running generation, at most every ``_PUSH_S`` seconds."""

@@ -11,7 +11,7 @@ import selectors
 import socket
 import threading
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -22,11 +22,7 @@ from speclsp.request import (
     CompletionResult,
     Document,
     Event,
-    LogLine,
-    Problem,
-    Progress,
     SessionStats,
-    StateChanged,
     TextEdit,
     WorkspaceFolder,
 )
@@ -186,20 +182,6 @@ class Generating(_Message, frozen=True):
     text: str
 
 
-class Happened(_Message, frozen=True):
-    """An event that concerns this window: one of the fields."""
-
-    state: StateChanged | None = None
-    progress: Progress | None = None
-    log: LogLine | None = None
-    problem: Problem | None = None
-
-    @property
-    def event(self) -> Event | None:
-        """The event."""
-        return self.state or self.progress or self.log or self.problem
-
-
 class Statistics(_Message, frozen=True):
     """The engine's share of the session's statistics; comes before each Answer, too."""
 
@@ -217,21 +199,7 @@ class Closing(_Message, frozen=True):
     """The engine shuts down on purpose; it is not restarted before the next request."""
 
 
-EngineMessage = Answer | Failed | Generating | Happened | Statistics | Idle | Closing
-
-
-_FIELDS: Final = {
-    StateChanged: "state",
-    Progress: "progress",
-    LogLine: "log",
-    Problem: "problem",
-}
-
-
-def happened(event: Event) -> Happened:
-    """Return the message about an event."""
-    field: dict[str, Any] = {_FIELDS[type(event)]: event}
-    return Happened(**field)
+EngineMessage = Answer | Failed | Generating | Event | Statistics | Idle | Closing
 
 
 # --- the connection -------------------------------------------------------------------------------
@@ -269,7 +237,7 @@ class Connection(Generic[_Received]):
         self.n_sent = 0
         """Bytes that were sent or wait."""
 
-    def send(self, *messages: _Message) -> bool:
+    def send(self, *messages: msgspec.Struct) -> bool:
         """Send messages in order; return whether the connection is open.
 
         Raises :class:`~speclsp.errors.EngineProcessError`, and sends nothing, where a message
@@ -359,7 +327,7 @@ class Connection(Generic[_Received]):
         self.wake()
         self._sending.notify_all()
 
-    def _frame(self, message: _Message) -> bytes:
+    def _frame(self, message: msgspec.Struct) -> bytes:
         try:
             body = self._encoder.encode(message)
         except UnicodeEncodeError as error:
