@@ -96,7 +96,7 @@ def run(
     **options: Any,
 ) -> None:
     """Serve windows until the last has gone, or, with --listen, until it is stopped."""
-    # Imported here: the other commands shall answer at once.
+    # Imported here, so that the other commands start fast.
     from speclsp.completer.engine import Engine  # noqa: PLC0415
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
     from speclsp.engine_process import lifetime  # noqa: PLC0415
@@ -305,9 +305,9 @@ def _status_lines(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _read_from(place: EnginePlace, mark: tuple[int, int]) -> tuple[str, tuple[int, int]]:
-    """Return what a log has behind a mark, inode and bytes, and the new mark.
+    """Return the log's text after ``mark``, its inode and an offset in bytes, and the new mark.
 
-    A log that was begun anew is read from its start.
+    A log that was started anew is read from its beginning.
     """
     try:
         with place.log.open("rb") as file:
@@ -334,7 +334,7 @@ def _duration(seconds: float) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text without the control characters by which a folder's name drives a terminal."""
+    """Return a text without control characters: a folder's name must not control the terminal."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -23,7 +23,7 @@ def make_completer(settings: Settings) -> Completer:
     # Imported here: a window that shares an engine needs neither NumPy nor llama.cpp.
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
 
-    gc.freeze()  # modules stay, and need not be looked at by collections
+    gc.freeze()  # modules stay loaded, and collections need not visit them
     return LocalCompleter(settings)
 
 

@@ -159,7 +159,7 @@ class RemoteTarget:
         return n_tokens
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
-        """Cancel a request as soon as ``predicate`` is true; it is called at least every 50 ms."""
+        """Cancel a request once ``predicate`` is true; it is called at least every 50 ms."""
         self._is_interrupted = predicate or _never
 
     def truncate(self, n_tokens: int) -> None:
@@ -230,16 +230,16 @@ class RemoteTarget:
         n_known = common_prefix_length(self.cached, prompt.tokens)
         self.truncate(n_known)
         emitted: list[int] = []
-        unsaid = params.begins_with
+        typed_rest = params.begins_with
         finish = interrupted()
         if finish is None:
             request = self.remote_prompt(prompt, text)
             stream = self._engine.stream(request, params, aborted, deadline_s)
             with closing(stream) as pieces:
                 for piece in pieces:
-                    _check_beginning(piece.text, unsaid)
-                    finish = self._take(piece, unsaid, emitted, scores, stop) or interrupted()
-                    unsaid = unsaid[len(piece.text) :]
+                    _check_beginning(piece.text, typed_rest)
+                    finish = self._take(piece, typed_rest, emitted, scores, stop) or interrupted()
+                    typed_rest = typed_rest[len(piece.text) :]
                     if finish is not None:
                         break
             if finish is None and self._engine.stats.is_cut:
@@ -266,7 +266,7 @@ class RemoteTarget:
     def _take(
         self,
         piece: Piece,
-        unsaid: str,
+        typed_rest: str,
         emitted: list[int],
         scores: TokenScores,
         stop: Callable[[int], bool],
@@ -274,15 +274,15 @@ class RemoteTarget:
         """Append a piece's tokens; return ``stop`` where they end the text.
 
         A server tells the probability of the whole piece.  Where the piece begins with typed text,
-        ``unsaid``, the logarithm counts by the share of the other characters.
+        ``typed_rest``, the logarithm counts by the share of the other characters.
         """
         tokens = self._tokens_of(piece)
-        n_new = len(piece.text) - len(unsaid)
+        n_new = len(piece.text) - len(typed_rest)
         logprobs = piece.logprobs
         if len(logprobs) != len(tokens):
             mean = math.fsum(logprobs) / len(logprobs) if logprobs else math.nan
             logprobs = (mean,) * len(tokens)
-        if unsaid and n_new > 0:
+        if typed_rest and n_new > 0:
             logprobs = tuple(logprob * n_new / len(piece.text) for logprob in logprobs)
         for token, logprob in zip(tokens, logprobs, strict=True):
             emitted.append(token)
@@ -297,8 +297,8 @@ class RemoteTarget:
         if isinstance(vocabulary, StandInVocabulary):
             return (vocabulary.id_of(piece.text),)
         own = [token for token in piece.tokens if 0 <= token < vocabulary.n_tokens]
-        said = b"".join(map(vocabulary.piece, own))
-        if own and said == piece.text.encode("utf-8", "replace"):
+        spelled = b"".join(map(vocabulary.piece, own))
+        if own and spelled == piece.text.encode("utf-8", "replace"):
             return own
         tokens: list[int] = vocabulary.tokenize(piece.text).tolist()
         return tokens
@@ -415,7 +415,7 @@ def _make_engine(settings: Settings, key: str) -> HttpEngine:
 
 
 def _has_vocabulary(engine: HttpEngine, model: RemoteModel, tokenizer: Tokenizer) -> bool | None:
-    """Return whether the server has the GGUF's vocabulary; None where it does not tell.
+    """Return whether the server has the GGUF's vocabulary; None where it does not tokenise.
 
     Token ids of another model would mean another text to the server.
     """
@@ -437,7 +437,7 @@ def _other_vocabulary(settings: Settings, name: str) -> SettingsError:
 def _stand_in(engine: HttpEngine, model: RemoteModel, settings: Settings) -> Tokenizer:
     """Return an estimate of the model's vocabulary, with the model's special tokens.
 
-    The setting ``fim_template``, the model's name or the server tells which it has.
+    These come from the setting ``fim_template``, the model's name, or the server's tokenizer.
     """
     names = special_names_of_model(model.name)
 
@@ -487,9 +487,9 @@ def _lacks(
     yield "one suggestion for each request"
 
 
-def _check_beginning(piece: str, unsaid: str) -> None:
+def _check_beginning(piece: str, typed_rest: str) -> None:
     """Raise RemoteError for a piece that does not continue with the rest of the typed text."""
-    if not (piece.startswith(unsaid) or unsaid.startswith(piece)):
+    if not (piece.startswith(typed_rest) or typed_rest.startswith(piece)):
         raise RemoteError(
             "The remote engine's answer does not begin with what was typed.",
             remedy="Set `healing` to false: this server does not heed the grammar of a request.",
@@ -504,7 +504,7 @@ def _request_stats(
     n_emitted: int,
     ms_total: float,
 ) -> RequestStats:
-    """Return the server's counts; our own where it tells none."""
+    """Return the server's counts, or our own where it sends none."""
     ms_prompt = stats.ms_first or ms_total
     n_evaluated = n_prompt - n_known
     if stats.n_prompt:

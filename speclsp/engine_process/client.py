@@ -47,7 +47,7 @@ from speclsp.seam import answered
 from speclsp.settings import Settings
 from speclsp.text.typed_text import GrowingText, growing_text, may_share_text
 
-if TYPE_CHECKING:  # it is made elsewhere
+if TYPE_CHECKING:
     from speclsp.engine_process.start import EngineConnection
 
 MAX_WAITING: Final = 1 << 28
@@ -55,6 +55,7 @@ MAX_WAITING: Final = 1 << 28
 _SLACK_S: Final = 0.5
 """Seconds after a request's deadline at which it is answered here."""
 _CLOSE_S: Final = 5.0
+"""Most seconds that closing takes."""
 _ELSEWHERE_LACKS: Final = ("drafts and context from open files only",)
 """What an engine on another machine cannot do: the folders are not there."""
 _MAX_LEARNED: Final = 500
@@ -108,7 +109,7 @@ class SharedCompleter:
         self._handed: set[str] = set()
         """URIs of the documents that the engine has."""
         self._too_long: set[str] = set()
-        """URIs of documents that exceed a message, of which a log line has told."""
+        """URIs of documents too long for a message, which the log names once."""
         self._is_asking = False
         """Whether the engine has not answered the last AskStatistics."""
         self._is_told = False
@@ -126,7 +127,7 @@ class SharedCompleter:
         self._state: EngineState = "loading"
         self._stats = SessionStats()
         self._running: tuple[str, GrowingText, str] | None = None
-        """The running generation's id and place, and its text so far."""
+        """The running generation's completion id, the text it grows from, and its text so far."""
         self._is_wanted = True
         """Whether to connect.  After `speclsp engine stop` the next request sets it."""
         self._is_closing = False
@@ -143,6 +144,7 @@ class SharedCompleter:
 
     def close(self) -> None:
         """Send what waits, and disconnect; the engine process keeps running for other windows."""
+        until = time.monotonic() + _CLOSE_S
         with self._changed:
             if self._is_closing:
                 return
@@ -152,7 +154,7 @@ class SharedCompleter:
         if connection is not None:
             connection.finish(_CLOSE_S)
         if self._thread.ident is not None:
-            self._thread.join(_CLOSE_S)
+            self._thread.join(max(0.0, until - time.monotonic()))
         if connection is not None:
             connection.close()
         self._fail(_CLOSING)
@@ -184,7 +186,7 @@ class SharedCompleter:
             self._running = None
             is_another = "engine" in scopes.values()
             if is_another and self._connection is not None:
-                # First of all: what the new engine may have, the former one may not.
+                # Disconnect first: the former engine must not get what the new one may have.
                 self._is_leaving = True
                 self._connection.close()
             self._renew_rules()
@@ -339,7 +341,7 @@ class SharedCompleter:
                 self._changed.notify_all()
             refusal = self._refusal(request)
             if refusal is not None:
-                # Else the traceback of an error that is raised for each request grows for ever.
+                # Otherwise the shared error's traceback grows with each request that raises it.
                 pending.future.set_exception(refusal.with_traceback(None))
                 return pending.future
             number = next(self._numbers)
@@ -465,7 +467,7 @@ class SharedCompleter:
             self._absence = _STARTING
             self._is_told = self._is_leaving = False
             for number, pending in self._pending.items():
-                if not self._is_kept_here(pending.placed.file):  # it is overdue soon
+                if not self._is_kept_here(pending.placed.file):  # else it is answered when overdue
                     self._send_pending(number, pending)
             self._changed.notify_all()
             return True
@@ -483,12 +485,11 @@ class SharedCompleter:
             try:
                 self._connect(settings)
             except SpecLspError as error:
-                self._failed(error, settings, tries_again=settings.engine_listens)
-            except Exception as error:  # noqa: BLE001  a window without this thread loads for ever
+                self._failed(error, settings)
+            except Exception as error:  # noqa: BLE001  without this thread there is no engine
                 message = f"the connection to the engine failed: {type(error).__name__}: {error}."
                 remedy = "Please report this; any change of settings tries again."
-                defect = EngineProcessError(message, remedy=remedy)
-                self._failed(defect, settings, tries_again=False)
+                self._failed(EngineProcessError(message, remedy=remedy), settings)
 
     def _connect(self, settings: Settings) -> None:
         """Connect to the engine of these settings, and use it until the connection ends.
@@ -556,8 +557,8 @@ class SharedCompleter:
                         self._idle[message.number] = message.is_idle
                         self._changed.notify_all()
             case wire.Closing():
-                # Somebody ended it on purpose: it is started again when it is needed.  One on
-                # another machine cannot be started from here, and is looked for as if it were lost.
+                # It was stopped on purpose: the next request starts it again.  An engine on another
+                # machine cannot be started from here, so its end counts as a lost connection.
                 with self._changed:
                     if not (self._is_leaving or self._settings.engine_listens):
                         self._is_leaving, self._is_wanted = True, False
@@ -632,7 +633,7 @@ class SharedCompleter:
         if settings.engine_listens:
             host = settings.engine_host
             lost = EngineProcessError(f"The connection to the engine at {host} is lost.")
-            self._failed(lost, settings, tries_again=True)
+            self._failed(lost, settings)
             return
         cause = life.cause()
         with self._changed:
@@ -650,14 +651,15 @@ class SharedCompleter:
                 remedy="Choose another model, or other settings of the engine, such as "
                 f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
             )
-            self._failed(crashes, settings, tries_again=False)
+            self._failed(crashes, settings)
 
-    def _failed(self, error: SpecLspError, settings: Settings, *, tries_again: bool) -> None:
+    def _failed(self, error: SpecLspError, settings: Settings) -> None:
         """Fail the open requests, and report why these settings have no engine.
 
-        ``tries_again`` tells an engine on another machine, which is looked for from time to time
-        and reported once, from one that is not started until the settings change.
+        The window connects again to an engine on another machine, after growing pauses, and reports
+        it once.  No engine is started on this one until the settings change.
         """
+        tries_again = settings.engine_listens
         with self._changed:
             if self._is_outdated(settings):
                 return

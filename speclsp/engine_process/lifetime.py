@@ -57,7 +57,7 @@ from speclsp.settings import Settings
 logger = logging.getLogger(__name__)
 
 MAX_LOG_BYTES: Final = 1 << 20
-"""Size at which the log is renamed to ``….log.1`` and begun anew."""
+"""Size at which the log is renamed to ``….log.1`` and a new one is started."""
 
 _GREETING_TIMEOUT_S: Final = 5.0
 _LOCK_TIMEOUT_S: Final = 2.0
@@ -98,7 +98,7 @@ def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None
     wanted = _described(changed_settings(settings))
     return EngineProcessError(
         f"There is no room for another engine: {wanted} needs {needed / _GIB:.1f} GiB, "
-        f"{free / _GIB:.1f} GiB are free, and for other windows there runs {running}.",
+        f"{free / _GIB:.1f} GiB are free, and other windows use {running}.",
         remedy="Give both windows the same model and engine settings, or close the others and run "
         "`speclsp engine stop`.",
     )
@@ -184,13 +184,13 @@ class EngineLoop:
         self._lock = threading.RLock()
         self._clients: dict[threading.Thread, socket.socket] = {}
         self._n_unauthenticated = 0
-        """Clients of ports and other machines that have not greeted; they do not keep the process.
+        """Clients of ports that have not greeted; the process may end while they are connected.
 
-        A client of the Unix socket is the user's own, and a window until it has greeted.
+        A client of the Unix socket is the user's own, and counts as a window until it has greeted.
         """
         self._windows: set[socket.socket] = set()
         self._exit_s = max(START_TIMEOUT_S, settings.engine_exit_seconds)
-        """Until the first window: whoever started this process has not connected yet."""
+        """Seconds without a client after which the process ends; longer until the first window."""
         self._is_ending = False
         self._has_ended = threading.Event()
         self._wakes, self._waker = socket.socketpair()
@@ -200,7 +200,7 @@ class EngineLoop:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._begin_end())
         self._waker.setblocking(False)
-        # Again, though it listens: so the system knows this process as the peer, not its starter.
+        # Listen again: the system then reports this process as the peer, not the one that bound it.
         self._own.listener.listen(BACKLOG)
         socket_file = _identity(self._place.socket)
         with write_atomically(self._place.info, f".{self._place.name}.", PRIVATE) as partial:
@@ -243,7 +243,7 @@ class EngineLoop:
             connection, peer = endpoint.listener.accept()
         except BlockingIOError:
             return
-        except OSError as error:  # no descriptors left: those of others may become free
+        except OSError as error:  # no descriptors are left; others may close some
             logger.warning("a window cannot be accepted: %s", error)
             time.sleep(_ACCEPT_PAUSE_S)
             return
@@ -259,7 +259,7 @@ class EngineLoop:
             self._n_unauthenticated += is_open_to_others
         try:
             thread.start()
-        except RuntimeError as error:  # the user may start no more
+        except RuntimeError as error:  # the limit of the user's threads
             logger.warning("a window cannot be served: %s", error)
             connection.close()
             with self._lock:
@@ -355,11 +355,11 @@ class EngineLoop:
         self._wake()
 
     def _wake(self) -> None:
-        with suppress(OSError):  # full: it wakes anyway
+        with suppress(OSError):  # its buffer is full, so the loop wakes anyway
             self._waker.send(b"\0")
 
     def _end(self, socket_file: tuple[int, ...]) -> None:
-        """Shut down; a window that starts an engine meanwhile waits until the memory is free."""
+        """Shut down under the lock, so that the next engine finds the memory free."""
         threading.Thread(target=_end_anyway, daemon=True).start()
         with ExitStack() as stack:
             with suppress(TimeoutError, OSError):
@@ -405,7 +405,7 @@ def _admitted(connection: socket.socket, endpoint: Endpoint) -> tuple[socket.soc
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    """Return what tells a file from another one of its name, whose inode may be the same."""
+    """Return device, inode and modification time: a newer file may get the same inode."""
     status = path.lstat()
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
@@ -427,14 +427,14 @@ class LogFile(logging.StreamHandler[Any]):
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; begin the file anew where it has become too large."""
+        """Write a record; start a new file once this one is too large."""
         super().emit(record)
         with suppress(OSError):
             size = os.fstat(2)
             if size.st_size > MAX_LOG_BYTES and os.path.samestat(size, self._path.lstat()):
-                self._begin_anew()
+                self._rotate()
 
-    def _begin_anew(self) -> None:
+    def _rotate(self) -> None:
         self._path.replace(f"{self._path}.1")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_EXCL
         descriptor = os.open(self._path, flags, PRIVATE)

@@ -87,9 +87,9 @@ class EnginePlace:
         return FileLock(self.lock, timeout=timeout_s, mode=PRIVATE, poll_interval=_LOCK_POLL_S)
 
     def address(self) -> Address | None:
-        """Return where the engine listens, or did before it died; None where nothing tells.
+        """Return where the engine listens, or did before it died; None without socket or port file.
 
-        Raises :class:`EngineProcessError` where something else is in the place of the socket.
+        Raises :class:`EngineProcessError` where the path is of another kind of file.
         """
         reason = f"{self.socket} is no {'file' if _takes_port() else 'socket'}"
         try:
@@ -151,7 +151,8 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
 def engine_place(settings: Settings, listen: str = "") -> EnginePlace:
     """Return where the engine of these settings is found.  ``settings`` name files, not presets.
 
-    An engine that listens for other machines at ``listen`` is no window's of this one.
+    With ``listen``, the address for windows of other machines, the engine has another name, and no
+    window of this machine uses it.
     Creates the user's folder.  Raises :class:`EngineProcessError` where that is unsafe.
     """
     identity: dict[str, object] = {
@@ -239,7 +240,7 @@ def _default_folder() -> Path:
 
 
 def _check_parent(parent: Path) -> None:
-    """Raise OSError where a user other than root could put something else into a folder's place."""
+    """Raise OSError where a user other than root could replace a folder."""
     trusted = {os.getuid(), 0, Path("/").stat().st_uid}  # in containers root has another number
     for status in (parent.lstat(), parent.stat()):
         if status.st_uid not in trusted:
@@ -274,7 +275,7 @@ def _file_identity(path: Path) -> list[object]:
 
 
 def existing_models(settings: Settings) -> list[Path]:
-    """Return the GGUFs that the settings name; a missing one is the engine's to report."""
+    """Return the GGUFs that the settings name and that exist; the engine reports missing ones."""
     try:
         files = model_files(settings)
     except ModelNotFoundError:

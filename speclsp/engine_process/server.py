@@ -50,7 +50,7 @@ text so far, and empty texts when it ends."""
 class Watchdog:
     """Ends the process when a decode makes no progress, as with a hung driver.
 
-    It counts its own seconds, so that a suspended process is not taken for a hung one.
+    It counts its own ticks, since the clock runs on while the process is suspended.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class Watchdog:
     ) -> None:
         """``progress`` returns a number that grows with each sign of life; None at rest.
 
-        It may stay the same for ``still_s`` and four times the longest time that it did so far.
+        The process ends once it has not changed for ``still_s`` seconds and four times the longest
+        such time so far.
         """
         self._progress = progress
         self._still_s = still_s
@@ -99,7 +100,7 @@ class EngineServer:
     def __init__(self, make_completer: MakeCompleter, own: Settings | None = None) -> None:
         """``own`` are the engine's settings where windows are on other machines.
 
-        They come before the windows' settings, and the windows' folders do not exist here.
+        They override the windows' settings, and the windows' folders do not exist here.
         """
         self._make_completer = make_completer
         self._own = own
@@ -229,7 +230,7 @@ class _Window:
     def _do_guarded(self, completer: Completer, message: wire.WindowMessage) -> None:
         """Take settings or folders; an exception does not end the connection.
 
-        The window would connect again and send the same.
+        Otherwise the window would connect again and send the same.
         """
         try:
             match message:
@@ -288,7 +289,7 @@ class _Window:
 
     @contextmanager
     def _disconnecting(self) -> Iterator[None]:
-        """Disconnect the window if the block raises, for lack of memory, say: it would wait."""
+        """Disconnect the window if the block raises: it would wait for the message."""
         try:
             yield
         except Exception:

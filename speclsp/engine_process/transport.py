@@ -144,7 +144,7 @@ def _connect(connection: socket.socket, path: Path, timeout_s: float) -> None:
 def check_peer(connection: socket.socket) -> None:
     """Raise PermissionError where the process at the other end runs for another user.
 
-    Linux and macOS tell it of Unix sockets; elsewhere the folder's permissions must do.
+    Linux and macOS report the user for Unix sockets; elsewhere the folder's permissions protect.
     A TCP connection is set to send small messages at once and to notice a peer that vanished.
     """
     if connection.family in {socket.AF_INET, socket.AF_INET6}:
@@ -175,7 +175,7 @@ def send_line(connection: socket.socket, line: bytes, deadline: float) -> None:
 
 
 def read_line(connection: socket.socket, deadline: float, limit: int = MAX_LINE) -> bytes | None:
-    """Receive one line and nothing behind it; None at the end, and beyond ``limit`` bytes.
+    """Receive one line and nothing after it; None at the end, and beyond ``limit`` bytes.
 
     Raises OSError, and TimeoutError where the line is not whole at ``deadline``, however its bytes
     trickle in.

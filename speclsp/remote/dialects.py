@@ -91,7 +91,7 @@ class _LlamaServer:
         n_slots = _number(props, "total_slots")
         slot = _oldest_slot(await fetch(f"/slots{of_model}"), n_slots)
         # Nothing is generated: the answer tells whether the vocabulary has FIM tokens.  In a slot
-        # of the server's choice it would take the place of another window's prompt.
+        # that the server chooses, the request would replace another window's prompt.
         nothing = {"input_prefix": "", "input_suffix": "", "n_predict": 0}
         can_infill = await fetch("/infill", {**nothing, "id_slot": slot, "model": name}) is not None
         return RemoteModel(
@@ -114,13 +114,13 @@ class _LlamaServer:
         body: JsonObject = {
             **_sampling(params),
             "n_predict": params.n_predict,
-            # Ours in our order: the server may have been started with others.
+            # Our samplers in our order: the server may have been started with others.
             "samplers": ["top_k", "top_p", "min_p", "temperature"],
             "seed": params.seed,
             "id_slot": model.slot,
             "cache_prompt": True,
             "stream": True,
-            # A stream that is cut never gets to the last event, which has the timings otherwise.
+            # Without this only the last event has the timings, and a stream that is cut lacks it.
             "timings_per_token": True,
             # Without them the last event repeats the whole prompt.
             "response_fields": ["content", "timings"],
@@ -192,8 +192,8 @@ class _OpenAI:
         # Providers serve models that they do not list.
         name = name or _chosen(name, listed)
         entry = next((entry for entry in listed if entry["id"] == name), {})
-        # These two take token ids and tell log probabilities; others may refuse a request with
-        # either, and few users would know why.
+        # These two take token ids and send log probabilities; others may refuse a request with
+        # either.
         extended = entry.get("owned_by") in {"vllm", "sglang"}
         return RemoteModel(
             kind="openai",
@@ -307,7 +307,7 @@ class _Ollama:
         return RemoteModel(
             kind="ollama",
             name=name,
-            # Longer prompts are cut in the middle without a word; 4096 is the least default.
+            # Ollama cuts longer prompts in the middle without an error; 4096 is its least default.
             n_ctx=int(n_ctx) if n_ctx.isdecimal() else 4096,
             takes_text=True,
             infill="insert" in str(shown.get("capabilities")),
@@ -347,7 +347,7 @@ DIALECTS: Final[Mapping[Kind, Dialect]] = {
 }
 _PROVIDERS: Final[Mapping[str, Kind]] = {"mistral.ai": "mistral", "deepseek.com": "deepseek"}
 _PROBED: Final[Sequence[Kind]] = ("llama-server", "ollama", "openai")
-"""llama-server and Ollama speak OpenAI's API, too, and less of it than their own."""
+"""OpenAI's API comes last: llama-server and Ollama also speak it, with fewer options."""
 
 
 async def find_model(fetch: Fetch, kind: str, host: str, name: str) -> RemoteModel:
@@ -418,20 +418,20 @@ def _openai_body(model: RemoteModel, params: RemoteParams) -> JsonObject:
         "top_p": params.top_p if params.temperature > 0.0 else 1.0,
         "stream": True,
         **({"seed": params.seed} if params.seed >= 0 else {}),
-        # OpenAI takes four; all of them end a text here in any case.
+        # OpenAI takes at most four.  The stop rules here apply all of them in any case.
         **({"stop": params.stop[:4]} if params.stop else {}),
     }
 
 
 def _prefix_and_suffix(prompt: RemotePrompt) -> JsonObject:
-    """Return the fields; other files come first, each below a line with its path."""
+    """Return the fields ``prompt`` and ``suffix``; other files come first, each after its path."""
     above = "".join(f"# {path}\n{text}\n\n" for path, text in prompt.chunks)
     own = f"# {prompt.path}\n" if prompt.chunks else ""
     return {"prompt": f"{above}{own}{prompt.prefix}", "suffix": prompt.suffix}
 
 
 def _chosen(name: str, listed: Sequence[JsonObject]) -> str:
-    """Return the model that is meant: ``name`` where it is listed, else the only one.
+    """Return ``name`` where the server lists it, or the only model where no name is given.
 
     Raises :class:`~speclsp.errors.RemoteError` where there is no such model, or several.
     """
@@ -461,4 +461,4 @@ def _object(answer: Any) -> JsonObject:
 
 def _number(answer: Any, field: str, default: int = 0) -> int:
     found = _object(answer).get(field)
-    return found if isinstance(found, int) else default
+    return found if isinstance(found, int) and found >= 0 else default

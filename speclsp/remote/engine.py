@@ -1,8 +1,8 @@
 """A remote engine over HTTP: connections, streams, retries, and the pause after a failure.
 
-A thread with an event loop sends and receives, so that a request to a stalled server can be given
-up at any time: the engine's thread waits for a queue, and cancelling the loop's task closes the
-connection.
+A thread with an event loop sends and receives, so that a request to a stalled server can be
+cancelled at any time: the engine's thread waits for a queue, and cancelling the loop's task closes
+the connection.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _CONNECT_S: Final = 2.0
 _SILENT_S: Final = 30.0
 """Longest time without a byte from the server within a stream."""
 _RETRY_PAUSES_S: Final = (0.0, 0.25, 1.0)
-"""Before each retry of a request that failed before its first event; the first retry replaces a
-connection that the server had closed."""
+"""Pauses before the retries of a request that failed before its first event.  The first retry
+replaces a connection that the server had closed."""
 _N_LATE: Final = 3
 """Requests in a row without an answer in time after which a failure is reported."""
 _FIRST_DOWN_S: Final = 0.5
@@ -52,11 +52,11 @@ _KEPT_ALIVE_S: Final = 60.0
 _MAX_LINE_BYTES: Final = 1 << 20
 _MAX_STREAM_BYTES: Final = 1 << 24
 _IDLE_S: Final = 30.0
-"""A llama-server is probed again after so long without an answer: it may run another model, and it
-ignores the model that a request names."""
+"""Seconds without an answer after which a llama-server is probed again: it may run another model,
+and it ignores the model that a request names."""
 _N_SHOWN: Final = 200
 _N_REPEATED: Final = 16
-"""A server's message is cut where it repeats so many characters of the request."""
+"""A server's message is cut where it repeats this many characters of the request."""
 
 _LAST_EVENT: Final = b"[DONE]"
 _REFUSALS: Final = frozenset({400, 405, 413, 422, 501})
@@ -89,7 +89,7 @@ class _Stream:
         self.stats = RemoteStats(n_prompt=len(prompt.tokens))
         self.pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
         self.error: RemoteError | None = None
-        """The failure after which it is retried."""
+        """The failure before the latest retry."""
 
 
 class HttpEngine:
@@ -250,7 +250,7 @@ class HttpEngine:
         return DIALECTS[self._model.kind].request(self._model, prompt, params)
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
-        """Return the server's token ids of ``text``; None where it does not tell them.
+        """Return the server's token ids of ``text``; None where it has no tokenizer API.
 
         With ``special`` the name of a special token is that token, as in prompts.
         """
@@ -324,7 +324,7 @@ class HttpEngine:
         known = self._model
 
         async def fetch(path: str, body: JsonObject | None = None) -> Any:
-            # It replaces a prompt in llama-server's KV cache, so it is sent once.
+            # This request replaces a prompt in llama-server's KV cache, so it is sent once.
             if path == "/infill" and known is not None:
                 return {} if known.infill else None
             return await self._fetch(path, body)
@@ -332,7 +332,7 @@ class HttpEngine:
         model = await find_model(fetch, self._kind, self._url.host, self._wanted)
         if known is not None:
             if (model.name, model.n_vocab) != (known.name, known.n_vocab):
-                # Prompts are laid out with the former one's special tokens, and perhaps its ids.
+                # Prompts have the former model's special tokens, and perhaps its token ids.
                 raise OtherModelError(
                     f"The remote engine at {self._address} runs {model.name} now, and ran "
                     f"{known.name}.",
@@ -348,7 +348,7 @@ class HttpEngine:
 
         Raises :class:`~speclsp.errors.RemoteError`.
         """
-        # A server that was down gets one request, to see whether it is back.
+        # A server that was down gets one request, which tells whether it is back.
         pauses = iter(_RETRY_PAUSES_S if self._down is None else ())
         n_pieces = 0
         try:
@@ -356,7 +356,7 @@ class HttpEngine:
                 try:
                     async for piece in self._pieces(stream):
                         if not n_pieces:
-                            # Noted here, since a stop rule ends most answers before the server.
+                            # Noted here, since a stop rule ends most answers before their end.
                             self._note_success()
                         n_pieces += 1
                         stream.pieces.put(piece)
@@ -439,7 +439,7 @@ class HttpEngine:
         dialect = DIALECTS[model.kind]
         path, body = dialect.request(model, stream.prompt, stream.params)
         sent = stream.prompt.all_text
-        # Half of the time, so that an unreachable host is told from a slow one.
+        # Half of the time, to distinguish an unreachable host from a slow one.
         connect_s = min(_CONNECT_S, (stream.ends_at - self._clock()) / 2)
         limits = httpx2.Timeout(_SILENT_S, connect=max(connect_s, _POLL_S))
         try:
@@ -477,7 +477,7 @@ class HttpEngine:
                 if response.status_code in {*_REFUSALS, httpx2.codes.NOT_FOUND}:
                     return None
                 if not response.is_success:
-                    # What the server says of texts may repeat them.
+                    # A message about texts may quote them.
                     raise self._refusal(response, b"" if body else content, "")
                 return msgspec.json.decode(content)
         except (httpx2.HTTPError, TimeoutError) as error:

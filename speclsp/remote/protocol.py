@@ -31,7 +31,7 @@ class RemotePrompt:
 
     @property
     def all_text(self) -> str:
-        """All text that may be sent for it."""
+        """All text that may be sent."""
         return "\n".join((self.prefix, self.suffix, self.text, *(text for _, text in self.chunks)))
 
 
@@ -77,9 +77,9 @@ class RemoteModel:
     kind: Kind
     name: str
     n_ctx: int = 0
-    """Maximum tokens of prompt and answer together; 0 where the server does not tell."""
+    """Maximum tokens of prompt and answer together; 0 if unknown."""
     n_vocab: int = 0
-    """Number of token ids; 0 where the server does not tell."""
+    """Number of token ids; 0 if unknown."""
     n_slots: int = 0
     """llama-server's slots, each of which keeps one prompt's KV cache; 0 elsewhere."""
     slot: int = -1
@@ -90,7 +90,7 @@ class RemoteModel:
     takes_text: bool = False
     """Whether a prompt may be text with FIM tokens in it."""
     infill: bool = False
-    """Whether the server lays out prefix and suffix itself."""
+    """Whether the server takes prefix and suffix, and lays out the prompt itself."""
     logprobs: bool = False
     constrains: bool = False
     """Whether it takes ``RemoteParams.begins_with``."""
@@ -98,7 +98,7 @@ class RemoteModel:
 
 @dataclass(slots=True, kw_only=True)
 class RemoteStats:
-    """Times and counts of one stream; 0 where the server does not tell."""
+    """Times and counts of one stream; 0 for those that the server does not send."""
 
     ms_first: float = 0.0
     """Milliseconds from the call to the first text."""

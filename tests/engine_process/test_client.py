@@ -482,6 +482,7 @@ def test_a_request_that_waits_stays_here_if_its_document_becomes_ignored(scripte
 def test_an_engine_elsewhere_that_ends_in_good_order_is_connected_again(scripted, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window(ELSEWHERE)
+    assert scripted.completer  # once the engine has it, the engine knows the window
     scripted.engine.server.close()
     until(lambda: len(scripted.engine.asked) == 2 and window._connection)
     window.open_document(document())
