@@ -89,21 +89,15 @@ class _LlamaServer:
         ids = {entry["id"]: entry for entry in listed}
         entry = ids.get(name) or (listed[0] if len(listed) == 1 else {})
         n_slots = _number(props, "total_slots")
-        slot = _oldest_slot(await fetch(f"/slots{of_model}"), n_slots)
-        # Nothing is generated: the answer tells whether the vocabulary has FIM tokens.  In a slot
-        # that the server chooses, the request would replace another window's prompt.
-        nothing = {"input_prefix": "", "input_suffix": "", "n_predict": 0}
-        can_infill = await fetch("/infill", {**nothing, "id_slot": slot, "model": name}) is not None
         return RemoteModel(
             kind="llama-server",
             name=name or str(props.get("model_alias") or entry.get("id") or ""),
             n_ctx=_number(props.get("default_generation_settings"), "n_ctx"),
             n_vocab=_number(entry.get("meta"), "n_vocab"),
             n_slots=n_slots,
-            slot=slot,
+            slot=_oldest_slot(await fetch(f"/slots{of_model}"), n_slots),
             takes_tokens=True,
             takes_text=True,
-            infill=can_infill,
             logprobs=True,
             constrains=True,
         )
@@ -252,7 +246,7 @@ class _DeepSeek(_OpenAI):
     async def probe(self, fetch: Fetch, name: str) -> RemoteModel | None:
         listed = _listed(await fetch("/models"))
         name = name or next((entry["id"] for entry in listed), "deepseek-chat")
-        return RemoteModel(kind="deepseek", name=name, infill=True, logprobs=True)
+        return RemoteModel(kind="deepseek", name=name, logprobs=True)
 
     def request(
         self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
@@ -272,8 +266,7 @@ class _Mistral(_OpenAI):
         # The Codestral endpoint lists no models; the other one checks the key here.
         listed = _listed(await fetch("/v1/models"))
         entry = next((entry for entry in listed if entry["id"] == name), {})
-        n_ctx = _number(entry, "max_context_length")
-        return RemoteModel(kind="mistral", name=name, n_ctx=n_ctx, infill=True)
+        return RemoteModel(kind="mistral", name=name, n_ctx=_number(entry, "max_context_length"))
 
     def request(
         self, model: RemoteModel, prompt: RemotePrompt, params: RemoteParams
@@ -310,7 +303,6 @@ class _Ollama:
             # Ollama cuts longer prompts in the middle without an error; 4096 is its least default.
             n_ctx=int(n_ctx) if n_ctx.isdecimal() else 4096,
             takes_text=True,
-            infill="insert" in str(shown.get("capabilities")),
             logprobs=True,
         )
 

@@ -322,14 +322,7 @@ class HttpEngine:
 
     async def _probe(self) -> RemoteModel:
         known = self._model
-
-        async def fetch(path: str, body: JsonObject | None = None) -> Any:
-            # This request replaces a prompt in llama-server's KV cache, so it is sent once.
-            if path == "/infill" and known is not None:
-                return {} if known.infill else None
-            return await self._fetch(path, body)
-
-        model = await find_model(fetch, self._kind, self._url.host, self._wanted)
+        model = await find_model(self._fetch, self._kind, self._url.host, self._wanted)
         if known is not None:
             if (model.name, model.n_vocab) != (known.name, known.n_vocab):
                 # Prompts have the former model's special tokens, and perhaps its token ids.

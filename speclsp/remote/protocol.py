@@ -89,8 +89,6 @@ class RemoteModel:
     """Whether a prompt may be token ids."""
     takes_text: bool = False
     """Whether a prompt may be text with FIM tokens in it."""
-    infill: bool = False
-    """Whether the server takes prefix and suffix, and lays out the prompt itself."""
     logprobs: bool = False
     constrains: bool = False
     """Whether it takes ``RemoteParams.begins_with``."""

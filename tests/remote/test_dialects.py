@@ -100,7 +100,6 @@ def test_llama_server() -> None:
         "/props": LLAMA_PROPS,
         "/v1/models": LLAMA_MODELS,
         "/slots": response(200, [{"id": idx, "id_task": task} for idx, task in slots]),
-        "/infill": response(501, {"error": {"message": "no FIM tokens"}}),
         "/completion": events,
     }
     with served(answers) as server:
@@ -116,7 +115,6 @@ def test_llama_server() -> None:
         slot=2,
         takes_tokens=True,
         takes_text=True,
-        infill=False,
         logprobs=True,
         constrains=True,
     )
@@ -162,11 +160,10 @@ def test_llama_server_lays_out_what_we_cannot() -> None:
     answers = {
         "/props": LLAMA_PROPS,
         "/v1/models": LLAMA_MODELS,
-        "/infill": lambda request: [llama_event("1", 16)] if request["n_predict"] else {},
+        "/infill": [llama_event("1", 16)],
     }
     with served(answers) as server:
-        model, pieces, _, request = streamed(server, FIELDS)
-    assert model.infill
+        _, pieces, _, request = streamed(server, FIELDS)
     assert pieces == [Piece("1", (16,))]
     sent = request.json
     assert (sent["input_prefix"], sent["input_suffix"]) == ("a = ", "\n")
@@ -285,7 +282,6 @@ def test_ollama() -> None:
         "/api/tags": {"models": [{"name": "coder:latest", "model": "coder:latest"}]},
         "/api/show": {
             "parameters": 'stop "<E>"\nnum_ctx                        8192',
-            "capabilities": ["completion", "insert"],
         },
         "/api/generate": lines,
     }
@@ -297,12 +293,7 @@ def test_ollama() -> None:
         *_, request = streamed(server, FIELDS)
         assert {name: request.json[name] for name in ("prompt", "suffix")} == CONTEXT
         assert "raw" not in request.json
-    assert (model.kind, model.name, model.n_ctx, model.infill) == (
-        "ollama",
-        "coder:latest",
-        8192,
-        True,
-    )
+    assert (model.kind, model.name, model.n_ctx) == ("ollama", "coder:latest", 8192)
     assert pieces == [Piece(" 1", (), (-0.5,))]
     assert (stats.n_prompt, stats.n_generated) == (5, 1)
     assert stats.ms_network == pytest.approx(stats.ms_first - 0.25)
@@ -353,7 +344,7 @@ def test_mistral() -> None:
     listed = {"data": [{"id": "codestral-latest", "max_context_length": 256000}]}
     with served({"/v1/models": listed, "/v1/fim/completions": events}) as server:
         model, pieces, stats, request = streamed(server, BOTH, "mistral", seed=3, stop=("E",))
-    assert (model.name, model.n_ctx, model.infill) == ("codestral-latest", 256000, True)
+    assert (model.name, model.n_ctx) == ("codestral-latest", 256000)
     assert not model.takes_text
     assert [piece.text for piece in pieces] == [" 1", "2"]
     assert (stats.n_prompt, stats.n_generated) == (9, 2)
@@ -376,7 +367,7 @@ def test_deepseek() -> None:
     with served({"/models": listed, "/beta/completions": events}) as server:
         server.url += "/beta"
         model, pieces, stats, request = streamed(server, BOTH, "deepseek", wants_logprobs=True)
-    assert (model.name, model.takes_text, model.infill) == ("deepseek-chat", False, True)
+    assert (model.name, model.takes_text) == ("deepseek-chat", False)
     assert [piece.text for piece in pieces] == [" 1", "2"]
     assert (stats.n_prompt, stats.n_cached, stats.n_generated) == (9, 4, 2)
     assert request.json == {
@@ -426,7 +417,7 @@ ODD = {
     "parameters": 5,
     "capabilities": 5,
     "models": [{"model": "x"}],
-    "data": [{"id": "x", "meta": []}],
+    "data": [{"id": "x", "meta": [], "max_model_len": -5}],
 }
 
 
@@ -448,5 +439,5 @@ def test_odd_answers_are_no_crash(answer: object) -> None:
         for kind in ("auto", "llama-server", "openai", "ollama", "mistral", "deepseek"):
             engine = HttpEngine(server.url, kind)
             with suppress(RemoteError):
-                engine.connect()
+                assert engine.connect().n_ctx >= 0
             engine.close()

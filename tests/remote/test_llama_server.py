@@ -73,7 +73,6 @@ def test_the_server_says_what_it_is(engine: HttpEngine, vocabulary: LlamaVocabul
     assert "embedded-target" in model.name
     assert (model.n_vocab, model.n_slots, model.n_ctx) == (vocabulary.n_tokens, 2, 2048)
     assert model.takes_tokens
-    assert model.infill
 
 
 def test_token_ids_text_and_infill_give_the_same_answer(

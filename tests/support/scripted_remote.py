@@ -29,7 +29,6 @@ class ScriptedRemote:
             name="qwen2.5-coder-7b",
             n_ctx=4096,
             takes_text=True,
-            infill=True,
             logprobs=True,
         )
         self.vocabulary: dict[str, list[int]] = {}
