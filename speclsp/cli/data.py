@@ -27,6 +27,9 @@ from speclsp.storage.locations import (
 )
 from speclsp.storage.token_store import TokenStore
 
+_N_ID_DIGITS = 12
+"""Digits of a workspace's id that `list` shows and `forget` needs."""
+
 FILES, TEXTS = "project files' tokens", "accepted completions"
 
 Stores = Mapping[str, WorkspaceStore]
@@ -60,7 +63,7 @@ def list_data() -> None:
     "--workspace",
     "workspace",
     metavar="DIR",
-    help="Remove what is kept for this workspace folder; an id as `list` shows it does too.",
+    help="Remove what is kept for this workspace folder, or for one with an id of `list`.",
 )
 @click.option("--all", "everything", is_flag=True, help="Remove everything.")
 def forget(workspace: str | None, *, everything: bool) -> None:
@@ -154,7 +157,8 @@ def _chosen(text: str, stores: Stores) -> bytes:
     if by_path in known:
         return by_path
     matching = [workspace for workspace in known if workspace.hex().startswith(text.lower())]
-    if len(matching) == 1:
+    # A few letters may be the name of another folder, of which nothing is kept.
+    if len(matching) == 1 and len(text) >= _N_ID_DIGITS:
         return matching[0]
     raise click.UsageError(f"Nothing is kept for {text!r}; `speclsp data list` shows what is.")
 
@@ -190,7 +194,7 @@ def _workspace_table(uses: Mapping[str, list[WorkspaceUse]]) -> Table:
             found.get((what, workspace), WorkspaceUse(workspace, 0, 0)) for what in (FILES, TEXTS)
         )
         table.add_row(
-            "(none any more)" if workspace is None else workspace.hex()[:12],
+            "(none any more)" if workspace is None else workspace.hex()[:_N_ID_DIGITS],
             f"{files.n_items:,}",
             f"{files.n_tokens:,}",
             f"{texts.n_items:,}",

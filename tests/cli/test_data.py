@@ -74,6 +74,13 @@ def test_forget_a_workspace_by_folder_and_by_id(tmp_path: Path) -> None:
     assert "Nothing is kept." in run("list").output
 
 
+def test_a_short_name_is_no_id_of_another_workspace() -> None:
+    keep_something("/here", "/there")
+    for n_digits in range(12):
+        name = workspace_id("/there").hex()[:n_digits]
+        assert "Nothing is kept for" in run("forget", "--workspace", name, expected_exit=2).output
+
+
 @pytest.mark.parametrize("arguments", [("--workspace", "."), ("--all",)])
 def test_any_forget_removes_the_databases_of_former_versions(
     tmp_path: Path, arguments: tuple[str, ...]
