@@ -172,7 +172,9 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
     try:
         converted = msgspec.convert(value, TYPES[name], strict=not from_text)
         msgspec.json.encode(converted)  # raises for lone surrogates, which no path or message has
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+    except UnicodeEncodeError as error:
+        raise _wrong_value(name, f"expected UTF-8 text, got {value!r}") from error
+    except msgspec.ValidationError as error:
         reason = _FORMER_VALUES.get((name, str(value))) or _reason(name, value, str(error))
         raise _wrong_value(name, reason) from error
     for text in converted if isinstance(converted, list) else [converted]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from collections.abc import Mapping
 from typing import NoReturn
@@ -71,6 +72,8 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and end the process with its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # for paths that are not UTF-8
     try:
         cli()
     except SpecLspError as error:

@@ -45,10 +45,13 @@ class SettingOption(click.Option):
         declarations = _declarations(setting_name)
         if is_switch(setting_name):
             super().__init__(declarations, default=None)
-        elif isinstance(settings.default(setting_name), list):
-            super().__init__(declarations, multiple=True, metavar=metavar(setting_name))
         else:
-            super().__init__(declarations, type=_check(setting_name), metavar=metavar(setting_name))
+            super().__init__(
+                declarations,
+                type=_check(setting_name),
+                metavar=metavar(setting_name),
+                multiple=isinstance(settings.default(setting_name), list),
+            )
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002  # click's
         """Return the row of the help text."""
@@ -163,11 +166,17 @@ def default_text(name: str) -> str:
 
 
 def _check(name: str) -> Callable[[str], Any]:
-    """Return a function that converts a setting's text; click adds the option to its error."""
+    """Return a function that converts a setting's text; click adds the option to its error.
+
+    The text of a list is one of its items.
+    """
+    default = settings.default(name)
 
     def check(text: str) -> Any:
         try:
-            if not isinstance(settings.default(name), dict):
+            if isinstance(default, list):
+                return convert(name, [text])[0]
+            if not isinstance(default, dict):
                 return convert(name, text, from_text=True)
             value = msgspec.json.decode(text)
         except msgspec.DecodeError as error:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from llama_cpp_statistics import record
 
 import speclsp.cli
 from speclsp import __version__
@@ -43,6 +44,17 @@ def test_help_lists_the_subcommands_and_imports_none_of_them() -> None:
 def test_python_m_speclsp_is_the_command(tmp_path: Path) -> None:
     outcome = run("-m", "speclsp", "--version", cwd=tmp_path)
     assert outcome.stdout.strip() == f"speclsp, version {__version__}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8 elsewhere")
+def test_a_path_that_is_not_utf8_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
+    path = tmp_path / "a\udcff"
+    path.write_bytes(record([1, 2], {3: 4}))
+    outcome = run("-m", "speclsp", "ngram", "verify", str(path))
+    assert outcome.stdout == f"{tmp_path}/a\\udcff: fine.\n"
 
 
 def test_an_unknown_subcommand_is_a_usage_error() -> None:

@@ -118,6 +118,7 @@ def test_a_list_may_be_given_several_times(parsed: Any) -> None:
         (("--languages", '{"python": 3}'), ["--languages", "object"]),
         (("--languages", '{"python": {"model": "x"}}'), ["--languages", "python.model"]),
         (("--languages", '{"python": {"max_lines": 0}}'), ["--languages", "max_lines"]),
+        (("--exclude", "a", "--exclude", "b\udcff"), ["--exclude", "UTF-8 text", "b\\udcff"]),
         (("--no-such-thing",), ["--no-such-thing"]),
         (("--ctx-size",), ["--ctx-size", "argument"]),
     ],
