@@ -13,7 +13,7 @@ MAX_EVENTS = 10_000
 
 
 class EventQueue:
-    """A bounded queue of events; None behind the last one says that it is closed."""
+    """A bounded queue of events; None after the last one marks it as closed."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()

@@ -90,7 +90,7 @@ def load_cuda_libraries() -> None:
     """
     for folder in sys.path:
         for name in ("cuda_runtime", "cublas", "cu13"):
-            # cublasLt comes first by its name's length, since cublas needs it.
+            # cublasLt comes first, since cublas needs it.
             found = sorted(Path(folder or ".", "nvidia", name, "lib").glob("libc*.so.*"))
             for library in sorted(found, key=lambda path: "Lt" not in path.name):
                 with contextlib.suppress(OSError):
