@@ -207,7 +207,7 @@ class DrafterStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStats:
-    """The cost of one request.
+    """The cost of one request's text; alternatives to it are not counted.
 
     ``n_single_passes`` and ``ms_single_passes`` are the target passes after the prefill that
     carried no draft: their mean time is T(1), against which the speed-up is measured.
@@ -231,9 +231,6 @@ class RequestStats:
     n_draft_depths: int = 0
     """Sum of the drafts' depths: a draft without branches is as deep as it is long."""
     n_single_passes: int = 0
-    n_alternative_tokens: int = 0
-    """Tokens evaluated for alternatives to the text; they count nowhere else."""
-    n_alternative_passes: int = 0
     drafters: dict[str, DrafterStats] = field(default_factory=dict)
     ms_queue: float = 0.0
     ms_tokenize: float = 0.0
@@ -249,7 +246,6 @@ class RequestStats:
     ms_decode: float = 0.0
     """Of these, the time inside llama_decode; a draft model's is in its drafter's counts."""
     ms_single_passes: float = 0.0
-    ms_alternatives: float = 0.0
     ms_total: float = 0.0
 
 

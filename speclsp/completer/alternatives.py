@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from speclsp.decoding.forks import Fork, ForkCounts, best_rivals, grow_forks
+from speclsp.decoding.forks import Fork, best_rivals, grow_forks
 from speclsp.decoding.protocol import Target, fork_target
 from speclsp.decoding.sampling import (
     RedrawingSampler,
@@ -94,7 +94,7 @@ class TextMaker:
 
 
 class Alternatives:
-    """The alternatives to one request's text, and their cost."""
+    """The alternatives to one request's text."""
 
     def __init__(
         self,
@@ -116,7 +116,6 @@ class Alternatives:
         self._n_forks = 0
         self._known = {_dense(first.text), ""}
         self.texts: list[GeneratedText] = []
-        self.counts = ForkCounts()
 
     def grow(
         self,
@@ -126,7 +125,6 @@ class Alternatives:
         n_wanted: int,
         n_predict: int,
         interrupted: Callable[[], FinishReason | None],
-        clock: Callable[[], float],
     ) -> None:
         """Generate ``n_wanted`` texts; fewer if there are no more or time is up."""
         forkable = fork_target(target)
@@ -139,18 +137,16 @@ class Alternatives:
             if not made or interrupted() is not None:
                 break
             try:
-                counts = grow_forks(
+                grow_forks(
                     forkable,
                     n_prompt,
                     [fork for fork, _ in made],
                     n_predict=n_predict,
                     interrupted=interrupted,
-                    clock=clock,
                 )
             except DecodeError as error:
                 self._report(error)
                 break
-            self.counts.add(counts)
             for fork, text in made:
                 self._take(fork, text)
         self.texts.sort(

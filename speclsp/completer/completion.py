@@ -205,7 +205,6 @@ def run_completion(
                 n_wanted=request.n_candidates - 1,
                 n_predict=settings.n_predict,
                 interrupted=control.interrupted,
-                clock=control.clock,
             )
     finally:
         bench.weights.set_interrupt(None)
@@ -220,9 +219,6 @@ def run_completion(
     stats = dataclasses.replace(
         generation.stats,
         drafters=bench.proposer.stats() if bench.proposer is not None else {},
-        n_alternative_tokens=alternatives.counts.n_tokens,
-        n_alternative_passes=alternatives.counts.n_passes,
-        ms_alternatives=1000 * alternatives.counts.seconds,
         ms_tokenize=1000 * (tokenized - started),
     )
     result = CompletionResult(

@@ -37,21 +37,6 @@ class Fork:
     finish: FinishReason | None = None
 
 
-@dataclass(slots=True)
-class ForkCounts:
-    """The cost of growing forks: tokens evaluated, decodes, and seconds."""
-
-    n_tokens: int = 0
-    n_passes: int = 0
-    seconds: float = 0.0
-
-    def add(self, other: ForkCounts) -> None:
-        """Add the cost of more forks."""
-        self.n_tokens += other.n_tokens
-        self.n_passes += other.n_passes
-        self.seconds += other.seconds
-
-
 def best_rivals(
     rivals: Sequence[Rival], n_rivals: int, n_tokens: int, *, excluded: Collection[int] = ()
 ) -> list[Rival]:
@@ -84,8 +69,7 @@ def grow_forks(
     *,
     n_predict: int,
     interrupted: Callable[[], FinishReason | None],
-    clock: Callable[[], float],
-) -> ForkCounts:
+) -> None:
     """Continue each fork of the text after ``n_prompt`` tokens until it is finished.
 
     Each fork has its first own token, and at most ``n_predict`` tokens.  ``interrupted`` is called
@@ -94,8 +78,6 @@ def grow_forks(
     Afterwards every fork has a finish reason, and the target's cache is unchanged.
     Raises :class:`~speclsp.errors.DecodeError`, after which the cache is empty.
     """
-    counts = ForkCounts()
-    started = clock()
     for fork in forks:
         _finish(fork, n_predict)
     target.fork([n_prompt + fork.n_shared for fork in forks])
@@ -107,16 +89,12 @@ def grow_forks(
                 reason = "length"
             if reason is None:
                 _step(target, forks, live, n_predict)
-                counts.n_tokens += len(live)
-                counts.n_passes += 1
     except DecodeInterruptedError:
         reason = interrupted() or "cancelled"
     finally:
         target.drop_forks()
     for fork in forks:
         fork.finish = fork.finish or reason
-    counts.seconds = clock() - started
-    return counts
 
 
 def _live(forks: Sequence[Fork]) -> list[int]:

@@ -89,12 +89,10 @@ def test_candidates_of_the_real_model(place: str, temperature: float, real: Type
     # What one request gives is the first text, whatever stands beside it.
     assert (several.text, several.finish_reason) == (one.text, one.finish_reason)
     assert several.mean_logprob == pytest.approx(one.mean_logprob, abs=0.01)
-    # The prompt was evaluated once, and each alternative's own tokens once.
+    # The prompt was evaluated once.
     stats = several.stats
     n_known = stats.n_prompt - stats.n_prompt_evaluated
     assert n_known < 40
-    assert stats.n_alternative_tokens <= 3 * 40
-    assert stats.n_alternative_passes <= 2 * 40
     assert 0 < stats.n_predicted == one.stats.n_predicted
     texts = [several.text, *(other.text for other in several.alternatives)]
     assert len(texts) == 3
@@ -212,9 +210,9 @@ def test_each_token_is_evaluated_once() -> None:
         completer.close()
     # The first text's tokens, but for the end token, are evaluated beside the prompt's, and so are
     # those of the alternatives from the one on by which they part.
-    assert stats.n_alternative_tokens == len("b 1") + len("2")
+    n_of_alternatives = len("b 1") + len("2")
     n_evaluated = loader.target.n_tokens_evaluated - n_before
-    assert n_evaluated == stats.n_prompt_evaluated + len("ax1") + stats.n_alternative_tokens
+    assert n_evaluated == stats.n_prompt_evaluated + len("ax1") + n_of_alternatives
 
 
 def test_a_text_that_says_the_same_gives_way_to_another() -> None:
