@@ -1,1 +1,1 @@
-"""The in-process completer: one engine thread behind the completer seam."""
+"""The completer: one engine thread, and what its requests are made from."""

@@ -102,7 +102,7 @@ class AcceptedTexts:
         self._later(self._add, root, accepted, self.begin(root))
 
     def of_root(self, root: str) -> AcceptedTokens | None:
-        """Return what was accepted in a workspace; the first call waits for it, 1 s at most.
+        """Return a workspace's accepted texts; the first call waits for them, 1 s at most.
 
         None without a vocabulary.
         """
@@ -112,7 +112,7 @@ class AcceptedTexts:
         return accepted
 
     def begin(self, root: str) -> AcceptedTokens | None:
-        """Begin to read what was accepted in a workspace; does not wait."""
+        """Begin to read a workspace's accepted texts; does not wait."""
         with self._lock:
             if root not in self._by_root and self._vocabulary is not None:
                 self._by_root[root] = AcceptedTokens(self._vocabulary)
@@ -124,7 +124,7 @@ class AcceptedTexts:
         return self._latest is None or not wait((self._latest,), timeout_s).not_done
 
     def close(self) -> None:
-        """Write what is left and close the stores; further calls do nothing."""
+        """Write the remaining counts and close the store; further calls do nothing."""
         self._later(self._update_file)
         self._later(self._close_store)
         self._thread.shutdown(wait=False)
@@ -179,7 +179,7 @@ class AcceptedTexts:
         self._events.log("info", f"{len(counted):,} counts were added to {self._file}.")
 
     def _stored(self, use: Callable[[AcceptedStore], _Result], otherwise: _Result) -> _Result:
-        """Return what ``use`` does with the store, ``otherwise`` if it cannot be used."""
+        """Return the result of ``use``, or ``otherwise`` if the store fails or is switched off."""
         if not self._is_kept:
             return otherwise
         try:
@@ -201,7 +201,7 @@ class AcceptedTexts:
 
 
 def _counted(vocabulary: Vocabulary, before: str, tokens: TokenArray) -> Counted:
-    """Count the n-grams of ``tokens``, a text that begins with ``before``, behind that."""
+    """Count the n-grams of a text's ``tokens`` that end after ``before``, its beginning."""
     known = vocabulary.tokenize(before)
     n_both = min(known.size, tokens.size)
     # The accepted text may change the last token before it, which then counts as new.

@@ -101,7 +101,7 @@ class EngineWindow(Protocol):
     tokens: DocumentTokens
 
     def sources(self, request: PlacedRequest) -> DraftSources:
-        """Return what a request's drafts and prompt may come from."""
+        """Return the sources of a request's drafts and of the context in its prompt."""
 
     def grew(self, completion_id: str, text: str) -> None:
         """Take the text so far of the window's running request; empty ones when it has ended."""
@@ -334,7 +334,7 @@ def prompt_question(
 def remote_params(
     request: PlacedRequest, settings: Settings, typed: str, bench: Workbench
 ) -> RemoteParams:
-    """Return how a remote engine is to continue a request's prompt, which leaves out ``typed``."""
+    """Return the parameters for a remote engine; ``typed`` is the text that the prompt omits."""
     return RemoteParams(
         n_predict=settings.n_predict,
         temperature=settings.temperature,
@@ -349,7 +349,7 @@ def remote_params(
 
 
 def _prediction(request: PlacedRequest, settings: Settings, bench: Workbench) -> str:
-    """Return what most probably follows the cursor, where a remote engine takes a prediction.
+    """Return the most probable text after the cursor, where a remote engine takes a prediction.
 
     That is what followed the longest match of the text before the cursor in the open documents and
     in recent answers.  After half a word the match ends before that word.
@@ -427,7 +427,7 @@ def _draft_context(
         suffix=after,
         held=HeldText(typed.encode("utf-8", "replace"), bench.tokenizer.vocabulary.piece),
         end_tokens=bench.tokenizer.vocabulary.end_tokens | bench.tokenizer.family.end_tokens,
-        buffers=(*bench.tokens.others(request.uri, tokenize), *sources.accepted),
+        buffers=(*bench.tokens.others(request, tokenize), *sources.accepted),
         generated=tuple(bench.generated),
         deleted=bench.tokens.deleted.tokens(tokenize),
         corpora=sources.corpora,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 from speclsp.completer.deleted_texts import DeletedTexts
 from speclsp.documents import Documents
@@ -90,15 +91,17 @@ class DocumentTokens:
             return True
         return len(document.text) > MAX_CHARS or self._is_made(document, tokenize)
 
-    def others(self, uri: str, tokenize: Tokenize) -> tuple[TokenArray, ...]:
+    def others(self, request: PlacedRequest, tokenize: Tokenize) -> tuple[TokenArray, ...]:
         """Return the tokens of other open documents that are ready, the latest used first.
 
-        Ignored files and files with secret names are left out.
+        Ignored files, files with secret names and the notebook's own cells are left out.
         """
+        own = {request.uri, *(uri for uri, _ in (*request.above, *request.below))}
+        documents = (d for d in self._documents.newest() if d.uri not in own)
         tokens: list[TokenArray] = []
         n_left = MAX_OTHER_TOKENS
-        for document in self._documents.newest()[: MAX_OTHER_DOCUMENTS + 1]:
-            if document.uri == uri or not self._may_serve_others(document):
+        for document in islice(documents, MAX_OTHER_DOCUMENTS):
+            if not self._may_serve_others(document):
                 continue
             entry = self._entries.get(document.uri)
             is_small = len(document.text) <= PIECE_CHARS

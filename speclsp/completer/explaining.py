@@ -148,7 +148,7 @@ def _after_a_keystroke(
     bench: Workbench,
     chunks: ChunkSource,
 ) -> tuple[FimPrompt, ExplainedReuse | None]:
-    """Return the prompt, laid out behind that of one keystroke earlier, and what they share."""
+    """Return the prompt as it follows that of one keystroke earlier, and the tokens reused."""
     ranked = question.renewed(NO_CHUNKS)
     if not request.cursor:
         return question.fresh(None, ranked), None

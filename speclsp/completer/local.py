@@ -310,7 +310,7 @@ class LocalCompleter:
             self._statistics.take_tokenizer(tokenizer)
 
     def sources(self, request: PlacedRequest) -> DraftSources:
-        """Return what a request's drafts and prompt may come from."""
+        """Return the sources of a request's drafts and of the context in its prompt."""
         root = request.workspace or self._project.root_of(request.file)
         accepted = self._accepted.of_root(root)
         counts = self._statistics.current()

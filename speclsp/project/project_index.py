@@ -177,8 +177,8 @@ class ProjectIndex:
         with self._wake:
             if not self._thread.is_alive():
                 return Outlines()
-            is_behind = self._is_scan_due or self._changes or self._reading
-            if not self._is_outlined or (current and is_behind):
+            is_outdated = self._is_scan_due or self._changes or self._reading
+            if not self._is_outlined or (current and is_outdated):
                 return None
         return self._files.outlines()
 

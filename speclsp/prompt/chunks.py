@@ -1,6 +1,6 @@
 """Context chunks: the pieces of other files at the beginning of a prompt, and their order.
 
-A change of one of them invalidates the KV cache behind it.  So they keep their order, new ones are
+A change of one of them invalidates the KV cache after it.  So they keep their order, new ones are
 appended, and none is removed until the budget is exceeded: then the lowest ranked are removed,
 once, down to a lower mark.
 

@@ -60,7 +60,7 @@ class PromptQuestion:
     chunks: ChunkSource
 
     def renewed(self, previous: ChunkWindow) -> ChunkWindow:
-        """Return the chunks of a new layout behind those of the former one."""
+        """Return the chunks of a new layout: those of the former one, then new ones."""
         if self.budget.n_chunks <= 0:
             return ChunkWindow()
         return renewed_chunks(

@@ -3,7 +3,7 @@
 The end of a text is a token boundary, even where the finished text would have none: after
 ``"    "`` or ``"Fran"`` a model that learned ``"    return"`` and ``"Francon"`` as other tokens
 continues as if these were excluded, with one space too many for example.  So the prompt ends at
-the last *stable* boundary of the cursor's line, and until the text behind it has been repeated,
+the last *stable* boundary of the cursor's line, and until the text after it has been repeated,
 only tokens that agree with it are allowed (Lundberg, "The Art of Prompt Design: Prompt Boundaries
 and Token Healing", 2023).
 
@@ -41,7 +41,7 @@ TokenIds = NDArray[np.int64]
 def healing_prefix(prefixes: TokenPrefixes, line_before: str) -> str:
     """Return the text before the cursor that the prompt leaves out.
 
-    That is the text behind the last stable boundary of the cursor's line, in whole characters, or
+    That is the text after the last stable boundary of the cursor's line, in whole characters, or
     all of a line of white space.  ``prefixes`` are the vocabulary's tokens.
     """
     if not line_before.strip(" \t"):
@@ -107,7 +107,7 @@ class TokenPrefixes:
         """Return the start of the first token that may continue beyond the end of ``data``."""
         for start in range(max(0, len(data) - self._n_bytes_max), len(data)):
             tail = data[start:]
-            # ``tail`` itself sorts before ``tail`` and a zero byte, all that continue it behind.
+            # ``tail`` itself sorts before ``tail`` and a zero byte, and all that continue it after.
             first, end = self._range(tail + b"\0", _after(tail))
             if first < end:
                 return start
@@ -135,7 +135,7 @@ class TokenPrefixes:
 
 
 def _after(data: bytes) -> bytes | None:
-    """Return the first bytes in sort order behind everything that begins with ``data``."""
+    """Return the first bytes in sort order after everything that begins with ``data``."""
     stripped = data.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
 
@@ -187,7 +187,7 @@ class HealingSampler:
             return self._sampler.sample(row)
         remaining = self._typed[len(self._emitted) :]
         if not remaining:
-            token = self._sample_behind_cursor(row)
+            token = self._sample_after_cursor(row)
         else:
             allowed = self._prefixes.compatible_with(remaining)
             # A vocabulary without all bytes may have no such token.
@@ -206,7 +206,7 @@ class HealingSampler:
         if not ends_at_cursor or self._prefixes.is_stable(self._emitted, cursor):
             self._is_over = True
 
-    def _sample_behind_cursor(self, row: LogitRow) -> int:
+    def _sample_after_cursor(self, row: LogitRow) -> int:
         token = self._sampler.sample(row)
         if not self._removes_boundary(token):
             return token

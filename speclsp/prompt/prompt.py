@@ -1,8 +1,8 @@
 """The prompt of one request: the family's template filled in within a token budget.
 
-A prompt is laid out anew, or continues a former one, from which it differs behind the anchor only,
+A prompt is laid out anew, or continues a former one, from which it differs after the anchor only,
 so that the KV cache is reused up to there.  The anchored layout can continue a prompt as long as
-the text before the anchor and behind the cursor is what the former prompt shows: the model never
+the text before the anchor and after the cursor is what the former prompt shows: the model never
 sees text that is not in the buffer.  Closing brackets and quotes are left out if nothing else
 follows on the cursor's line: editors insert them with every opening bracket, and the model's own
 replace them.  If Enter has just moved them to a line of their own, they are left out until idle
@@ -126,9 +126,9 @@ class PromptLayout:
     def continued(
         self, text: FimText, budget: PromptBudget, window: PromptWindow
     ) -> FimPrompt | None:
-        """Return the prompt that differs from ``window``'s behind the anchor only.
+        """Return the prompt that differs from ``window``'s after the anchor only.
 
-        None if the text before the anchor or behind the cursor has changed, if too much text
+        None if the text before the anchor or after the cursor has changed, if too much text
         stands between anchor and cursor, and in the plain layout.
         """
         if self.layout == "plain" or window.key != self.key:

@@ -194,7 +194,7 @@ def _line_end_before(text: str, index: int) -> int:
 def new_anchor(
     prefix: str, n_tokens_max: int, n_tokens: int, encode_from: Callable[[int], tuple[int, ...]]
 ) -> tuple[int, tuple[int, ...]]:
-    """Choose an anchor in the text before the cursor; return it and the tokens behind it.
+    """Choose an anchor in the text before the cursor; return it and the tokens after it.
 
     The middle can grow to ``n_tokens_max`` tokens, and may have ``n_tokens`` now.
     ``encode_from`` returns the tokens of the text from an index on.
@@ -221,7 +221,7 @@ def anchors_above(prefix: str, n_chars_max: int) -> Iterator[int]:
     """Yield the starts of lines above the cursor's, the farthest first.
 
     They are ``n_chars_max`` characters away at most.  Blank lines are left out: a line end is
-    often one token with the blank line behind it.
+    often one token with the blank line after it.
     """
     near = prefix[-n_chars_max - 1 :]
     first = len(prefix) - len(near)

@@ -10,6 +10,7 @@ from typed_requests import request_between
 
 from speclsp.completer.document_tokens import (
     MAX_CHARS,
+    MAX_OTHER_DOCUMENTS,
     MAX_OTHER_TOKENS,
     PIECE_CHARS,
     DocumentTokens,
@@ -48,7 +49,8 @@ class Open:
         self.tokens = DocumentTokens(self.documents, lambda file: file.endswith("ignored.py"))
 
     def others(self, tokenize) -> list[str]:
-        return [as_text(tokens) for tokens in self.tokens.others("u", tokenize)]
+        others = self.tokens.others(request_between("", uri="u"), tokenize)
+        return [as_text(tokens) for tokens in others]
 
     def around(self, tokenize, prefix: str, suffix: str, n_held_back: int = 0):
         request = request_between(prefix, suffix, uri="u")
@@ -126,6 +128,18 @@ def test_a_key_in_a_notebook_tokenises_its_cell_only(tokenize):
     assert tokenize.n_chars < 1000
 
 
+def test_the_cells_of_a_notebook_are_no_other_buffers(tokenize):
+    buffers = Open()
+    buffers.documents.open(document("other", "other = 1\n"))
+    cells = [(f"cell {number}", 1) for number in range(2 * MAX_OTHER_DOCUMENTS)]
+    for uri, _ in cells:
+        buffers.documents.open(document(uri, "cell = 1\n"))
+    request = dataclasses.replace(
+        request_between("", uri="cell 9"), above=tuple(cells[:9]), below=tuple(cells[10:])
+    )
+    assert [as_text(t) for t in buffers.tokens.others(request, tokenize)] == ["other = 1\n"]
+
+
 def test_another_large_buffer_counts_once_it_is_warm(tokenize):
     buffers = Open()
     buffers.documents.open(document("o", "x = 1\n" * 20_000))
@@ -167,7 +181,8 @@ def test_the_active_buffers_tokens_serve_the_next_one(tokenize):
     buffers.documents.open(document("u", text))
     buffers.around(tokenize, text, "")
     tokenize.n_chars = 0
-    assert [as_text(t) for t in buffers.tokens.others("other", tokenize)] == [text]
+    (other,) = buffers.tokens.others(request_between("", uri="v"), tokenize)
+    assert as_text(other) == text
     assert tokenize.n_chars == 0
 
 

@@ -128,9 +128,8 @@ def test_documents_of_the_same_name_are_each_windows_own(windows):
     # Neither window drafts from the other's buffer.
     for completer in windows.completers:
         tokenize = windows.loader.tokenizer(PLAIN).vocabulary.tokenize
-        assert completer.tokens.others("", tokenize)[0].size == len(
-            completer._documents.newest()[0].text
-        )
+        (buffer,) = completer.tokens.others(request_between("", uri="none"), tokenize)
+        assert buffer.size == len(completer._documents.newest()[0].text)
 
 
 def test_a_request_sets_no_more_than_a_request_may(windows):
