@@ -292,15 +292,18 @@ class EngineThread:
         if reason is not None or (is_prefetch and (not has_weights or self._rests())):
             job.answer_empty(reason or "cancelled", self._clock())
         elif has_weights:
-            bench = self._models.workbench(job.window.settings, job.window.tokens)
-            if is_prefetch:
-                # Most prefetches are not used: the documents' prompts stay where they are.
-                bench = dataclasses.replace(bench, prompts=bench.prompts.copy())
-            self._generate(job, bench)
+            self._generate(job)
         else:
             job.fail(self._models.availability()[1])
 
-    def _generate(self, job: CompletionJob, bench: Workbench) -> None:
+    def _workbench(self, job: CompletionJob) -> Workbench:
+        bench = self._models.workbench(job.window.settings, job.window.tokens)
+        if job.request.is_prefetch:
+            # Most prefetches are not used: the documents' prompts stay where they are.
+            bench = dataclasses.replace(bench, prompts=bench.prompts.copy())
+        return bench
+
+    def _generate(self, job: CompletionJob) -> None:
         """Complete a request, and give the result to the job that waits by then."""
         running = RunningGeneration(job, self._queue.waiting)
         self._running = running
@@ -325,7 +328,7 @@ class EngineThread:
             result = run_completion(
                 job.request,
                 job.window.settings,
-                bench,
+                self._workbench(job),
                 job.window.sources(job.request),
                 RunControl(
                     interrupted=interrupted,

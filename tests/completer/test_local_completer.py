@@ -18,7 +18,9 @@ from scripted_models import ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer import local
+from speclsp.completer import local, models
+from speclsp.completer.engine import Engine
+from speclsp.completer.local import LocalCompleter
 from speclsp.errors import (
     DecodeError,
     EngineError,
@@ -27,6 +29,7 @@ from speclsp.errors import (
     SettingsError,
 )
 from speclsp.request import (
+    CompletionRequest,
     CompletionResult,
     Document,
     Event,
@@ -341,6 +344,32 @@ def test_a_setting_that_no_prompt_fits_is_told_once_and_loads_nothing_anew(make)
     assert len(loader.targets) == 1
     (problem,) = [e for e in events(completer) if isinstance(e, Problem)]
     assert problem.remedy == "Raise n_prompt or ctx_size."
+
+
+def test_drafters_that_cannot_be_made_for_a_window_fail_its_request_only(monkeypatch):
+    engine = Engine(Settings(persist=False), loader=ScriptedLoader("return 1"))
+    first, other = (
+        LocalCompleter(Settings(persist=False, drafters=drafters), engine=engine)
+        for drafters in ("suffix", "prompt-lookup")
+    )
+    first.start()
+    until(lambda: first.state() == "ready")
+    made = models.make_proposer
+    assert first.wait_idle(WAIT_S)  # the settings of the newest window are in effect
+    monkeypatch.setattr(models, "make_proposer", Mock(side_effect=ZeroDivisionError("boo")))
+    for number, window in enumerate((first, other)):
+        placed = request(f"file:///p/{number}.py")
+        window.open_document(
+            Document(uri=placed.uri, path="a.py", language_id="", version=1, text=placed.text)
+        )
+    asked = [CompletionRequest(uri=f"file:///p/{n}.py", version=1, offset=0) for n in (0, 1)]
+    with pytest.raises(EngineError, match="boo"):
+        first.complete(asked[0], CancellationToken()).result(WAIT_S)
+    monkeypatch.setattr(models, "make_proposer", made)
+    assert other.complete(asked[1], CancellationToken()).result(WAIT_S).finish_reason == "stop"
+    for window in (first, other):
+        window.close()
+    engine.close()
 
 
 def test_an_explanation_that_fails_is_an_error(make, monkeypatch):
