@@ -12,6 +12,7 @@
     │   ├── NotFimModelError      the vocabulary lacks fill-in-the-middle tokens
     │   └── VocabularyMismatchError   the draft model has other token ids
     ├── EngineError               the engine cannot answer
+    │   ├── EngineLibraryError        llama-cpp-python cannot be imported
     │   ├── EngineUnavailableError    loading, switched off, or failed to load
     │   │   ├── EngineProcessError        the shared engine cannot be found, started or reached
     │   │   └── RemoteError               the remote engine cannot be reached, or refuses a request
@@ -26,6 +27,8 @@
 Foreign exceptions are mapped to these at the border where they arise.
 Each has a message and a remedy; editors show both.
 """
+
+from __future__ import annotations
 
 
 class SpecLspError(Exception):
@@ -77,6 +80,23 @@ class VocabularyMismatchError(ModelError):
 
 class EngineError(SpecLspError):
     """The engine cannot answer."""
+
+
+class EngineLibraryError(EngineError):
+    """llama-cpp-python cannot be imported."""
+
+    @classmethod
+    def of(cls, error: Exception) -> EngineLibraryError:
+        """Return the error for what the import raised.
+
+        That is ImportError, or RuntimeError or OSError where its shared library cannot be loaded.
+        """
+        return cls(
+            f"llama-cpp-python cannot be imported: {str(error).rstrip('.')}.",
+            remedy="Install it: `python -m speclsp.install_llama_cpp` chooses the build for this "
+            "machine, `pip install llama-cpp-python` compiles it. `speclsp doctor` checks the "
+            "whole installation.",
+        )
 
 
 class EngineUnavailableError(EngineError):

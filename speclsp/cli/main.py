@@ -11,15 +11,7 @@ from typing import NoReturn
 import click
 
 from speclsp import __version__
-from speclsp.errors import SpecLspError
-
-MISSING_ENGINE = (
-    "llama-cpp-python, which speclsp's engine is built on, cannot be imported: {reason}\n"
-    "Install it: `python -m speclsp.install_llama_cpp` chooses the build for this machine, "
-    "`pip install llama-cpp-python` compiles it.\n"
-    "`speclsp doctor` checks the whole installation."
-)
-
+from speclsp.errors import EngineLibraryError, SpecLspError
 
 SUBCOMMANDS: Mapping[str, str] = {
     "serve": "Run the language server.",
@@ -51,10 +43,9 @@ class LazyGroup(click.Group):
         try:
             module = importlib.import_module(f"speclsp.cli.{cmd_name}")
         except (ImportError, OSError, RuntimeError) as error:
-            # llama-cpp-python raises RuntimeError or OSError if its shared library is broken.
             if "llama" not in str(error):
                 raise
-            ctx.fail(MISSING_ENGINE.format(reason=error))
+            ctx.fail(str(EngineLibraryError.of(error)))
         command: click.Command = getattr(module, cmd_name)
         return command
 

@@ -16,7 +16,13 @@ from speclsp.drafting.cost import CPU_SLOPE, CPU_STEP, GPU_SLOPE, PassCost
 from speclsp.embedded import model_files
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.params import draft_settings
-from speclsp.errors import ModelError, ModelLoadError, SettingsError, SpecLspError
+from speclsp.errors import (
+    EngineLibraryError,
+    ModelError,
+    ModelLoadError,
+    SettingsError,
+    SpecLspError,
+)
 from speclsp.hub.references import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
@@ -127,8 +133,11 @@ class LlamaLoader:
         """Load the target's vocabulary; again only where the file or the template changed."""
         # Imported here, so that a missing llama.cpp build is an error of this call, with a
         # remedy, and not of every import of the completer.
-        from speclsp.engine.llama.library import route_log  # noqa: PLC0415
-        from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
+        try:
+            from speclsp.engine.llama.library import route_log  # noqa: PLC0415
+            from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
+        except (ImportError, OSError, RuntimeError) as error:
+            raise EngineLibraryError.of(error) from error
 
         route_log(lambda level, line: self._log("debug", f"llama.cpp: {level}: {line}"))
         path = model_files(settings).target

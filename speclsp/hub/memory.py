@@ -26,6 +26,7 @@ class Memory:
     name: str
     """The GPU's or the processor's name; GPUs are separated by commas."""
     total_bytes: int = 0
+    """0 where it is unknown: of a CPU without llama-cpp-python."""
     free_bytes: int = 0
     n_cores: int = 0
     """Physical cores."""

@@ -239,10 +239,12 @@ def preset(name: str) -> Preset:
 
 
 def fits(row: Preset, memory: Memory) -> bool:
-    """Return whether a preset's models fit a memory, and are small enough for a CPU."""
-    if memory.kind == "CPU" and row not in (PRESETS[_CPU_SMALL], PRESETS[_CPU_LARGE]):
-        return False
-    return row.needed_bytes <= memory.free_bytes
+    """Return whether a preset's models fit a memory, if it is known, and suit a CPU."""
+    has_room = row.needed_bytes <= memory.free_bytes
+    if memory.kind == "CPU":
+        is_small = row in (PRESETS[_CPU_SMALL], PRESETS[_CPU_LARGE])
+        return is_small and (has_room or not memory.total_bytes)
+    return has_room
 
 
 def recommend(memory: Memory) -> str:

@@ -81,6 +81,19 @@ def test_a_missing_engine_is_told_with_its_remedy(
     assert "llama_cpp_not_built" in outcome.output
 
 
+def test_a_broken_engine_is_told_with_its_remedy_where_a_model_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "llama_cpp.py"
+    broken.write_text("raise RuntimeError('libcudart.so.12: cannot open shared object file')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    outcome = run("-m", "speclsp", "explain", f"{broken}:1:1")
+    assert outcome.returncode == 1
+    assert "cannot be imported: libcudart.so.12: cannot open" in outcome.stderr
+    assert "pip install llama-cpp-python" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
 def test_another_missing_module_is_not_blamed_on_the_engine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -136,7 +136,10 @@ def test_the_driver_is_asked_where_there_is_no_engine(
     assert found.free_bytes == 7600 << 20
     assert recommend(found) == "qwen2.5-coder-7b-q4_k_m"
     program.write_text(f"#!{sys.executable}\nraise SystemExit(9)\n")
-    assert find_memory().kind == "CPU"
+    found = find_memory()
+    assert found.kind == "CPU"
+    assert fits(PRESETS["qwen2.5-coder-0.5b-q8_0"], found)
+    assert not fits(PRESETS["qwen2.5-coder-7b-q4_k_m"], found)
 
 
 def _raise_import_error(_: str) -> None:
