@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from speclsp.documents import Documents
@@ -12,7 +13,7 @@ from speclsp.drafting.protocol import TokenCorpus
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.events import EventQueue
-from speclsp.project.ignore import IgnoredFiles, root_of
+from speclsp.project.ignore import IGNORE_FILE, IgnoredFiles, root_of
 from speclsp.project.indexed_files import Outlines
 from speclsp.project.project_index import ProjectIndex
 from speclsp.request import IndexStats, WorkspaceFolder
@@ -156,6 +157,8 @@ class Project:
     def saved(self, file: str) -> None:
         """Read a file ("" for none) again: its buffer was saved or closed."""
         with self._lock:
+            if Path(file).name == IGNORE_FILE:
+                self._ignored.renew(self._settings.exclude)
             for index in self._opened.values() if file else ():
                 index.changed(file)
 

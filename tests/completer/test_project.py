@@ -166,6 +166,14 @@ def test_patterns_are_read_anew_once_for_a_notebook(
     assert len(n_renewed) == 2
 
 
+def test_a_saved_gitignore_holds_for_open_files_at_once(opened: Opened, tmp_path: Path) -> None:
+    file = str(tmp_path / "p" / "a.py")
+    opened.open(file)
+    assert not opened.project.is_ignored(file)
+    opened.project.saved(str(write(tmp_path / "p" / ".gitignore", "a.py\n")))
+    assert opened.project.is_ignored(file)
+
+
 class Indexed:
     """A project of two files whose settings change."""
 
