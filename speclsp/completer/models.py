@@ -70,6 +70,8 @@ class Models:
         self._proposer: Proposer | None = None
         self._drafting: tuple[object, ...] = ()
         """The settings that the proposer was made by."""
+        self._is_for_drafts = False
+        """Whether draft model and trees were loaded; `speculation` may be switched on later."""
         self._acceptance = AcceptanceTable()
         self._generated: deque[TokenArray] = deque(maxlen=N_GENERATED)
         self._n_idle_evaluated = 0
@@ -137,7 +139,7 @@ class Models:
         self.settings = settings
         if not settings.enabled:
             self.free("off", "switched off")
-        elif reload or not was_enabled:
+        elif reload or not was_enabled or self._lacks_drafts(settings):
             self.load_anew()
         elif _drafting_of(settings) != self._drafting:
             self._make_proposer(settings)
@@ -208,6 +210,7 @@ class Models:
         self._take_tokenizer(tokenizer)
         weights = self._loader.weights(settings, tokenizer, progress, self._events.log)
         self.weights = weights
+        self._is_for_drafts = settings.speculation
         # Acceptance rates depend on both models and on the text: counts of other texts made
         # drafts worse.
         self._acceptance = AcceptanceTable()
@@ -273,6 +276,11 @@ class Models:
             self._proposer = make_proposer(
                 settings, self.weights, self._acceptance, self._report_once
             )
+
+    def _lacks_drafts(self, settings: Settings) -> bool:
+        """Whether the weights were loaded without what drafts need by these settings."""
+        is_local = self.weights is not None and not settings.engine_url
+        return is_local and settings.speculation and not self._is_for_drafts
 
     def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
         old = self._tokenizer

@@ -402,6 +402,17 @@ def test_switching_off_frees_the_weights_and_on_loads_them(make):
     assert ask(ready(completer)).result(WAIT_S).text == "return 1"
 
 
+def test_speculation_that_is_switched_on_later_loads_what_it_needs_once(make):
+    loader = ScriptedLoader("return 1")
+    off = Settings(persist=False, speculation=False, suggestion_memory=False)
+    on = dataclasses.replace(off, speculation=True)
+    completer = ready(make(loader, off))
+    for settings in (on, off, on):
+        completer.apply_settings(settings)
+        assert ask(completer, wait_for_model=True).result(WAIT_S).text == "return 1"
+    assert len(loader.targets) == 2
+
+
 def test_settings_take_effect_as_their_scope_says(make):
     loader = ScriptedLoader("return 1")
     completer = ready(make(loader))
