@@ -106,6 +106,8 @@ class SharedCompleter:
         self._documents = Documents()
         self._folders: dict[str, WorkspaceFolder] = {}
         self._ignored = IgnoredFiles(())
+        self._kept_here: set[str] = set()
+        """Open documents' files that were ignored when their folder was closed."""
         self._handed: set[str] = set()
         """URIs of the documents that the engine has."""
         self._too_long: set[str] = set()
@@ -243,6 +245,8 @@ class SharedCompleter:
     def close_folder(self, root: str) -> None:
         """Forget a folder."""
         with self._changed:
+            files = (document.file for document in self._documents.newest())
+            self._kept_here |= {file for file in files if self._is_ignored(file)}
             self._folders.pop(root, None)
             self._send(wire.CloseFolder(root))
 
@@ -274,7 +278,9 @@ class SharedCompleter:
     def close_document(self, uri: str) -> None:
         """Forget a document."""
         with self._changed:
-            self._documents.close(uri)
+            document = self._documents.close(uri)
+            if document is not None:
+                self._kept_here.discard(document.file)
             self._too_long.discard(uri)
             self._withdraw(uri)
 
@@ -357,9 +363,11 @@ class SharedCompleter:
 
         The lock is held.
         """
-        if not self._settings.engine_listens:
-            return False
-        return self._ignored.is_ignored(root_of(self._folders, file), file)
+        return self._settings.engine_listens and self._is_ignored(file)
+
+    def _is_ignored(self, file: str) -> bool:
+        root = root_of(self._folders, file)
+        return self._ignored.is_ignored(root, file) if root else file in self._kept_here
 
     def _without_path(self, sent: _T) -> _T:
         """Return a document or text as it is sent: no file's path leaves the machine.
@@ -623,8 +631,9 @@ class SharedCompleter:
             else:
                 pending.future.set_result(pending.empty("cancelled"))
         if not self._is_closing:
-            why = "it is connected again" if is_wanted else "it was stopped; a request starts it"
-            self._set_state("loading" if is_wanted else "unloaded", f"the engine is gone: {why}")
+            state: EngineState = "loading" if is_wanted else "unloaded"
+            then = "connecting again" if is_wanted else "the next request starts it"
+            self._set_state(state, f"the connection to the engine ended; {then}")
 
     def _died(
         self, life: EngineLife, settings: Settings, what: str = "the engine process was ended"

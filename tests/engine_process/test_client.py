@@ -467,6 +467,22 @@ def test_an_ignored_document_is_not_sent_to_the_machine_that_the_settings_leave(
     assert "open_document" not in [call[0] for call in scripted.made[0].calls]
 
 
+def test_an_ignored_document_stays_here_if_its_folder_is_closed(scripted, tmp_path):
+    (tmp_path / ".gitignore").write_text("private.py\n")
+    window = scripted.window(ELSEWHERE)
+    window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    private = dataclasses.replace(document(), file=str(tmp_path / "private.py"))
+    window.open_document(private)
+    window.close_folder(str(tmp_path))
+    window.change_document(URI, 2, TextEdit(6, 6, "password = 1\n"))
+    assert ask(window, version=2).result(WAIT_S).source == "filter"
+    assert window.wait_idle(WAIT_S)
+    assert [call[0] for call in scripted.completer.calls] == ["start"]
+    window.close_document(URI)
+    window.open_document(private)  # of no folder now, whose rules are not known
+    assert ask(window).result(WAIT_S).text == "completed"
+
+
 def test_a_request_that_waits_stays_here_if_its_document_becomes_ignored(scripted, tmp_path):
     window = SharedCompleter(ELSEWHERE, scripted.engine.link)
     scripted.windows.append(window)
