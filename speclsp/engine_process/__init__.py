@@ -4,21 +4,21 @@ A window's server finds or starts the engine and talks to it over a Unix socket,
 there are none:
 
 - ``transport``: sockets, and how each side knows the other.
-- ``place``: the user's folder, and the names of an engine's socket, lock, log and info file.
+- ``place``: the user's folder, and the paths of an engine's socket, lock, log and info file.
 - ``start``: :func:`~speclsp.engine_process.start.connect` returns a connection to the engine, and
   starts the engine where none runs; it also asks engines for their status.
 - ``lifetime``: :class:`~speclsp.engine_process.lifetime.EngineLoop` is the engine's main loop; it
-  accepts windows, gives each to ``serve_window`` on a thread of its own, and ends the process.
+  accepts windows, serves each by ``serve_window`` on a thread of its own, and ends the process.
 - ``listening``: the endpoint for windows of other machines, and their connection to it; ``tls``
   encrypts that.
 - ``wire``: the messages of windows and engine, and the connection that carries them.
-- ``client``: the completer of a window, which lives in the engine.
+- ``client``: :class:`~speclsp.engine_process.client.SharedCompleter`, the window's side.
 - ``restarts``: when a window restarts an engine that died.
-- ``server``: ``serve_window``, with a completer for each window.
+- ``server``: ``serve_window``, the engine's side, with a completer for each window.
 
-A connection begins with proofs of the token, at a port, and a greeting of one JSON line each way
-(``start.Greeting``).
-Then the socket belongs to the wire protocol of windows, or answers one command of
+A connection begins with a greeting of one JSON line each way (``start.Greeting``); at a port,
+proofs of the token come before it.
+Then the socket carries the messages of ``wire``, or the answer to one command of
 ``speclsp engine``.
 
 What is logged by :mod:`logging` in the engine's process goes to the engine's log file.

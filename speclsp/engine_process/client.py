@@ -106,7 +106,7 @@ class SharedCompleter:
         self._documents = Documents()
         self._folders: dict[str, WorkspaceFolder] = {}
         self._ignored = IgnoredFiles(())
-        self._kept_here: set[str] = set()
+        self._still_ignored: set[str] = set()
         """Open documents' files that were ignored when their folder was closed."""
         self._handed: set[str] = set()
         """URIs of the documents that the engine has."""
@@ -246,7 +246,7 @@ class SharedCompleter:
         """Forget a folder."""
         with self._changed:
             files = (document.file for document in self._documents.newest())
-            self._kept_here |= {file for file in files if self._is_ignored(file)}
+            self._still_ignored |= {file for file in files if self._is_ignored(file)}
             self._folders.pop(root, None)
             self._send(wire.CloseFolder(root))
 
@@ -280,7 +280,7 @@ class SharedCompleter:
         with self._changed:
             document = self._documents.close(uri)
             if document is not None:
-                self._kept_here.discard(document.file)
+                self._still_ignored.discard(document.file)
             self._too_long.discard(uri)
             self._withdraw(uri)
 
@@ -367,7 +367,7 @@ class SharedCompleter:
 
     def _is_ignored(self, file: str) -> bool:
         root = root_of(self._folders, file)
-        return self._ignored.is_ignored(root, file) if root else file in self._kept_here
+        return self._ignored.is_ignored(root, file) if root else file in self._still_ignored
 
     def _without_path(self, sent: _T) -> _T:
         """Return a document or text as it is sent: no file's path leaves the machine.
