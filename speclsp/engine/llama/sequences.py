@@ -82,6 +82,20 @@ class DecodeBatch:
         self._fill(tokens, positions, len(tokens))
         self._put_in(branches, [branch + 1 for branch in branches])
 
+    def pad(self, n_padding: int, position: int) -> None:
+        """Add copies of the last token to the text from ``position`` on.
+
+        They give logits if all tokens do, since these rows are computed in groups, too.
+        """
+        start = self.native.n_tokens
+        end = start + n_padding
+        self._tokens[start:end] = self._tokens[start - 1]
+        self._positions[start:end] = range(position, position + n_padding)
+        self._outputs[start:end] = self._outputs[0]
+        self._id_addresses[start:end] = self._sequence_ids.ctypes.data
+        self._n_sequences[start:end] = 1
+        self.native.n_tokens = end
+
     def tokens(self, n_tokens: int) -> list[int]:
         """Return the first token ids as Python integers."""
         return self._token_items[:n_tokens].tolist()

@@ -83,6 +83,33 @@ def test_whole_and_chunked_decodes_agree(target: LlamaTarget, tokens: list[int])
     assert np.abs(chunked - whole).max() < 0.02
 
 
+def test_batches_are_padded_to_whole_groups_of_rows(
+    target: LlamaTarget, tokens: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode(start: int, n_tokens: int, n_logits: int) -> tuple[np.ndarray, int]:
+        target.truncate(start)
+        logits = target.decode(tokens[start : start + n_tokens], n_logits).copy()
+        assert held_positions(target) == (0, start + n_tokens - 1)
+        assert target.cached == tokens[: start + n_tokens]
+        return logits, target._batch.native.n_tokens
+
+    decode(0, 30, 0)
+    for n_tokens, n_padded in ((1, 1), (3, 3), (4, 4), (5, 8), (7, 8), (8, 8), (9, 12)):
+        for n_logits in (1, n_tokens):
+            padded, n_decoded = decode(30, n_tokens, n_logits)
+            assert n_decoded == n_padded
+            with monkeypatch.context() as patched:
+                patched.setattr(target, "_n_rows", 1)
+                alone, n_decoded = decode(30, n_tokens, n_logits)
+                assert n_decoded == n_tokens
+            assert padded.shape == alone.shape
+            assert np.abs(padded - alone).max() < 0.02
+    # Where the context has no room for it, there is no padding.
+    decode(0, 2000, 0)
+    assert decode(2000, 43, 1)[1] == 44
+    assert decode(2043, 5, 1)[1] == 5
+
+
 def test_only_the_last_rows_come_and_in_order(target: LlamaTarget, tokens: list[int]) -> None:
     whole = target.decode(tokens[:20], 20).copy()
     for n_logits in (0, 1, 7, 20):
