@@ -63,10 +63,9 @@ class LocalCompleter:
         ``grew`` takes the id and text so far of the window's running request before each decode,
         and empty texts when it has ended.
         """
-        self.settings = settings
+        self.settings = self._given = settings
+        """Those in effect, and those given last: some take effect after a restart."""
         self.grew = grew
-        # A change of these takes effect after a restart.
-        self._masks, self._persists = settings.mask_secrets, settings.persist
         self._is_own = engine is None
         self._engine = engine or Engine(settings, loader=loader, clock=clock)
         self._clock = self._engine.clock
@@ -122,19 +121,20 @@ class LocalCompleter:
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
         """Take new settings; return those that take effect after a restart."""
-        former, self.settings = self.settings, settings
+        former, self._given = self._given, settings
         changed = settings_table.changed(former, settings)
         scopes = {name: settings_table.info(name).scope for name in changed}
         if changed:
+            settings = self.settings = replace(
+                settings, mask_secrets=self.settings.mask_secrets, persist=self.settings.persist
+            )
             self._engine.apply_settings(self, reload="engine" in scopes.values())
             if settings.enabled != former.enabled:
                 self._tell_enabled()
             self._project.apply_settings(_indexed(settings))
             self._context.apply_settings(settings)
             self._statistics.apply_settings(settings)
-            self._accepted = self._engine.accepted(
-                replace(settings, mask_secrets=self._masks, persist=self._persists)
-            )
+            self._accepted = self._engine.accepted(settings)
             for root in self._project.roots():
                 self._accepted.begin(root)
         return tuple(name for name, scope in scopes.items() if scope == "restart")
@@ -282,7 +282,7 @@ class LocalCompleter:
         self._accepted.take(accepted, accepted.workspace or self._project.root_of(accepted.file))
 
     def _is_ignored(self, file: str) -> bool:
-        return self._masks and bool(file) and self._project.is_ignored(file)
+        return self.settings.mask_secrets and bool(file) and self._project.is_ignored(file)
 
     # --- called by the engine ---------------------------------------------------------------------
 

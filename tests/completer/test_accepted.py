@@ -20,7 +20,7 @@ from speclsp.drafting.protocol import TokenArray, sum_of
 from speclsp.events import EventQueue
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import Layout, open_statistics, write
-from speclsp.request import AcceptedText, LogLine, Problem
+from speclsp.request import AcceptedText, LogLine, Problem, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore
@@ -259,6 +259,22 @@ def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path: 
     vocabulary = loader.tokenizer(Settings()).vocabulary
     file = open_statistics(path, vocabulary, "dynamic")
     assert file.tables.followers(tuple(b"ab")) == {ord("c"): 1}
+
+
+def test_masking_and_persistence_stay_until_a_restart(tmp_path: Path) -> None:
+    former = Settings(persist=False)
+    completer = LocalCompleter(former, loader=ScriptedLoader())
+    completer.start()
+    until(lambda: completer.state() == "ready")
+    completer.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    index = completer._project._opened[str(tmp_path)]
+    changed = Settings(persist=True, mask_secrets=False)
+    assert set(completer.apply_settings(changed)) == {"persist", "mask_secrets"}
+    assert completer._project._opened[str(tmp_path)] is index
+    completer.learn(AcceptedText(path="a.py", file="/r/a.py", before="x", text="abc"))
+    completer.close()
+    assert not (tmp_path / "state").exists()
+    assert not (tmp_path / "cache").exists()
 
 
 def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
