@@ -146,6 +146,7 @@ def build(
     interrupted build.
     """
     resolved = given_settings(options)
+    output = _without_links(output)
     orders = _orders(order, layout)
     model = model_files(resolved).target
     vocabulary = load_vocabulary(model)
@@ -155,7 +156,6 @@ def build(
             f"Only {resolved.max_files} files of a folder are read: see --max-files.", err=True
         )
     found = [file for file in found if crc32(os.fsencode(file.relative)) % 100 < share]
-    output = output.resolve()
     corpus = Corpus(
         work=output.with_name(f".{output.name}.build"),
         model=model.resolve(),
@@ -196,9 +196,7 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     """
     resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
-    output = output.resolve()
-    if output.exists() and not output.is_file():
-        raise StoreError(f"{output} is not a regular file.", remedy="Name another output.")
+    output = _without_links(output)
     wanted = download.locate(source, sha256=sha256, token=resolved.hf_token)
     if wanted.size > _MAX_PULLED_BYTES:
         raise StoreError(
@@ -353,6 +351,14 @@ def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: An
                 f"{counts.acceptance:.1%}",
             )
     Console().print(table)
+
+
+def _without_links(output: Path) -> Path:
+    """Return the path of the file to write.  Raises StoreError where it is no regular file."""
+    output = Path(os.path.realpath(output))
+    if os.path.lexists(output) and not output.is_file():
+        raise StoreError(f"{output} is not a regular file.", remedy="Name another output.")
+    return output
 
 
 def _stretches(

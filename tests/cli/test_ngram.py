@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -182,6 +183,15 @@ def test_evaluate_shows_what_the_file_adds(project: Path, tmp_path: Path) -> Non
     n_tokens, per_pass = without[4], float(without[5])
     assert with_file[4] == n_tokens
     assert float(with_file[5]) > per_pass >= 1.0
+
+
+@pytest.mark.parametrize("name", ["pipe", "loop"])
+def test_an_output_that_is_no_regular_file(project: Path, tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(SpecLspError, match="is not a regular file"):
+        run("build", project, "-o", tmp_path / name, "--processes", "1")
+    assert {path.name for path in tmp_path.iterdir()} == {"loop", "pipe", "project"}
 
 
 def test_nothing_to_count(tmp_path: Path) -> None:
