@@ -3,9 +3,30 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
+from pathlib import Path
 
-from real_neovim import START, Editor
+from real_neovim import SERVER, START, Editor
+
+HANGING = """\
+import sys, time
+length = int(sys.stdin.buffer.readline().split(b":")[1])
+while sys.stdin.buffer.readline().strip():
+    pass
+sys.stdin.buffer.read(length)
+answer = b'{"jsonrpc": "2.0", "id": 1, "result": {"capabilities": {}}}'
+sys.stdout.buffer.write(b"Content-Length: %d\\r\\n\\r\\n" % len(answer) + answer)
+sys.stdout.flush()
+time.sleep(600)
+"""
+"""A server that answers `initialize` and nothing else."""
+
+
+def script(file: Path, text: str) -> str:
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return str(file)
 
 
 def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
@@ -65,10 +86,35 @@ def test_restart_and_reindex(editor: Editor) -> None:
     editor.until(lambda: editor.statistics()["index"]["n_files"] == 1)
 
 
-def test_a_server_that_always_dies_is_given_up(bare: Editor, project: object) -> None:
+def test_a_server_that_hangs_is_replaced(bare: Editor, project: Path, tmp_path: Path) -> None:
+    hanging, again = tmp_path / "hanging.py", tmp_path / "again"
+    hanging.write_text(HANGING)
+    text = f'[ -e {again} ] && exec {SERVER} "$@"; touch {again}; exec {sys.executable} {hanging}'
+    bare.setup(cmd=script(tmp_path / "server", text))
+    bare.open(project / "customers.py")
+    bare.until(lambda: bare.lua("return require('speclsp').status().state") == "loading")
+    bare.nvim.command("Speclsp restart")
+    bare.until_ready()
+
+
+def test_a_server_that_dies_after_a_long_time_is_given_up_too(
+    bare: Editor, project: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    text = f'[ -e {broken} ] && exit 1; exec {SERVER} "$@"'
+    bare.setup(cmd=script(tmp_path / "server", text), max_restarts=2)
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    bare.lua("local now = vim.uv.hrtime vim.uv.hrtime = function() return now() + 120e9 end")
+    broken.touch()
+    bare.lua("require('speclsp.server').client().rpc.terminate()")
+    bare.until(lambda: "times in a row" in bare.nvim.command_output("messages"), timeout_s=20)
+
+
+def test_a_server_that_always_dies_is_given_up(bare: Editor, project: Path) -> None:
     bare.lua("vim.g.errors = 0")
     bare.setup(cmd=["/bin/false"], max_restarts=1)
-    bare.open(project / "customers.py")  # type: ignore[operator]
+    bare.open(project / "customers.py")
     bare.until(lambda: "times in a row" in bare.nvim.command_output("messages"))
     time.sleep(0.2)
     assert bare.nvim.command_output("messages").count("times in a row") == 1

@@ -29,6 +29,16 @@ vim.ui.select = function(items, options, done)
 end
 vim.g.shown = nil
 """
+MEMORY = """
+local params = { command = 'speclsp.models', arguments = {} }
+local client = require('speclsp.server').client()
+local answer
+require('speclsp.server').request(client, 'workspace/executeCommand', params, function(_, overview)
+  answer = overview.memory.total_bytes
+end)
+vim.wait(10000, function() return answer ~= nil end)
+return answer
+"""
 STATUSLINE = "return require('speclsp').statusline()"
 
 
@@ -57,7 +67,8 @@ def test_a_model_is_chosen_downloaded_and_kept(
     bare.until_ready()
     hub.hold = threading.Event()
     prompt, first, *others = choose(bare)
-    assert "GB. A model to download and use:" in prompt
+    memory = bare.lua(MEMORY)
+    assert f", {memory / 2**30:.0f} GB. A model to download and use:" in prompt
     assert "(recommended" in first
     assert any(line.startswith(f"{TITLE}, 4.7 GB, Apache 2.0") for line in [first, *others])
     bare.until(lambda: "downloading" in bare.lua(STATUSLINE))

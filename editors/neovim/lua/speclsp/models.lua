@@ -131,7 +131,7 @@ function M.choose()
       return order[a.name] < order[b.name]
     end)
     vim.ui.select(presets, {
-      prompt = ('%s, %.0f GB. A model to download and use:'):format(memory.name, memory.total_bytes / 1e9),
+      prompt = ('%s, %.0f GB. A model to download and use:'):format(memory.name, memory.total_bytes / 2 ^ 30),
       kind = 'speclsp_model',
       format_item = function(preset)
         return M.describe(preset, overview)

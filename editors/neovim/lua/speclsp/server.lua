@@ -12,6 +12,8 @@ local MAX_LOG_LINES = 2000
 local BACK_OFF_MS = 500
 local STEADY_MS = 60000
 local CANCELLED = -32800
+local STOP_POLL_MS = 50
+local MAX_STOP_POLLS = 100
 
 ---@class speclsp.Status
 ---@field state string 'stopped', 'starting', or what the server says: loading, ready, unloaded, off, failed
@@ -225,6 +227,7 @@ local function on_exit(code, signal)
     if started_at and now_ms() - started_at > STEADY_MS then
       n_deaths = 0
     end
+    started_at = nil -- or a server that dies before it answers would count as one that ran
     n_deaths = n_deaths + 1
     if n_deaths > config.options.max_restarts then
       vim.notify(
@@ -359,6 +362,17 @@ function M.start()
   end
 end
 
+---@param force boolean end the process, where it does not answer
+local function stop_clients(force)
+  for _, client in ipairs(vim.lsp.get_clients({ name = NAME })) do
+    if is_method then
+      client:stop(force)
+    else
+      client.stop(force)
+    end
+  end
+end
+
 --- Stop the server, which first writes its statistics to the log.
 function M.stop()
   stopping = true
@@ -368,13 +382,7 @@ function M.stop()
   else
     pcall(vim.api.nvim_del_augroup_by_name, 'speclsp.attach')
   end
-  for _, client in ipairs(vim.lsp.get_clients({ name = NAME })) do
-    if is_method then
-      client:stop()
-    else
-      client.stop()
-    end
-  end
+  stop_clients(false)
 end
 
 --- Install the server, or update it, and start it.
@@ -382,14 +390,19 @@ function M.install()
   install.start(note, M.restart)
 end
 
---- Stop the server, wait until it is gone, and start it again.
+--- Stop the server and start it again; one that does not answer is killed.
 function M.restart()
   M.stop()
   local timer = assert(vim.uv.new_timer())
   local n_polls = 0
-  timer:start(50, 50, vim.schedule_wrap(function()
+  timer:start(STOP_POLL_MS, STOP_POLL_MS, vim.schedule_wrap(function()
     n_polls = n_polls + 1
-    if timer:is_closing() or (M.client() and n_polls < 100) then
+    if timer:is_closing() then
+      return
+    elseif M.client() and n_polls < MAX_STOP_POLLS then
+      if n_polls == MAX_STOP_POLLS / 2 then
+        stop_clients(true)
+      end
       return
     end
     timer:close()
