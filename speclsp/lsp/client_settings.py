@@ -82,9 +82,15 @@ class ClientSettings:
 
     @property
     def for_completer(self) -> Settings:
-        """The settings outside all folders, with ``enabled`` on if it is on in any folder."""
+        """The settings outside all folders, ``enabled`` if a folder or a language is."""
         settings = (self.current, *self._by_folder.values())
-        return dataclasses.replace(self.current, enabled=any(s.enabled for s in settings))
+        enabled = any(s.enabled or self._is_on_for_a_language(s) for s in settings)
+        return dataclasses.replace(self.current, enabled=enabled)
+
+    def _is_on_for_a_language(self, settings: Settings) -> bool:
+        """Whether a language overrides ``enabled``, which ``speclsp.toggle`` overrides in turn."""
+        languages = () if "enabled" in self._switched else settings.languages.values()
+        return any(overrides.get("enabled") is True for overrides in languages)
 
     def overrides(self, folder_uri: str | None) -> dict[str, SettingValue]:
         """Return a folder's settings that differ from the completer's."""

@@ -159,6 +159,21 @@ async def test_language_can_be_switched_off(connect: Callable[..., LspWire]) -> 
     assert len(wire.completer.asked) == 1
 
 
+async def test_language_can_be_switched_on_alone(connect: Callable[..., LspWire]) -> None:
+    languages = {"python": {"enabled": True}}
+    wire = connect(base_options={"enabled": False, "languages": languages})
+    await wire.initialize()
+    assert wire.completer.settings.enabled
+    wire.open("x", uri="file:///a.md", language="markdown")
+    wire.open("x", uri="file:///a.py")
+    assert await wire.ghost(0, 1, uri="file:///a.md") == []
+    assert len(await wire.ghost(0, 1, uri="file:///a.py")) == 1
+    command = {"command": "speclsp.toggle", "arguments": []}
+    for enabled in (False, True):
+        assert await wire.ask("workspace/executeCommand", command) == {"enabled": enabled}
+        assert wire.completer.applied[-1].enabled is enabled
+
+
 async def test_folders_can_differ(connect: Callable[..., LspWire]) -> None:
     wire = connect()
     scoped = {FOLDER: {"n_predict": 7, "multiline": "never"}, OTHER: {"enabled": False}}
