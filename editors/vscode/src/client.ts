@@ -11,11 +11,12 @@ import {
   type Middleware,
 } from "vscode-languageclient/node";
 import { BackOff } from "./backOff.js";
+import { Downloads } from "./downloads.js";
 import { makeEnvironment } from "./environment.js";
 import { PartialAcceptances, type Place } from "./partialAcceptance.js";
 import { EnvironmentError } from "./python.js";
 import { executableIn, thisMachine } from "./machine.js";
-import { findServer, ServerCommandError, type Found } from "./serverCommand.js";
+import { checkedArguments, findServer, ServerCommandError, type Found } from "./serverCommand.js";
 import type { SessionStats } from "./statistics.js";
 import { findWheel, isOlder, type Wheel } from "./wheel.js";
 
@@ -41,11 +42,6 @@ export interface Status {
   nWaiting: number;
   /** Milliseconds from asking to the latest answers with text, the newest last. */
   latencies: readonly number[];
-}
-
-export interface DownloadProgress {
-  message?: string;
-  percentage?: number;
 }
 
 /** How the progress tokens of downloads begin. */
@@ -77,9 +73,6 @@ export class Client implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
   /** Fires when the status changes or an answer arrives. */
   readonly onDidChange = this.changed.event;
-  private readonly downloaded = new vscode.EventEmitter<DownloadProgress>();
-  /** Fires as a model's download advances. */
-  readonly onDidDownload = this.downloaded.event;
   private current: Status = {
     state: "stopped",
     message: "",
@@ -89,7 +82,10 @@ export class Client implements vscode.Disposable {
     latencies: [],
   };
   private client: LanguageClient | undefined;
+  /** Where the client's server was found. */
+  private origin: Found["origin"] | undefined;
   private readonly backOff = new BackOff();
+  private readonly downloads = new Downloads();
   private readonly partial = new PartialAcceptances<vscode.InlineCompletionItem>();
   private readonly wheel: Promise<Wheel | undefined>;
   private readonly listeners: vscode.Disposable[];
@@ -142,9 +138,10 @@ export class Client implements vscode.Disposable {
   /** Start the server, or offer to install one. */
   private async start(): Promise<void> {
     const settings = vscode.workspace.getConfiguration("speclsp.server");
-    let found;
+    let found, further;
     try {
-      found = await findServer(settings.get("path", ""), this.environment);
+      found = await findServer(settings.get<unknown>("path") ?? "", this.environment);
+      further = checkedArguments(settings.get<unknown>("arguments") ?? []);
     } catch (error) {
       if (!(error instanceof ServerCommandError)) throw error;
       this.update({ state: "stopped", message: error.message });
@@ -156,6 +153,7 @@ export class Client implements vscode.Disposable {
       void this.offerEnvironment();
       return;
     }
+    this.origin = found.origin;
     this.log.info(`starting ${found.command} (${found.origin})`);
     this.update({ state: "starting", message: "" });
     const client = new LanguageClient(
@@ -163,7 +161,7 @@ export class Client implements vscode.Disposable {
       "speclsp",
       {
         command: found.command,
-        args: ["serve", "--stdio", ...settings.get<string[]>("arguments", [])],
+        args: ["serve", "--stdio", ...further],
         // Nothing that lies in the open folder may change what is run.
         options: { cwd: homedir() },
       },
@@ -272,9 +270,15 @@ export class Client implements vscode.Disposable {
         }
       },
       handleWorkDoneProgress: (token, progress, next) => {
-        // A download has a notification of its own, which can be cancelled.
-        if (!String(token).startsWith(DOWNLOAD)) next(token, progress);
-        else if (progress.kind === "report") this.downloaded.fire(progress);
+        const isDownload = String(token).startsWith(DOWNLOAD);
+        // The end frees the token, which the next download of the same model has again.
+        if (!isDownload || progress.kind === "end") next(token, progress);
+        if (!isDownload) return;
+        const client = this.client;
+        this.downloads.take(String(token), progress, () => {
+          if (client?.state !== State.Running) return;
+          void client.sendNotification("window/workDoneProgress/cancel", { token });
+        });
       },
       workspace: {
         // Without the settings: the server pulls those that it needs.
@@ -343,6 +347,7 @@ export class Client implements vscode.Disposable {
     this.client = undefined;
     void client?.dispose().catch(() => undefined);
     this.partial.forget();
+    this.downloads.endAll();
     const wait = this.backOff.died(Date.now());
     if (wait === undefined) {
       const message = "the server ended again and again";
@@ -368,7 +373,7 @@ export class Client implements vscode.Disposable {
     );
     if (choice === "Show the Log") this.log.show();
     if (choice === "Restart") await this.restart();
-    if (choice === "Open the Setting") await openPathSetting();
+    if (choice === "Open the Setting") await openServerSettings();
   }
 
   async restart(): Promise<void> {
@@ -398,6 +403,7 @@ export class Client implements vscode.Disposable {
     } catch (error) {
       this.log.warn(`the server did not stop cleanly: ${String(error)}`);
     }
+    this.downloads.endAll();
     this.update({ state: "stopped", message: "", ...NOTHING_RUNS });
   }
 
@@ -411,7 +417,7 @@ export class Client implements vscode.Disposable {
       "Don't Ask Again",
     );
     if (choice === "Install") await this.makeEnvironment();
-    if (choice === "Choose an Executable") await openPathSetting();
+    if (choice === "Choose an Executable") await openServerSettings();
     if (choice === "Don't Ask Again") await this.context.globalState.update(NOT_ASKED, true);
   }
 
@@ -423,36 +429,29 @@ export class Client implements vscode.Disposable {
     }
     try {
       await this.inTurn(async () => {
-        await this.stop();
+        if (this.origin === "environment") await this.stop();
         await makeEnvironment(this.environment, await this.wheel, this.log);
       });
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       if (error instanceof EnvironmentError) this.log.error(error.output);
       const isThere = await thisMachine().isExecutable(executableIn(this.environment, "speclsp"));
-      if (!isThere) this.update({ state: "missing", message });
+      const isMissing = !isThere && this.client === undefined;
+      this.update(isMissing ? { state: "missing", message } : { message });
       void this.tellProblem(message);
-      if (!isThere) return;
+      if (this.client !== undefined || !isThere) return;
     }
     await this.restart();
   }
 
   /** Run a command of the server; undefined where there is none.  Throws what the server says. */
-  async execute<Answer>(
-    command: string,
-    args: unknown[] = [],
-    token?: vscode.CancellationToken,
-  ): Promise<Answer | undefined> {
+  async execute<Answer>(command: string, args: unknown[] = []): Promise<Answer | undefined> {
     if (this.client?.state !== State.Running) {
       void vscode.window.showInformationMessage("speclsp: the server is not running.");
       return undefined;
     }
     const params = { command, arguments: args };
-    const method = "workspace/executeCommand";
-    // A token that is undefined would be sent as a second parameter.
-    return token === undefined
-      ? this.client.sendRequest<Answer>(method, params)
-      : this.client.sendRequest<Answer>(method, params, token);
+    return this.client.sendRequest<Answer>("workspace/executeCommand", params);
   }
 
   /** The session's statistics, or undefined while there is no server. */
@@ -464,13 +463,12 @@ export class Client implements vscode.Disposable {
   dispose(): void {
     for (const listener of this.listeners) listener.dispose();
     this.changed.dispose();
-    this.downloaded.dispose();
     void this.stop();
   }
 }
 
-async function openPathSetting(): Promise<void> {
-  await vscode.commands.executeCommand("workbench.action.openSettings", "speclsp.server.path");
+async function openServerSettings(): Promise<void> {
+  await vscode.commands.executeCommand("workbench.action.openSettings", "speclsp.server.");
 }
 
 function plain(position: vscode.Position): Place {

@@ -89,7 +89,8 @@ export class Models implements vscode.Disposable {
   /** Download a model where it is missing, and make it the user's. */
   private async take(preset: Preset): Promise<void> {
     try {
-      if ((await this.pull(preset)) === undefined) return;
+      const pulled = await this.client.execute("speclsp.pullModel", [{ name: preset.name }]);
+      if (pulled === undefined) return;
     } catch (error) {
       if ((error as { code?: number }).code === CANCELLED) return;
       const again = "Try Again";
@@ -100,28 +101,6 @@ export class Models implements vscode.Disposable {
     this.awaited = preset.title;
     const settings = vscode.workspace.getConfiguration("speclsp");
     await settings.update("preset", preset.name, vscode.ConfigurationTarget.Global);
-  }
-
-  private async pull(preset: Preset): Promise<unknown> {
-    return vscode.window.withProgress(
-      {
-        location: vscode.ProgressLocation.Notification,
-        title: `speclsp: downloading ${preset.title}`,
-        cancellable: true,
-      },
-      async (progress, token) => {
-        let shown = 0;
-        const listener = this.client.onDidDownload(({ message = "", percentage = shown }) => {
-          progress.report({ message, increment: percentage - shown });
-          shown = percentage;
-        });
-        try {
-          return await this.client.execute("speclsp.pullModel", [{ name: preset.name }], token);
-        } finally {
-          listener.dispose();
-        }
-      },
-    );
   }
 
   dispose(): void {

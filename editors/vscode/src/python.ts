@@ -5,7 +5,7 @@ const OLDEST = [3, 11] as const;
 /** The newest minor version that is looked for by its own name. */
 const NEWEST_NAMED = 14;
 
-/** Why an environment could not be made, in words for the user; `output` is for the log. */
+/** Why the environment was not made: a message for the user, and the `output` for the log. */
 export class EnvironmentError extends Error {
   constructor(
     message: string,
@@ -18,15 +18,15 @@ export class EnvironmentError extends Error {
 /**
  * Names that Pythons have, in the order in which they are tried.
  *
- * `python3` is an old one on macOS even where a newer one is installed beside it, and on Windows it
- * may be a stand-in that opens a shop.
+ * On macOS `python3` may be old although a newer one is installed beside it.  On Windows it may be a
+ * stub that opens the store; Python's installer puts only `py` on `PATH` unless told otherwise.
  */
 function names(): string[] {
   const versions = [];
   for (let minor = NEWEST_NAMED; minor >= OLDEST[1]; minor--) {
     versions.push(`python${String(OLDEST[0])}.${String(minor)}`);
   }
-  return ["python3", "python", ...versions];
+  return ["python3", "python", "py", ...versions];
 }
 
 async function isRecent(

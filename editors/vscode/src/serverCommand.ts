@@ -7,26 +7,37 @@ export interface Found {
   origin: "setting" | "path" | "environment";
 }
 
-/** Why no server can be run, in words for the user. */
+/** Why no server can be run: a message for the user. */
 export class ServerCommandError extends Error {}
 
 /**
  * Find the server: the setting, else `PATH`, else the private environment.
  *
  * The setting is an absolute path, in which `~/` is the home folder, or a name on `PATH`: a
- * relative path would mean something else in each folder.  Throws ServerCommandError where the
- * setting names nothing that can be run.
+ * relative path would mean something else in each folder.  Throws ServerCommandError if the
+ * setting names no executable.
  */
 export async function findServer(
-  setting: string,
+  setting: unknown,
   environment: string,
   machine = thisMachine(),
 ): Promise<Found | undefined> {
+  if (typeof setting !== "string") {
+    throw new ServerCommandError("speclsp.server.path: it must be a string.");
+  }
   if (setting !== "") return { command: await named(setting, machine), origin: "setting" };
   const found = await onPath("speclsp", machine);
   if (found !== undefined) return { command: found, origin: "path" };
   const own = executableIn(environment, "speclsp", machine);
   return (await machine.isExecutable(own)) ? { command: own, origin: "environment" } : undefined;
+}
+
+/** Check the setting of further arguments; throws ServerCommandError. */
+export function checkedArguments(setting: unknown): string[] {
+  if (Array.isArray(setting) && setting.every((each) => typeof each === "string")) return setting;
+  throw new ServerCommandError(
+    'speclsp.server.arguments: it must be a list of strings, for example ["--log-level", "debug"].',
+  );
 }
 
 async function named(setting: string, machine: Machine): Promise<string> {

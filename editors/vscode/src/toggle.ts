@@ -22,17 +22,28 @@ export async function toggleWorkspace(): Promise<void> {
   await settings().update("enabled", !enabled, vscode.ConfigurationTarget.Workspace);
 }
 
-/** Switch suggestions for the language of the editor in front. */
+/**
+ * Switch suggestions for the active editor's language.
+ *
+ * VS Code merges `languages` of all scopes.  Only the innermost one that names the language is
+ * changed: an outer one would have no effect, and a merged value would copy one scope to another.
+ */
 export async function toggleLanguage(): Promise<void> {
-  const language = vscode.window.activeTextEditor?.document.languageId;
-  if (language === undefined) {
+  const document = vscode.window.activeTextEditor?.document;
+  if (document === undefined) {
     void vscode.window.showInformationMessage("speclsp: no file is open.");
     return;
   }
-  const languages: Languages = { ...settings().get<Languages>("languages", {}) };
-  const enabled = languages[language]?.["enabled"] ?? settings().get("enabled", true);
-  languages[language] = { ...languages[language], enabled: enabled !== true };
-  await settings().update("languages", languages, vscode.ConfigurationTarget.Global);
+  const language = document.languageId;
+  const set = settings().inspect<Languages>("languages");
+  const user = [vscode.ConfigurationTarget.Global, set?.globalValue] as const;
+  const [scope, languages] =
+    [
+      [vscode.ConfigurationTarget.WorkspaceFolder, set?.workspaceFolderValue] as const,
+      [vscode.ConfigurationTarget.Workspace, set?.workspaceValue] as const,
+    ].find(([, value]) => value?.[language]?.["enabled"] !== undefined) ?? user;
+  const changed = { ...languages?.[language], enabled: !suggestsIn(document) };
+  await settings().update("languages", { ...languages, [language]: changed }, scope);
 }
 
 /** Whether suggestions come in a document, by the settings. */

@@ -5,7 +5,7 @@ import { delimiter, dirname, join } from "node:path";
 import { test } from "node:test";
 import { executableIn, onPath, thisMachine, type Machine } from "../src/machine.js";
 import { EnvironmentError, findPython } from "../src/python.js";
-import { findServer, run, ServerCommandError } from "../src/serverCommand.js";
+import { checkedArguments, findServer, run, ServerCommandError } from "../src/serverCommand.js";
 
 const root = mkdtempSync(join(tmpdir(), "speclsp-command-"));
 
@@ -59,6 +59,14 @@ test("a setting that names nothing to run is an error, not a reason to run anoth
   const notExecutable = executable(join(root, "plain"), 0o644);
   for (const setting of [join(root, "missing"), notExecutable, root, "./bin/speclsp", "missing"]) {
     await assert.rejects(findServer(setting, environment, machine), ServerCommandError, setting);
+  }
+});
+
+test("settings of another type are errors that name what is expected", async () => {
+  await assert.rejects(findServer(["speclsp"], environment, machine), /must be a string/);
+  assert.deepEqual(checkedArguments(["--log-level", "debug"]), ["--log-level", "debug"]);
+  for (const setting of ["--log-level debug", [1], null]) {
+    assert.throws(() => checkedArguments(setting), /must be a list of strings/);
   }
 });
 
@@ -133,6 +141,9 @@ test("the first Python that is new enough is taken, whatever it is called", asyn
   const real = "C:\\Python\\python.exe";
   const windows = elsewhere("Windows", "C:\\WindowsApps;C:\\Python", standIn, real);
   assert.equal(await findPython("", windows, versions({ [real]: "3 11" })), real);
+  const launcher = "C:\\Windows\\py.exe";
+  const installed = elsewhere("Windows", "C:\\WindowsApps;C:\\Windows", standIn, launcher);
+  assert.equal(await findPython("", installed, versions({ [launcher]: "3 13" })), launcher);
 });
 
 test("a Python that was named is taken or refused, and what was too old is told", async () => {

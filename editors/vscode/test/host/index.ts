@@ -134,6 +134,28 @@ const trusted: Record<string, () => Promise<void>> = {
     await set("languages", undefined);
   },
 
+  async "a language is switched in the scope that names it, and other scopes are not copied"() {
+    await untilReady();
+    await openWithCursor("scopes.py", SAMPLE + HEAD);
+    const settings = (): vscode.WorkspaceConfiguration =>
+      vscode.workspace.getConfiguration("speclsp");
+    const toggle = async (): Promise<unknown[]> => {
+      await vscode.commands.executeCommand("speclsp.toggleLanguage");
+      const found = settings().inspect("languages");
+      return [found?.globalValue, found?.workspaceValue];
+    };
+    const markdown = { enabled: false };
+    const inWorkspace = async (value: unknown): Promise<void> => {
+      await settings().update("languages", value, vscode.ConfigurationTarget.Workspace);
+    };
+    await inWorkspace({ markdown });
+    assert.deepEqual(await toggle(), [{ python: { enabled: false } }, { markdown }]);
+    await set("languages", undefined);
+    await inWorkspace({ markdown, python: { enabled: false } });
+    assert.deepEqual(await toggle(), [undefined, { markdown, python: { enabled: true } }]);
+    await inWorkspace(undefined);
+  },
+
   async "a server that dies again and again is given up, and a restart begins anew"() {
     const { client } = await untilReady();
     const own = vscode.workspace.getConfiguration("speclsp.server").get<string>("path");
@@ -147,6 +169,9 @@ const trusted: Record<string, () => Promise<void>> = {
     await set("server.path", join(folder(), "missing"));
     await until("the wrong path is told", () => client.status.message.includes("no executable"));
     await set("server.path", own);
+    await set("server.arguments", "--log-level debug");
+    await until("the wrong type is told", () => client.status.message.includes("list of strings"));
+    await set("server.arguments", undefined);
     await untilReady();
     assert.equal(serversBelow(process.pid).length, 1);
   },
@@ -162,6 +187,8 @@ const trusted: Record<string, () => Promise<void>> = {
       /Installing failed|not in the index/.test(client.status.message),
     );
     assert.ok(!existsSync(client.environment));
+    assert.equal(client.status.state, "ready");
+    assert.equal(serversBelow(process.pid).length, 1);
     // A wheel whose speclsp is the one that is tested with.
     const wheel = join(folder(), "speclsp-0.0.1-py3-none-any.whl");
     execFileSync("python3", ["-c", MAKE_WHEEL, wheel, own]);

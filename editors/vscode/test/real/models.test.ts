@@ -1,6 +1,6 @@
 /** From a fresh profile to a model: the walkthrough, the download, the status. */
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
@@ -68,11 +68,15 @@ async function findModel(): Promise<void> {
     .click();
 }
 
-/** The user's settings, wherever an editor that is served keeps them. */
-function settings(): string {
+/** The files of the user's settings, wherever an editor that is served keeps them. */
+function settingsFiles(): string[] {
   return ["User", "Machine"]
     .map((kind) => join(workbench.root, "data", kind, "settings.json"))
-    .filter((file) => existsSync(file))
+    .filter((file) => existsSync(file));
+}
+
+function settings(): string {
+  return settingsFiles()
     .map((file) => readFileSync(file, "utf8"))
     .join("\n");
 }
@@ -85,12 +89,29 @@ test("a fresh profile has the trial model, and the offer of a real one", async (
   await editor.picture("model-offer");
 });
 
+test("a download that the server offers is shown, and can be cancelled", async () => {
+  await hub.tell("hold");
+  const before = settingsFiles().map((file) => [file, readFileSync(file, "utf8")] as const);
+  for (const [file, text] of before) {
+    const known = JSON.parse(text) as Record<string, unknown>;
+    writeFileSync(file, JSON.stringify({ ...known, "speclsp.preset": "qwen2.5-coder-0.5b-q8_0" }));
+  }
+  await press(notification(/is not downloaded/).first(), "Download");
+  const progress = notification(/Downloading Qwen/).first();
+  await progress.waitFor();
+  await press(progress, "Cancel");
+  await progress.waitFor({ state: "detached" });
+  await hub.tell("go");
+  for (const [file, text] of before) writeFileSync(file, text);
+  await editor.untilStatus(/ready, trial model/);
+});
+
 test("the walkthrough downloads a model; cancelling keeps the trial model", async () => {
   await editor.command("speclsp: First Steps");
   await hub.tell("hold");
   await findModel();
   await press(notification(OFFER).first(), "Download");
-  const progress = notification(/downloading Qwen/).first();
+  const progress = notification(/Downloading Qwen/).first();
   await progress.waitFor();
   await editor.picture("model-download");
   await press(progress, "Cancel");
