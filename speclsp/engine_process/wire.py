@@ -35,7 +35,6 @@ MAX_CHARS: Final = (MAX_FRAME >> 2) - (1 << 16)
 
 _LENGTH_BYTES: Final = 4
 _READ_BYTES: Final = 1 << 18
-_FLUSH_S: Final = 0.05
 
 
 class _Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -211,7 +210,7 @@ class Connection(Generic[_Received]):
     """One end of a connected stream socket.
 
     Any thread may send and close; one thread receives.  Sending never blocks: what the peer does
-    not take at once waits here, and a thread sends it.
+    not take at once waits here until the receiving thread sends it.
     """
 
     def __init__(
@@ -227,7 +226,6 @@ class Connection(Generic[_Received]):
         self._waiting = bytearray()
         """Bytes that the socket has not taken."""
         self._is_closed = False
-        self._sender: threading.Thread | None = None
         self._buffer = bytearray()
         self._woken, self._waker = socket.socketpair()
         self._waker.setblocking(False)
@@ -254,26 +252,28 @@ class Connection(Generic[_Received]):
             n_taken = 0 if self._waiting else self._send_now(frames)
             if not self._is_closed:
                 self._waiting += memoryview(frames)[n_taken:]
-            if self._waiting and self._sender is None:
-                self._sender = threading.Thread(
-                    target=self._send_waiting, name="speclsp-send", daemon=True
-                )
-                self._sender.start()
-            self._sending.notify_all()
+            if self._waiting:
+                self.wake()
             return not self._is_closed
 
     def receive(self, timeout_s: float | None) -> list[_Received] | None:
         """Return the messages that arrive within a time or until :meth:`wake`, in order.
 
-        None where the connection is closed.  Raises :class:`~speclsp.errors.EngineProcessError`
-        for bytes that are no message.
+        Sends what waits.  May return early, without messages; None where the connection is closed.
+        Raises :class:`~speclsp.errors.EngineProcessError` for bytes that are no message.
         """
-        ready = [key.fileobj for key, _ in self._selector.select(timeout_s)]
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)
+        self._selector.modify(self._socket, events)
+        ready = {key.fileobj: mask for key, mask in self._selector.select(timeout_s)}
         if self._is_closed:
             return None
         if self._woken in ready:
             self._woken.recv(_READ_BYTES)
-        if self._socket not in ready:
+        if ready.get(self._socket, 0) & selectors.EVENT_WRITE:
+            with self._sending:
+                del self._waiting[: self._send_now(self._waiting)]
+                self._sending.notify_all()
+        if not ready.get(self._socket, 0) & selectors.EVENT_READ:
             return []
         try:
             received = self._socket.recv(_READ_BYTES)
@@ -312,8 +312,6 @@ class Connection(Generic[_Received]):
     def free(self) -> None:
         """Close the sockets, when the receiving thread has ended."""
         self.close()
-        if self._sender is not None:
-            self._sender.join()
         for opened in (self._selector, self._socket, self._woken, self._waker):
             opened.close()
 
@@ -345,18 +343,6 @@ class Connection(Generic[_Received]):
         except OSError:
             self._close()
         return 0
-
-    def _send_waiting(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._socket, selectors.EVENT_WRITE)
-            while True:
-                with self._sending:
-                    self._sending.wait_for(lambda: self._is_closed or self._waiting)
-                    if self._is_closed:
-                        return
-                    del self._waiting[: self._send_now(self._waiting)]
-                    self._sending.notify_all()
-                selector.select(_FLUSH_S)
 
     def _messages(self) -> list[_Received]:
         messages: list[_Received] = []

@@ -581,6 +581,33 @@ def test_a_message_that_the_socket_takes_is_not_copied_to_wait(monkeypatch):
     theirs.close()
 
 
+def test_what_the_sockets_do_not_take_at_once_arrives_in_order_both_ways():
+    ours, theirs = socket.socketpair()
+    window = wire.window_connection(ours, max_waiting=1 << 28)
+    engine = wire.engine_connection(theirs, max_waiting=1 << 28)
+    of_window, of_engine = [], []
+
+    def receive(connection: wire.Connection, received: list) -> None:
+        while (messages := connection.receive(None)) is not None:
+            received += messages
+
+    pairs = ((window, of_engine), (engine, of_window))
+    threads = [threading.Thread(target=receive, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for number in range(50):
+        window.send(wire.OpenDocument(document("x" * 400_000, version=number)))
+        engine.send(wire.Generating(str(number), "y" * 400_000))
+    until(lambda: len(of_window) == len(of_engine) == 50)
+    assert [message.document.version for message in of_window] == [*range(50)]
+    assert [message.completion_id for message in of_engine] == [str(n) for n in range(50)]
+    engine.finish(WAIT_S)
+    for thread in threads:
+        thread.join(WAIT_S)
+    window.free()
+    engine.free()
+
+
 class Peer:
     """The engine's end of a window's connection, by hand."""
 
