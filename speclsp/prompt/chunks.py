@@ -31,8 +31,6 @@ class ContextChunk:
     key: str
     """Identifies the place of the text.  A prompt contains each key once; a chunk with the same key
     and another text is a newer version."""
-    stability: int = 0
-    """Of chunks that are added together, those of higher stability come first."""
     first_line: int = 0
     """Of the text in its file, from 0."""
     reason: Reason = "similar"
@@ -93,9 +91,9 @@ def renewed_chunks(
     """Append the new chunks of ``ranked``, the best first, to those of a former prompt.
 
     Former chunks keep their order, ranked or not; older versions of ranked chunks are removed.
-    Of the new chunks the best comes last, nearest to the file.  If all together exceed
-    ``n_tokens_max``, first the chunks that are not ranked and then the lowest ranked are removed,
-    down to three quarters of ``n_tokens_max``.
+    Of the new chunks the best comes last, nearest to the file, but recent edits, which change most,
+    come after all others.  If all together exceed ``n_tokens_max``, first the chunks that are not
+    ranked and then the lowest ranked are removed, down to three quarters of ``n_tokens_max``.
     """
     texts = {chunk.key: chunk.text for chunk in reversed(ranked)}
     kept = [c for c in previous.chunks if texts.get(c.chunk.key, c.chunk.text) == c.chunk.text]
@@ -114,7 +112,7 @@ def renewed_chunks(
         n_room -= len(laid_out.tokens)
         new.append(laid_out)
     new.reverse()
-    new.sort(key=lambda laid_out: -laid_out.chunk.stability)
+    new.sort(key=lambda laid_out: laid_out.chunk.reason == "edit")
     window = ChunkWindow((*kept, *new))
     if window.n_tokens <= n_tokens_max:
         return window

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks, shown_chunks
+from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, Reason, renewed_chunks, shown_chunks
 
 
-def chunk(key: str, n_tokens: int = 10, text: str = "", stability: int = 0) -> ContextChunk:
-    return ContextChunk(path=f"{key}.py", text=text or key * n_tokens, key=key, stability=stability)
+def chunk(key: str, n_tokens: int = 10, text: str = "", reason: Reason = "similar") -> ContextChunk:
+    return ContextChunk(path=f"{key}.py", text=text or key * n_tokens, key=key, reason=reason)
 
 
 def encode(chunk: ContextChunk) -> tuple[int, ...]:
@@ -24,10 +24,10 @@ def renewed(window, *chunks: ContextChunk, n_tokens_max: int = 50):
     return renewed_chunks(window, chunks, n_tokens_max, encode)
 
 
-def test_the_best_stands_last_and_the_stable_first():
-    window = renewed(NO_CHUNKS, chunk("a"), chunk("b"), chunk("c", stability=1))
-    assert keys(window) == "cba"
-    assert window.tokens == tuple(map(ord, "c" * 10 + "b" * 10 + "a" * 10))
+def test_the_best_stands_last_but_for_edits():
+    window = renewed(NO_CHUNKS, chunk("a"), chunk("b"), chunk("c", reason="edit"))
+    assert keys(window) == "bac"
+    assert window.tokens == tuple(map(ord, "b" * 10 + "a" * 10 + "c" * 10))
 
 
 def test_new_chunks_are_appended_whatever_their_rank():

@@ -25,9 +25,6 @@ _NEAR_AFTER: Final = 8
 _MAX_SIMILAR: Final = 8
 _MAX_EDITS: Final = 6
 
-_STABILITY: Final[Mapping[Reason, int]] = {"similar": 1, "edit": 0}
-"""Chunks that change least go first: the KV cache is valid up to the first change."""
-
 
 def candidate(
     reason: Reason,
@@ -47,7 +44,6 @@ def candidate(
         path=path,
         text=text.rstrip("\n"),
         key=f"{reason}:{path}:{name or first_line}",
-        stability=_STABILITY[reason],
         first_line=first_line,
         reason=reason,
         detail=detail,

@@ -33,9 +33,8 @@ def test_of_two_candidates_with_the_same_lines_the_better_stays() -> None:
     assert ranked([other, worse, better], "") == [better, other]
 
 
-def test_a_place_has_one_key_and_stable_things_go_first() -> None:
+def test_a_place_has_one_key_for_each_reason() -> None:
     similar = candidate("a.py", "x = 1\n", reason="similar", line=3)
     edited = candidate("a.py", "x = 2\n", reason="edit", line=3)
     assert similar.key != edited.key
-    assert similar.stability > edited.stability
     assert similar.text == "x = 1"
