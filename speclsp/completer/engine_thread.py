@@ -221,8 +221,8 @@ class EngineThread:
         if running is not None and running.waiter.window is window:
             running.close()
 
-    def close(self, timeout_s: float) -> bool:
-        """Stop the thread and free the models; return whether it stopped in time."""
+    def close(self, timeout_s: float) -> None:
+        """Stop the thread and free the models; waits ``timeout_s`` at most."""
         self._closing.set()
         self._models.stop_loading()
         running = self._running
@@ -232,7 +232,6 @@ class EngineThread:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         self._abandon(EngineUnavailableError("the server is shutting down."))
-        return not self._thread.is_alive()
 
     def _place(self, job: CompletionJob) -> None:
         """Let ``job`` join the running generation, or queue it; answer what it supersedes."""

@@ -88,12 +88,8 @@ class DocumentPrompts:
 
     def __init__(self) -> None:
         self._windows: list[PromptWindow] = []
+        """Those of the last prompts, the last first."""
         self._planned: PromptWindow | None = None
-
-    @property
-    def windows(self) -> tuple[PromptWindow, ...]:
-        """The windows of the last prompts, the last first."""
-        return tuple(self._windows)
 
     def prompt(self, question: PromptQuestion, n_reusable: NReusable) -> FimPrompt:
         """Return the prompt for a request, and keep its window.
