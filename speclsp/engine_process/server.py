@@ -276,7 +276,8 @@ class _Window:
         wrong += [f"no request may set {name}." for name in others]
         if wrong:
             self._has_logged_settings = True
-            logger.warning("left out of a window's requests: %s", " ".join(wrong)[:_MAX_LOGGED])
+            line = " ".join(" ".join(wrong).split())  # names may have line breaks
+            logger.warning("left out of a window's requests: %s", line[:_MAX_LOGGED])
 
     def _scoped(self, request: CompletionRequest) -> CompletionRequest:
         scope = self._scope

@@ -479,7 +479,7 @@ def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere: Els
         uri="u:a",
         version=1,
         offset=len(TEXT),
-        settings={"n_predict": "many", "model": "/m.gguf", "deadline_ms": 60_000},
+        settings={"n_predict": "many", "model\nforged": "/m.gguf", "deadline_ms": 60_000},
     )
     for _ in range(2):
         result = window.complete(request, CancellationToken()).result(WAIT_S)
@@ -487,7 +487,7 @@ def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere: Els
     (line,) = [line for line in elsewhere.log().splitlines() if "left out" in line]
     assert "n_predict" in line
     assert "'many'" in line
-    assert "model" in line
+    assert "model forged" in line
 
 
 def test_another_version_is_named_on_both_sides(
