@@ -136,13 +136,15 @@ def test_a_jump_nearby_shares_the_beginning(session):
     assert session.at(near) <= 200
     # Not a short prompt: the windows are as large as before.
     assert session.prompt.window.n_limit == BUDGET.n_prompt
-    assert session.prompt.window.prefix.text.startswith(session.places.windows[1].prefix.text[:100])
+    assert session.prompt.window.prefix.text.startswith(
+        session.places._windows[1].prefix.text[:100]
+    )
 
 
 def test_places_are_bounded(session):
     for n in range(2 * N_PROMPTS):
         session.at(line_end(2_000 * (n + 1)))
-    assert len(session.places.windows) == N_PROMPTS
+    assert len(session.places._windows) == N_PROMPTS
 
 
 def test_an_edit_above_the_window_costs_nothing(session):
@@ -250,7 +252,7 @@ def test_the_plain_layout_plans_nothing_and_keeps_one_place(embedded):
     assert session.prompt.window.anchor == HERE
     assert session.plan() is None
     session.at(THERE)
-    assert len(session.places.windows) == 1
+    assert len(session.places._windows) == 1
 
 
 def test_chunks_come_in_idle_time_and_stay_over_keystrokes_and_jumps(embedded):
@@ -297,8 +299,8 @@ def test_places_that_show_what_must_not_be_shown_are_forgotten(embedded):
 
 def test_a_copy_is_used_without_a_change_to_the_places(session):
     session.at(HERE)
-    windows = session.places.windows
+    windows = session.places._windows
     own, session.places = session.places, copy(session.places)
     session.at(THERE)
-    assert session.places.windows != windows
-    assert own.windows == windows
+    assert session.places._windows != windows
+    assert own._windows == windows
