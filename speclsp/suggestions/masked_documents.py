@@ -78,6 +78,11 @@ class MaskedDocuments:
         """Return a document's newest version, masked or about to be; None where it is not open."""
         return self._late.get(uri) or self._documents.get(uri)
 
+    def newest_masked(self, uri: str) -> Document | None:
+        """Return a document's newest version; None where it is not open, or not masked yet."""
+        with self._lock:
+            return None if uri in self._late else self._documents.get(uri)
+
     def at_version(self, uri: str, version: int) -> Document | None:
         """Return one of a document's latest versions; None where it is not known (any more)."""
         return self._documents.at_version(uri, version)

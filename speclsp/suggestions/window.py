@@ -367,14 +367,17 @@ class Window:
     def _learn_left_lines(self) -> None:
         """Let the completer learn the accepted texts in lines that the cursor has left.
 
-        Only then it is known whether the lines hold secrets, which were accepted in parts.
+        Before that, a line may hold the beginning of a secret that is accepted in parts.
         """
         with self._lock:
             accepted, self._unlearned = self._unlearned, []
         for text in accepted:
-            document = self._documents.get(text.uri)
+            document = self._documents.newest_masked(text.uri)
             if document is None:
-                continue  # it was closed within the line
+                if self._documents.get(text.uri) is not None:  # it is being masked
+                    with self._lock:
+                        self._unlearned.append(text)
+                continue  # or it was closed within the line
             lines = lines_of(text, document.text)
             uri, offset = self._cursor
             if uri == text.uri and any(line.start <= offset <= line.stop for line in lines):

@@ -270,6 +270,23 @@ def test_a_text_that_cannot_be_masked_is_left_out(
     assert "could not be masked" in caplog.text
 
 
+def test_an_accepted_text_is_not_learned_before_its_line_is_masked(late, gate: Gate) -> None:
+    window, completer = late
+    line, other = 'password = "', "file:///p/b.py"
+    window.open_document(document(line))
+    window.open_document(document("x = ", uri=other))
+    result = asked(window, len(line))
+    window.accepted(result.completion_id)
+    window.change_document(URI, 2, LARGE + f'{line}{result.text}"\n')
+    assert gate.entered.wait(60)
+    elsewhere = CompletionRequest(uri=other, version=1, offset=4)
+    window.ask(elsewhere, CancellationToken()).result(60)
+    gate.opened.set()
+    wait_masked(window)
+    window.ask(elsewhere, CancellationToken()).result(60)
+    assert completer.learned == []
+
+
 def test_a_request_between_cells_reads_them() -> None:
     window, completer = make()
     for name in ("above", "below"):
