@@ -114,7 +114,10 @@ class GrowingText:
         if request.uri != self.uri or rules_of(request) != self.rules:
             return None
         moved = self.place.moved_to(request)
-        return None if moved is None or contradicts(so_far, moved.typed) else moved.typed
+        # Typing over closing brackets passes them; more was deleted, and has another completion.
+        if moved is None or moved.n_passed > len(moved.typed):
+            return None
+        return None if contradicts(so_far, moved.typed) else moved.typed
 
 
 def growing_text(request: PlacedRequest) -> GrowingText:

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 from typed_requests import request_at
 
-from speclsp.text.typed_text import N_CHARS, contradicts, cursor_context, rest_of, typed_length
+from speclsp.text.typed_text import (
+    N_CHARS,
+    contradicts,
+    cursor_context,
+    growing_text,
+    rest_of,
+    typed_length,
+)
 
 TEXT = "for x in y:\n\n    print(x)\n\n    return"
 
@@ -135,3 +142,19 @@ def test_texts_are_compared_near_the_cursor_and_lengths_beyond() -> None:
     assert rest_at(f"a{far}¦{far}b", "xy", f"a{far}x¦{far}bb") is None
     kept = cursor_context(request_at(f"a{far}¦{far}b"))
     assert len(kept.before) == len(kept.after) == N_CHARS
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "typed"),
+    [
+        ("f(¦)", "f()¦", ")"),  # typed over the editor's closing bracket
+        ("f(¦)", "f(a¦)", "a"),
+        ("f(¦)\ng()", "f(¦)\ng", None),
+        ("x = ¦ + 1", "x = a¦ 1", None),
+    ],
+)
+def test_who_deletes_text_after_the_cursor_gets_no_rest(
+    then: str, now: str, typed: str | None
+) -> None:
+    growing = growing_text(request_at(then))
+    assert growing.typed_before(request_at(now), "") == typed
