@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
-from pygls.exceptions import JsonRpcException
 
 from speclsp import settings as settings_table
 from speclsp.decoding.report import report_lines, request_line
@@ -50,7 +49,7 @@ CompleterFactory = Callable[[Settings], Completer]
 STATISTICS_EVERY = 50
 """Completions between two statistics blocks in the log."""
 _CONFIGURATION_TIMEOUT_S = 2.0
-"""Seconds that loading the models waits for the client's settings."""
+"""Seconds that loading the models waits for the client's settings; later ones still apply."""
 
 
 class Session:
@@ -96,6 +95,8 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
         self._start_lock = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
+        self._pull: asyncio.Future[Any] | None = None
+        """The latest request for the client's settings."""
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -246,23 +247,28 @@ class Session:
         scopes: list[str | None] = [None, *(folder.uri for folder in self.folders)]
         if len(scopes) == 2:
             scopes = scopes[1:]  # the only folder's settings apply everywhere
-        answer = self.editor.configuration(scopes)
+        answer = self._pull = self.editor.configuration(scopes)
         if answer is not None:
-            try:
-                values = await asyncio.wait_for(answer, _CONFIGURATION_TIMEOUT_S)
-            except (JsonRpcException, TimeoutError) as error:
-                logger.info("the client gave no settings: %s", error or type(error).__name__)
-            else:
-                self._take_pulled(scopes, values)
+            answer.add_done_callback(lambda done: self._take_pulled(scopes, done))
+            if not (await asyncio.wait((answer,), timeout=_CONFIGURATION_TIMEOUT_S))[0]:
+                logger.info("the client has given no settings after %g s", _CONFIGURATION_TIMEOUT_S)
         self.apply_settings()
 
-    def _take_pulled(self, scopes: list[str | None], values: object) -> None:
+    def _take_pulled(self, scopes: list[str | None], answer: asyncio.Future[Any]) -> None:
+        """Take the client's settings, also where they come late; a newer pull replaces it."""
+        if answer.cancelled() or answer is not self._pull:
+            return
+        if (error := answer.exception()) is not None:
+            logger.info("the client gave no settings: %s", error)
+            return
+        values = answer.result()
         if not isinstance(values, list) or len(values) != len(scopes):
             if values is not None:
                 logger.warning("workspace/configuration: expected %d settings", len(scopes))
             return
         by_folder = {uri: v for uri, v in zip(scopes[1:], values[1:], strict=True) if uri and v}
         self.settings.set_pulled(values[0], by_folder)
+        self.apply_settings()
 
     def apply_settings(self) -> None:
         """Apply the resolved settings, and report problems and settings that need a restart."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,25 @@ async def test_useless_answers_to_the_pull(answer: Any, connect: Callable[..., L
     wire.answers["workspace/configuration"] = answer
     await wire.initialize(CONFIGURABLE, initializationOptions={"n_predict": 9})
     assert wire.completer.settings.n_predict == 9
+
+
+async def test_late_settings_apply_unless_newer_ones_are_asked_for(
+    connect: Callable[..., LspWire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speclsp.lsp.session._CONFIGURATION_TIMEOUT_S", 0.01)
+    wire = connect()
+    wire.unanswered.add("workspace/configuration")
+    await wire.initialize(CONFIGURABLE, initializationOptions={"n_predict": 9})
+    assert wire.completer.settings.n_predict == 9
+    push(wire, None)
+    await wire.until(lambda: len(wire.params_of("workspace/configuration")) == 2)
+    asked = [m for m in wire.messages if m.get("method") == "workspace/configuration"]
+    for message, n_predict in ((asked[1], 12), (asked[0], 11)):
+        result = [{"n_predict": n_predict}]
+        wire.raw(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode())
+    await wire.until(lambda: wire.completer.applied)
+    await asyncio.sleep(0)
+    assert wire.completer.settings.n_predict == 12
 
 
 async def test_clients_that_cannot_be_asked_are_not(wire: LspWire) -> None:
