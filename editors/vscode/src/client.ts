@@ -54,7 +54,7 @@ interface WireStatus {
   snoozed_until?: number;
 }
 
-/** What a status says of a server that does not run. */
+/** Members of the status while no server runs. */
 const NOTHING_RUNS = { model: undefined, snoozedUntil: undefined, nWaiting: 0 };
 
 const MAX_LATENCIES = 200;
@@ -63,7 +63,7 @@ const STOP_WITHIN_MS = 5000;
 const RUNNING = "speclsp.running";
 /** The context key of the walkthrough's step: a model other than the trial model was loaded. */
 const HAS_MODEL = "speclsp.hasModel";
-/** Key of the flag that the user declined the server's installation for good. */
+/** Key of the flag that the user chose "Don't Ask Again" when the installation was offered. */
 const NOT_ASKED = "installingIsNotOffered";
 /** Settings of the extension that the server does not know. */
 const OWN_SECTIONS = ["server", "trace"];
@@ -90,9 +90,9 @@ export class Client implements vscode.Disposable {
   private readonly wheel: Promise<Wheel | undefined>;
   private readonly listeners: vscode.Disposable[];
   private restarting: NodeJS.Timeout | undefined;
-  /** Ends when the client has started, or has failed to; it never rejects. */
+  /** Resolves when the client has started or has failed to start; never rejects. */
   private started: Promise<void> = Promise.resolve();
-  /** Runs stops and starts one after the other. */
+  /** Serialises stops, starts and installations. */
   private turn: Promise<void> = Promise.resolve();
 
   constructor(
@@ -162,7 +162,7 @@ export class Client implements vscode.Disposable {
       {
         command: found.command,
         args: ["serve", "--stdio", ...further],
-        // Nothing that lies in the open folder may change what is run.
+        // A file in the open folder must not change which code runs.
         options: { cwd: homedir() },
       },
       this.options(),
@@ -220,7 +220,7 @@ export class Client implements vscode.Disposable {
         { scheme: "vscode-notebook-cell" },
       ],
       outputChannel: this.log,
-      // The status bar says what is wrong; no window opens by itself.
+      // The status bar shows problems; the log does not open by itself.
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       middleware: this.middleware(),
       initializationFailedHandler: (error) => {
@@ -229,7 +229,7 @@ export class Client implements vscode.Disposable {
       },
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
-        // It is started again here, with a pause that grows.
+        // `died` restarts it, after a pause that grows.
         closed: () => ({ action: CloseAction.DoNotRestart, handled: true }),
       },
     };
@@ -281,7 +281,7 @@ export class Client implements vscode.Disposable {
         });
       },
       workspace: {
-        // Without the settings: the server pulls those that it needs.
+        // Sent without the settings: the server pulls those that it needs.
         didChangeConfiguration: async () => {
           await this.client?.sendNotification("workspace/didChangeConfiguration", {
             settings: null,
@@ -444,7 +444,7 @@ export class Client implements vscode.Disposable {
     await this.restart();
   }
 
-  /** Run a command of the server; undefined where there is none.  Throws what the server says. */
+  /** Run a command of the server; undefined if no server runs.  Throws the server's error. */
   async execute<Answer>(command: string, args: unknown[] = []): Promise<Answer | undefined> {
     if (this.client?.state !== State.Running) {
       void vscode.window.showInformationMessage("speclsp: the server is not running.");

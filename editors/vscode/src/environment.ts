@@ -11,8 +11,8 @@ import type { Wheel } from "./wheel.js";
  * Install the server into a private Python environment, or update it there.
  *
  * The extension's own wheel chooses the build of llama.cpp for this machine; it is compiled only
- * where no prebuilt one fits.  Throws EnvironmentError; an environment that was not there before
- * is then removed, and one that was keeps what it had.
+ * where no prebuilt one fits.  Throws EnvironmentError, and then removes a new environment; an
+ * update that fails leaves the old one in place.
  */
 export async function makeEnvironment(
   folder: string,

@@ -2,7 +2,7 @@ import { access, constants, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { posix, win32, type PlatformPath } from "node:path";
 
-/** The system that programs are searched on; tests replace it. */
+/** The system on which programs are searched; tests replace it. */
 export interface Machine {
   isWindows: boolean;
   home: string;

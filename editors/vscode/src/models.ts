@@ -71,7 +71,7 @@ export class Models implements vscode.Disposable {
     }));
     const choice = await vscode.window.showQuickPick(items, {
       title: `speclsp: choose a model (${memoryWords(overview.memory)} found)`,
-      placeHolder: "What is missing is downloaded",
+      placeHolder: "A model that is missing is downloaded",
       matchOnDetail: true,
     });
     if (choice !== undefined) await this.take(choice.preset);

@@ -6,7 +6,7 @@ import { figures } from "./statistics.js";
 
 const REFRESH_MS = 1000;
 
-/** Draws the statistics in a webview, each second while it is visible. */
+/** Draws the statistics in a webview, every second while it is visible. */
 export class Panel implements vscode.Disposable {
   private panel: vscode.WebviewPanel | undefined;
   private timer: NodeJS.Timeout | undefined;

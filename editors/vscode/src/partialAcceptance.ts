@@ -21,10 +21,10 @@ export interface Change {
 /** A suggestion as it was given to the editor. */
 export interface Given<Item> {
   uri: string;
-  /** Where its text begins; what stands there already up to `typed` is part of it. */
+  /** Where its text begins; the text between here and the cursor is its beginning. */
   start: Place;
   text: string;
-  /** UTF-16 units of the text that stand in the document by now. */
+  /** UTF-16 units of the text that the document holds by now. */
   nInDocument: number;
   item: Item;
 }
@@ -47,7 +47,7 @@ function same(a: Place, b: Place): boolean {
   return a.line === b.line && a.character === b.character;
 }
 
-/** The editor writes line ends as the document has them. */
+/** Return how many units of `rest` equal `text`, or undefined; LF and CRLF are equal. */
 function matches(rest: string, text: string): number | undefined {
   let at = 0;
   for (let i = 0; i < text.length; i++, at++) {
@@ -60,7 +60,7 @@ function matches(rest: string, text: string): number | undefined {
 
 const characters = new Intl.Segmenter();
 
-/** What one key writes: a character, a pair that the editor closes, or a line's end with indentation. */
+/** Whether one key writes this: a character, an automatic pair, or a line end with indentation. */
 function isTyped(text: string): boolean {
   return (
     [...characters.segment(text)].length === 1 ||
@@ -72,7 +72,7 @@ function isTyped(text: string): boolean {
 export class PartialAcceptances<Item> {
   private given: Given<Item>[] = [];
 
-  /** Take what an editor was given for a place; what was given before is forgotten. */
+  /** Take the items that the editor shows; they replace the former ones. */
   give(uri: string, items: { start: Place; cursor: Place; text: string; item: Item }[]): void {
     this.given = items.map(({ start, cursor, text, item }) => ({
       uri,
@@ -90,8 +90,8 @@ export class PartialAcceptances<Item> {
   /**
    * Take a change of a document, and return what of a suggestion it accepted.
    *
-   * One character is typed rather than accepted, unless it is all of a word; the whole rest is
-   * told by the item's own command.
+   * What one key writes counts as typed.  Accepting all of the rest is reported by the item's own
+   * command.
    */
   changed(uri: string, changes: readonly Change[]): Acceptance<Item> | undefined {
     const [change] = changes;

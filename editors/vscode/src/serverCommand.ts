@@ -69,7 +69,7 @@ const MAX_OUTPUT = 20_000;
 /**
  * Run a command to its end; `abort` stops it, and `env` is added to the environment.
  *
- * It never throws for what the command does.
+ * A command that fails or does not start resolves, too: its code is then not 0.
  */
 export async function run(
   command: string,

@@ -3,7 +3,7 @@ import type { Client } from "./client.js";
 
 const MINUTES = [5, 15, 60];
 
-/** Ask for how long to stop automatic suggestions, and stop them. */
+/** Ask for a duration, and pause automatic suggestions for it. */
 export async function snooze(client: Client): Promise<void> {
   const isSnoozing = (client.status.snoozedUntil ?? 0) > Date.now();
   const items = [
@@ -11,7 +11,7 @@ export async function snooze(client: Client): Promise<void> {
     ...MINUTES.map((minutes) => ({ label: `${String(minutes)} minutes`, minutes })),
   ];
   const choice = await vscode.window.showQuickPick(items, {
-    title: "speclsp: suggest nothing by itself for",
+    title: "speclsp: pause automatic suggestions for",
   });
   if (choice === undefined) return;
   await vscode.commands.executeCommand("editor.action.inlineSuggest.hide");

@@ -6,7 +6,7 @@ import { figures, perCent, type SessionStats } from "./statistics.js";
 const STATISTICS_EVERY_MS = 1000;
 /** With fewer suggestions shown, the acceptance rate is left out. */
 const SHOWN_FOR_A_RATE = 5;
-/** Shorter requests do not change the icon, which would flicker at each key. */
+/** Shorter requests leave the icon alone: it would flicker at each key. */
 const BUSY_AFTER_MS = 250;
 
 /** The state in the status bar, with figures in its tooltip. */

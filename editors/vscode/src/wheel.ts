@@ -17,14 +17,7 @@ export async function findWheel(folder: string): Promise<Wheel | undefined> {
   return undefined;
 }
 
-/** Whether a version such as `0.9.1` is older than another; unlike parts of letters, none is. */
+/** Whether a version such as `0.9.1` is older than another; an empty one is not. */
 export function isOlder(version: string, other: string): boolean {
-  const parts = (text: string): number[] =>
-    text.split(".").map((part) => Number.parseInt(part, 10));
-  const [mine, theirs] = [parts(version), parts(other)];
-  for (let idx = 0; idx < Math.max(mine.length, theirs.length); idx++) {
-    const difference = (mine[idx] ?? 0) - (theirs[idx] ?? 0);
-    if (difference !== 0) return difference < 0;
-  }
-  return false;
+  return version !== "" && version.localeCompare(other, "en", { numeric: true }) < 0;
 }
