@@ -52,7 +52,7 @@ class DocumentStore:
         return arrived_in
 
     def open(self, buffer: TextBuffer) -> None:
-        """Take a document that was opened."""
+        """Store an opened document."""
         self._buffers[document_key(buffer.uri)] = buffer
 
     def close(self, uri: str) -> TextBuffer | None:
@@ -62,7 +62,7 @@ class DocumentStore:
     # --- notebooks ------------------------------------------------------------------------------
 
     def open_notebook(self, notebook: types.NotebookDocument) -> None:
-        """Take a notebook's order of cells."""
+        """Store a notebook's order of cells."""
         self._notebooks[document_key(notebook.uri)] = notebook
 
     def change_notebook(self, uri: str, change: types.NotebookDocumentCellChanges) -> None:

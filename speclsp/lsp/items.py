@@ -26,7 +26,7 @@ class Query:
     ``offset`` is the cursor in the buffer's text, and so are ``start`` and ``end``.
     If the editor's completion popup has an item selected, ``start``..``end`` is the range that the
     item replaces, ``selected`` is its text, ``edit`` inserts that text (with LF line ends), and
-    ``offset`` is behind the inserted text.
+    ``offset`` is after the inserted text.
     """
 
     buffer: TextBuffer
@@ -53,7 +53,7 @@ class Item:
 
 
 def query_selected(buffer: TextBuffer, start: Cursor, end: Cursor, text: str) -> Query | None:
-    """Return the query behind the popup's selected item, as if the item had been inserted.
+    """Return the query at the end of the popup's selected item, as if it had been inserted.
 
     The item replaces its range, which holds what was typed of it.  None if the range spans lines,
     which no item can replace.
@@ -118,7 +118,7 @@ def _item_from(query: Query, alternative: GeneratedText, buffer: TextBuffer) -> 
 def before_cursor(item: Item, buffer: TextBuffer) -> Item:
     """Return the item with a range that ends at the cursor, if its text allows that.
 
-    Kate's popup ignores the part of the range behind the cursor, so that a closing bracket there
+    Kate's popup ignores the part of the range after the cursor, so that a closing bracket there
     would appear twice.
     """
     line, column = item.start
@@ -153,7 +153,7 @@ def _after_selected(
     if buffer.version != query.buffer.version:
         return None
     if alternative.n_replaced:
-        # The text behind the range stays, so the item leaves out what it would have replaced.
+        # The text after the range stays, so the item leaves out what it would have replaced.
         column = query.end.column
         kept = buffer.line(query.end.line)[column : column + alternative.n_replaced]
         text = text.removesuffix(kept) if text.endswith(kept) else ""

@@ -98,7 +98,7 @@ class TextBuffer:
         after = self._lines[end.line][end.column :] + "".join(self._lines[end.line + 1 : last + 1])
         lines = split_lines(before + text + after)
         if last < len(self._lines) - 1:
-            lines.pop()  # the empty string behind the region's last line end
+            lines.pop()  # the empty string after the region's last line end
         self.n_chars += sum(map(len, lines)) - sum(map(len, self._lines[first : last + 1]))
         self._lines[first : last + 1] = lines
 

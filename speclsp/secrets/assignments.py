@@ -117,7 +117,7 @@ def _fits(word: _Word, lowered: str, position: int) -> bool:
 # --- values ---------------------------------------------------------------------------------------
 
 # Runs of blanks are possessive: with backtracking two adjacent runs would be tried in n² ways.
-# Behind the name: its own closing quote or index, and maybe a type.
+# After the name: its own closing quote or index, and maybe a type.
 _CLOSED: Final = r"[\"'`\])\[0-9]{0,8}[ \t]*+"
 _TYPE: Final = r"(?::[ \t]*+[A-Za-z_&][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"
 _ASSIGN: Final = (
@@ -173,7 +173,7 @@ _CONFIGURED_VALUE: Final = re.compile(
 _SPACED_VALUE: Final = re.compile(
     r"[ \t]++(?P<value>(?>[^\s\"'`=:]*[0-9!@#$%^&*])[^\s\"'`]*+)[ \t\r]*+(?=\n|\Z)"
 )
-"""Without a sign between them the value is one word, and the line ends behind it."""
+"""Without a sign between them the value is one word, and the line ends after it."""
 _BARE: Final = re.compile(
     rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*+(?P<value>[A-Za-z0-9+/_\-]{{16,}}={{0,2}})(?![\w.(\[])"
 )
@@ -218,7 +218,7 @@ def named_secrets(text: str, name: SecretName, kind: TextKind) -> list[Span]:
 
 
 def _closes(text: str, name: SecretName, found: re.Match[str]) -> bool:
-    """Whether the quote behind a name ends the string that the name stands in."""
+    """Whether the quote after a name ends the string that the name stands in."""
     quote = found["quote"]
     if quote in text[name.end : found.start("quote")]:
         return False

@@ -1,7 +1,8 @@
 """The table of secrets with a form of their own: issued keys and tokens, passwords of tools.
 
-Each kind has a name, needles without which it cannot match (searching them is many times faster
-than the expression), the expression, and an example from which benchmarks and tests draw many.
+Each kind has a name, needles without which it cannot match (searching for them is many times
+faster than the expression), the expression, and an example, which benchmarks and tests fill with
+random text.
 The shortest match is shorter than a real key, so that a key is masked while it is being typed and
 after its end was cut off.
 

@@ -28,7 +28,7 @@ _CONFIGURATION_NAMES: Final = (
 )  # fmt: skip
 
 N_BESIDE: Final[dict[TextKind, int]] = {"code": 1, "configuration": 7}
-"""Lines before and behind a line that can decide what is secret on it."""
+"""Lines before and after a line that can decide what is secret on it."""
 
 _MAX_AROUND: Final = 1_000
 """Characters on each side of a needle that a token's expression looks at within its line."""

@@ -134,7 +134,7 @@ class MaskedText:
             found = self._found(raw, scope)
             if not (found and found[-1].end == scope.seen_end < scope.line_end):
                 return found, scope
-            # The last secret may go on behind the part that was searched.
+            # The last secret may go on after the part that was searched.
             end = min(2 * scope.seen_end - scope.context, scope.line_end)
             scope = scope._replace(end=end, seen_end=end)
         return None
@@ -212,7 +212,7 @@ def _changed_lines(old: str, new: str, n_beside: int) -> _Scope:
     """Return which lines must be searched: those that changed, and those beside them.
 
     Up to ``n_beside`` lines before the first changed one may name a secret in it, and as many
-    behind the last may hold a secret that it names.
+    after the last may hold a secret that it names.
     """
     n_head = common_head(old, new, len(new))
     n_tail = common_tail(old, new, min(len(old), len(new)) - n_head)

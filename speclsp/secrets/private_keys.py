@@ -38,7 +38,7 @@ _MAX_CHARS: Final = 20_000
 
 
 def key_blocks(text: str) -> list[Span]:
-    """Return the text between the markers of each private key, or behind a lone first marker."""
+    """Return the text between the markers of each private key, or after a lone first marker."""
     blocks = []
     position = text.find(BEGIN)
     while position >= 0:
@@ -189,7 +189,7 @@ def _key(text: str, block: list[Span]) -> Span | None:
 def _looks_drawn(letters: str) -> bool:
     """Whether letters look drawn at random, unlike names, paths, alphabets and hexadecimal digits.
 
-    Of 64 drawn letters 26 are lower case, 26 upper case and 10 digits, and the class changes behind
+    Of 64 drawn letters 26 are lower case, 26 upper case and 10 digits, and the class changes after
     40 of them.
     """
     n = len(letters)

@@ -18,7 +18,7 @@ CursorScope = Literal["code", "comment", "string"]
 PAIRS: Final = {"(": ")", "[": "]", "{": "}", "${": "}"}
 CLOSERS: Final = frozenset(PAIRS.values())
 AUTO_CLOSERS: Final = frozenset(")]}\"'`;:,> \t")
-"""Characters that editors insert behind the cursor."""
+"""Characters that editors insert after the cursor."""
 MAX_AUTO_CLOSERS: Final = 64
 """Most of them, with the line end and indentation before a brace on a line of its own."""
 QUOTES: Final = ('"""', "'''", '"', "'", "`")

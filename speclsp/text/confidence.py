@@ -4,7 +4,7 @@ The measure is the mean log-probability of the text's tokens, the logarithm of t
 probability.  Unlike the probability of the text it does not fall with the text's length.
 
 Only tokens of the text count: not those that repeat what the user typed (token healing), nor those
-behind the place where a stop rule cut, nor the end token.  Tokens are matched to the text by
+after the place where a stop rule cut, nor the end token.  Tokens are matched to the text by
 counting characters without white space, since the text has the file's indentation and line ends.
 """
 
@@ -31,7 +31,7 @@ class TextScores:
     """For each token, the bytes of the text before it, white space not counted."""
 
     end: int
-    """The index behind the last of them, among all tokens that were emitted."""
+    """The index after the last of them, among all tokens that were emitted."""
 
     def mean(self, text: str) -> float | None:
         """Return the mean over the tokens of ``text``, which the whole text begins with.

@@ -38,7 +38,7 @@ _N_OVERLAP_CHARS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """Text that replaces ``n_replaced`` characters behind the cursor."""
+    """Text that replaces ``n_replaced`` characters after the cursor."""
 
     text: str
     n_replaced: int = 0
@@ -83,7 +83,7 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
 
 
 def is_same_line(line: str, others: Sequence[str]) -> bool:
-    """Whether ``line`` is one of ``others``, white space behind the indentation not compared."""
+    """Whether ``line`` is one of ``others``, white space after the indentation not compared."""
     depth, dense = indent_width(line), "".join(line.split())
     return any(dense == "".join(other.split()) and depth == indent_width(other) for other in others)
 
@@ -248,7 +248,7 @@ def _n_unpaired_with(text: str, n_replaced: int, rules: StopRules) -> tuple[int,
 
 @lru_cache(maxsize=8)
 def _read_following(language_id: str, kinds: tuple[str, ...], code_after: str) -> CodeState:
-    """Read the lines after the cursor's behind open marks of these kinds.
+    """Read the lines below the cursor's, after open marks of these kinds.
 
     All beginnings of a text that leave the same marks open share one reading.
     """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _N_REPEATS: Final = 3
-"""So many repetitions of lines are a loop."""
+"""Repetitions of lines that make a loop."""
 
 _N_CYCLE_LINES: Final = 6
 """Lines of the longest cycle; three of them are fewer than the default of ``max_lines``."""
@@ -19,7 +19,7 @@ _N_LOOP_CHARS: Final = 48
 
 _N_RULER_CHARS: Final = 120
 _N_BLANKS: Final = 64
-"""So many blanks behind text on a line are a loop; fewer may align a comment."""
+"""So many blanks after text on a line are a loop; fewer may align a comment."""
 
 
 def repeated_lines(lines: Sequence[str]) -> int | None:

@@ -31,10 +31,10 @@ latency budget, blank lines, a line less deep than the cursor's, the end of the 
 that is too deep, text that already follows, or a loop."""
 
 _N_BLANK_LINES: Final = 2
-"""So many consecutive blank lines end a completion."""
+"""Consecutive blank lines that end a completion."""
 
 _N_SUBSTANTIAL: Final = 8
-"""Least letters and digits of a line that repeats a later one after the cursor."""
+"""Least letters and digits of a line that counts as a repetition of a later one."""
 
 _CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
 

@@ -121,7 +121,7 @@ class GrowingText:
 
 
 def growing_text(request: PlacedRequest) -> GrowingText:
-    """Return the place at which a request's text grows."""
+    """Return where the text of a request grows."""
     return GrowingText(request.uri, cursor_context(request), rules_of(request))
 
 
