@@ -80,8 +80,10 @@ def forget(workspace: str | None, *, everything: bool) -> None:
             else:
                 chosen = _chosen(workspace, stores)
                 n_removed = {what: store.forget(chosen) for what, store in stores.items()}
-    finally:  # also where nothing but a damaged store holds data of the folder
+    except click.UsageError:  # a damaged store alone may hold data of the folder
         _remove_damaged_stores()
+        raise
+    _remove_damaged_stores()
     click.echo(
         f"Removed the tokens of {n_removed.get(FILES, 0)} files and {n_removed.get(TEXTS, 0)} "
         "accepted completions."
@@ -108,9 +110,12 @@ def _remove_former_stores() -> None:
 
 
 def _remove_damaged_stores() -> None:
-    """Remove the databases that were set aside: which folders' data they hold is unknown."""
+    """Remove the databases that were set aside: which folders' data they hold is unknown.
+
+    As elsewhere, a folder that is a symbolic link is left alone.
+    """
     for path in _paths().values():
-        if files := aside_files_of(path):
+        if not path.parent.is_symlink() and (files := aside_files_of(path)):
             for file in files:
                 _remove(file)
             click.echo(f"Removed {files[0]}, a damaged database with data of any folder.")

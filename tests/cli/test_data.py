@@ -131,6 +131,19 @@ def test_a_folder_that_only_a_damaged_store_knows_is_forgotten_with_it(tmp_path:
     assert not [*tmp_path.rglob("*.damaged")]
 
 
+def test_a_linked_folders_target_keeps_its_damaged_stores(tmp_path: Path) -> None:
+    keep_something(str(tmp_path / "here"), "/there")
+    state_dir().rename(tmp_path / "elsewhere")
+    state_dir().symlink_to(tmp_path / "elsewhere")
+    aside = tmp_path / "elsewhere" / f"{accepted_store_path().name}.damaged"
+    aside.write_text("kept")
+    result = CliRunner().invoke(data, ["forget", "--workspace", "/there"])
+    assert "symbolic link" in str(result.exception)
+    accepted_store_path().unlink()  # now no store is opened that could refuse the link
+    run("forget", "--workspace", "/there")
+    assert aside.read_text() == "kept"
+
+
 def test_forget_all_removes_links_and_goes_on(tmp_path: Path) -> None:
     keep_something(str(tmp_path / "here"), "/there")
     (tmp_path / "target").write_text("kept")
