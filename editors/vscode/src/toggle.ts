@@ -8,18 +8,29 @@ function settings(): vscode.WorkspaceConfiguration {
 
 /** Switch suggestions everywhere: the user's setting. */
 export async function toggleEverywhere(): Promise<void> {
-  const enabled = settings().inspect<boolean>("enabled")?.globalValue ?? true;
-  await settings().update("enabled", !enabled, vscode.ConfigurationTarget.Global);
+  const enabled = !(settings().inspect<boolean>("enabled")?.globalValue ?? true);
+  await settings().update("enabled", enabled, vscode.ConfigurationTarget.Global);
+  if (settings().get("enabled") === enabled) return;
+  const words = enabled ? "on everywhere but off" : "off everywhere but on";
+  void vscode.window.showInformationMessage(
+    `speclsp: suggestions are ${words} in this workspace, whose settings set speclsp.enabled.`,
+  );
 }
 
-/** Switch suggestions in the open workspace, whatever the user's setting is. */
+/**
+ * Switch suggestions in the open workspace.
+ *
+ * Where that is what the user's setting says, the workspace's is removed, and follows it again.
+ */
 export async function toggleWorkspace(): Promise<void> {
   if (vscode.workspace.workspaceFolders === undefined) {
     void vscode.window.showInformationMessage("speclsp: no folder is open.");
     return;
   }
-  const enabled = settings().get("enabled", true);
-  await settings().update("enabled", !enabled, vscode.ConfigurationTarget.Workspace);
+  const enabled = !settings().get("enabled", true);
+  const everywhere = settings().inspect<boolean>("enabled")?.globalValue ?? true;
+  const value = enabled === everywhere ? undefined : enabled;
+  await settings().update("enabled", value, vscode.ConfigurationTarget.Workspace);
 }
 
 /**

@@ -134,6 +134,18 @@ const trusted: Record<string, () => Promise<void>> = {
     await set("languages", undefined);
   },
 
+  async "a workspace that is switched off and on follows the user's setting again"() {
+    const { client } = await untilReady();
+    const inWorkspace = (): unknown =>
+      vscode.workspace.getConfiguration("speclsp").inspect("enabled")?.workspaceValue;
+    await vscode.commands.executeCommand("speclsp.toggleWorkspace");
+    assert.equal(inWorkspace(), false);
+    await until("the engine is off", () => client.status.state === "off");
+    await vscode.commands.executeCommand("speclsp.toggleWorkspace");
+    assert.equal(inWorkspace(), undefined);
+    await untilReady();
+  },
+
   async "a language is switched in the scope that names it, and other scopes are not copied"() {
     await untilReady();
     await openWithCursor("scopes.py", SAMPLE + HEAD);
