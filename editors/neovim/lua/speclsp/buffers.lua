@@ -20,7 +20,7 @@ function M.filetype_enabled(filetype)
   return listed['*'] == true
 end
 
---- Whether a buffer is text that a user writes: no terminal, prompt, help or plugin window.
+--- Whether a buffer is editable text: no terminal, prompt, help or plugin window.
 ---@param bufnr integer
 ---@return boolean
 function M.is_text(bufnr)
@@ -59,7 +59,7 @@ function M.at_cursor(bufnr)
   if vim.api.nvim_get_current_buf() ~= bufnr or not vim.startswith(vim.api.nvim_get_mode().mode, 'i') then
     return false
   end
-  -- A macro types as it was recorded, and behind a line's end there is no text to go on from.
+  -- A running macro must type what was recorded; virtual space behind a line end has no text.
   if vim.fn.reg_executing() ~= '' or vim.fn.getcurpos()[4] > 0 then
     return false
   end

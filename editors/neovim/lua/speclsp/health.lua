@@ -73,7 +73,7 @@ local function check_server()
     health.warn(model.shortfall)
   end
   if model and model.is_trial then
-    health.warn('The model is the small one for trying', ':Speclsp model lists what fits this computer')
+    health.warn('The small trial model is in use', ':Speclsp model lists what fits this computer')
   end
   local doctor = vim.system({ cmd[1], 'doctor' }, { text = true, timeout = 60000 }):wait()
   for _, line in ipairs(vim.split(vim.trim(doctor.stdout or ''), '\n')) do

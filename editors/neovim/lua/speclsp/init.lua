@@ -67,13 +67,13 @@ function M.is_enabled(bufnr)
   return buffers.suggests(bufnr or vim.api.nvim_get_current_buf())
 end
 
---- What the server does, for a status line of your own.
+--- The server's state, for a status line of your own.
 ---@return speclsp.Status
 function M.status()
   return vim.deepcopy(server.status)
 end
 
---- A few words for the status line; the event `User SpeclspStatus` tells when they change.
+--- A short text for the status line; the event `User SpeclspStatus` announces changes.
 ---@return string
 function M.statusline()
   if not M.is_enabled() then

@@ -1,7 +1,7 @@
 --- Ghost text by the editor itself: vim.lsp.inline_completion, Neovim 0.12 and later.
 ---
---- The editor asks 200 ms after the last key, and only for one candidate.  What asks at once, and
---- for several, is not public there; where it is missing, all but that works as before.
+--- The editor asks 200 ms after the last key, for one candidate.  Asking at once, and for several,
+--- needs its private functions; without them everything else still works.
 local insert = require('speclsp.insert')
 local text = require('speclsp.text')
 
@@ -129,7 +129,7 @@ function M.accept(bufnr, cut)
   })
 end
 
---- A request that a newer one has overtaken need not be answered.
+--- Cancel the buffer's pending requests: a newer one replaces them.
 ---@param bufnr integer
 function M.cancel(bufnr)
   for _, client in ipairs(vim.lsp.get_clients({ bufnr = bufnr, name = 'speclsp' })) do

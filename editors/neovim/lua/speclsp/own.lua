@@ -170,7 +170,7 @@ local function ask(bufnr, kind)
   return id ~= nil
 end
 
---- What was typed may fit what is shown: it stays on screen, and the server is asked all the same.
+--- Keep the suggestion on screen while the typed text fits it, and ask the server anyway.
 ---@param bufnr integer
 function M.typed(bufnr)
   draw(bufnr)

@@ -93,13 +93,13 @@ local function typed(bufnr)
   end
 end
 
---- Begin with a buffer that the server has been told of.
+--- Enable a buffer that the server was attached to.
 ---@param bufnr integer
 local function attach(_, bufnr)
   M.backend().enable(bufnr, buffers.suggests(bufnr))
 end
 
---- The server counts, and works ahead of, what it knows to be on screen.
+--- Report the item on screen: the server counts it, and generates what follows it.
 local function answered(client, bufnr, items)
   if #items > 0 and vim.api.nvim_buf_is_valid(bufnr) and M.backend().visible(bufnr) then
     local item = items[1]

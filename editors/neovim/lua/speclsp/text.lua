@@ -52,7 +52,7 @@ function M.accepted_length(original, n_bytes)
   return M.utf16_length(original:sub(1, idx - 1))
 end
 
---- Where the characters of `tail` stand in `text`, so that only what is new needs to be drawn.
+--- Find the characters of `tail` in `text`, so that only new text is drawn.
 ---
 --- `foo(|)` with the suggestion `x, y)` draws `x, y` before the bracket that is there.
 ---@param text string what goes between the cursor and the tail's end
