@@ -62,7 +62,7 @@ _ROWS: Final[tuple[tuple[str, str, str, bool], ...]] = (
     ("keystroke p50, ms", "p50", ".1f", True),
     ("keystroke p95, ms", "p95", ".1f", True),
     ("all keystrokes, ms", "total", ".0f", True),
-    ("tokens/s behind the prompt", "tokens_per_s", ".1f", True),
+    ("tokens/s after the prompt", "tokens_per_s", ".1f", True),
     ("tokens per target pass", "tokens_per_pass", ".3f", True),
     ("share of the passes drafted", "drafted", ".3f", False),
     ("draft tokens accepted", "acceptance", ".3f", False),

@@ -280,7 +280,7 @@ DECODE_COLUMNS: Final[tuple[Column[Sequence[Decoded]], ...]] = (
 
 
 def tokens_per_s(stats: RequestStats, *, n_requests: int) -> float | None:
-    """Return the tokens behind the prompt's last pass by the time behind it."""
+    """Return the tokens after the prompt's last pass by the time after it."""
     n_first = max(stats.n_prefill_predicted, min(n_requests, stats.n_predicted))
     n_tokens = stats.n_predicted - n_first
     return 1000 * n_tokens / stats.ms_predict if stats.ms_predict > 0.0 and n_tokens else None

@@ -26,7 +26,7 @@ def verify_chain(
     is the target's distribution p(· | …, x₀, d₁ … d_i).  A token y_i is sampled from row i; while
     y_i = d_{i+1} the next row is conditioned on what was really emitted, so y_{i+1} may be sampled
     from it.  The first y_i ≠ d_{i+1} is the target's own token in a right context too and ends the
-    pass, as does the bonus token y_k behind a draft that was right to its end.
+    pass, as does the bonus token y_k after a draft that was right to its end.
 
     So every emitted token is sampled from the target's distribution given the tokens emitted
     before it, whatever the draft: the output's law is the target's, at any temperature, and one
@@ -34,7 +34,7 @@ def verify_chain(
     sampling with min(1, p/q), Leviathan et al. 2023, comes to the same law for such point-mass
     drafts, but not to the same tokens.)
 
-    Rows are sampled only as the caller asks for tokens: nothing is computed behind a mismatch or
+    Rows are sampled only as the caller asks for tokens: nothing is computed after a mismatch or
     a stop.
     """
     for row_idx, drafted in enumerate(draft):
@@ -51,8 +51,8 @@ def verify_tree(
 ) -> Iterator[tuple[int, int]]:
     """Yield the tokens that the target emits for one pass over a tree, and their nodes.
 
-    Row 0 of ``logits`` (shape [n + 1, n_vocab]) is the target's distribution behind x₀, row i + 1
-    the one behind node i and its ancestors.  The walk begins at x₀: a token y is sampled from the
+    Row 0 of ``logits`` (shape [n + 1, n_vocab]) is the target's distribution after x₀, row i + 1
+    the one after node i and its ancestors.  The walk begins at x₀: a token y is sampled from the
     row at hand; if a child of the node at hand holds y, the walk goes down to it, else y is the
     target's own and ends the pass.  Children have different tokens, so at most one fits.
 

@@ -1,8 +1,8 @@
 """Tokens of a whole open buffer, kept up to date at the cost of what changed.
 
 The drafters search the whole buffer, so its tokens are needed at every keystroke.  The text is cut
-into blocks of lines.  A new version is compared with the old one block by block from both ends, and
-only the blocks between are cut and tokenised again.
+into blocks of lines.  A new version is compared with the old one block by block from both ends; the
+blocks between are cut again with their neighbours, and tokenised where they changed.
 
 A block ends after a newline that is followed by a line with text: byte-level pre-tokenizers join a
 newline with blank lines after it, so such a cut does not change the tokens.  Where they join it
@@ -22,7 +22,8 @@ from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 Tokenize: TypeAlias = Callable[[str], TokenArray]
 
 BLOCK_LINES = 8
-"""Least lines per block; few, since the block at the cursor is tokenised at every keystroke."""
+"""Least lines per block, except where a change ends; few, since the block at the cursor is
+tokenised at every keystroke."""
 N_KEPT_PIECES = 4
 """Parts of blocks whose tokens are kept: enough for two cursors."""
 MAX_BLOCK_CHARS = 8192
@@ -73,24 +74,35 @@ class BufferTokens:
     def update(self, text: str, n_chars_max: int | None = None) -> bool:
         """Take the buffer's new text and tokenise the blocks that changed.
 
-        After about ``n_chars_max`` characters, the rest of the text is left out until the next
+        After about ``n_chars_max`` new characters, the rest of the text is left out until the next
         call.  Returns whether all of the text is tokenised.
         """
         blocks = self._blocks
         n_head, head_end = _matching_head(blocks, text)
         n_tail, tail_start = _matching_tail(blocks[n_head:], text, head_end)
-        middle = text[head_end:tail_start]
-        if n_head + n_tail == len(blocks) and not middle:
+        if n_head + n_tail == len(blocks) and head_end == tail_start:
             return True
-        if middle and n_tail and not middle.endswith("\n"):
-            # The change joined a line with the block after it: cut both anew.
+        # The blocks beside the change are cut anew, too: they may be too short now, or its first
+        # and last line may be theirs.
+        if n_head:
+            n_head -= 1
+            head_end -= len(blocks[n_head].text)
+        if n_tail:
+            tail_start += len(blocks[len(blocks) - n_tail].text)
             n_tail -= 1
-            tail_start += len(blocks[len(blocks) - n_tail - 1].text)
-            middle = text[head_end:tail_start]
-        pieces = cut_blocks(middle)
-        n_pieces = _n_within(pieces, n_chars_max)
-        cut = [_Block(piece, self._frozen(piece)) for piece in pieces[:n_pieces]]
-        is_all = n_pieces == len(pieces)
+        known = {block.text: block for block in blocks[n_head : len(blocks) - n_tail]}
+        pieces = cut_blocks(text[head_end:tail_start])
+        cut: list[_Block] = []
+        n_chars = 0
+        for piece in pieces:
+            block = known.get(piece)
+            if block is None:
+                if n_chars_max is not None and n_chars >= n_chars_max:
+                    break
+                n_chars += len(piece)
+                block = _Block(piece, self._frozen(piece))
+            cut.append(block)
+        is_all = len(cut) == len(pieces)
         self._blocks = blocks[:n_head] + cut + (blocks[len(blocks) - n_tail :] if is_all else [])
         self._whole = None
         return is_all
@@ -105,7 +117,7 @@ class BufferTokens:
         """Return the tokens before ``offset`` (code points), tokenised up to there."""
         idx, start = self._block_at(offset)
         tokens = [block.tokens for block in self._blocks[:idx]]
-        if start < offset:
+        if start < offset and idx < len(self._blocks):
             tokens.append(self._piece(self._blocks[idx].text[: offset - start]))
         return _joined(tokens)
 
@@ -113,7 +125,7 @@ class BufferTokens:
         """Return the tokens after ``offset`` (code points), tokenised from there."""
         idx, start = self._block_at(offset)
         tokens = [block.tokens for block in self._blocks[idx:]]
-        if start < offset:
+        if start < offset and tokens:
             tokens[0] = self._piece(self._blocks[idx].text[offset - start :])
         return _joined(tokens)
 
@@ -141,18 +153,6 @@ class BufferTokens:
 
     def _frozen(self, text: str) -> TokenArray:
         return self._tokenize(text) if text else EMPTY_TOKENS
-
-
-def _n_within(pieces: list[str], n_chars_max: int | None) -> int:
-    """Return how many pieces to take for ``n_chars_max`` characters, at least one."""
-    if n_chars_max is None:
-        return len(pieces)
-    n_chars = 0
-    for n_pieces, piece in enumerate(pieces):
-        if n_chars >= n_chars_max:
-            return n_pieces
-        n_chars += len(piece)
-    return len(pieces)
 
 
 def _matching_head(blocks: list[_Block], text: str) -> tuple[int, int]:

@@ -2,8 +2,8 @@
 
 Each pass reads all weights once, so T(k) is flat until compute binds and then rises linearly.
 With quantised weights compute binds from the second token on: 8 tokens take 2.1 times as long as
-one on a GPU (8B Q4_0, RTX 3090, published).  On two CPU cores 2, 4, 8 and 16 tokens take 2.5, 3.7,
-4.1 and 5.3 times as long (0.2 GB, Q8_0, measured).  The prior is a straight line, on CPUs behind a
+one on a GPU (8B Q4_0, RTX 3090, published).  On two CPU cores 2, 4, 8 and 16 tokens take 2.6, 3.8,
+4.1 and 5.2 times as long (0.5 GB, Q8_0, measured).  The prior is a straight line, on CPUs with a
 step.  Nothing is timed while a model loads: those times varied by a factor of five between runs.
 A tree costs what a chain of its size costs (measured ratios 0.91 to 1.02 at 4, 8 and 16 tokens), so
 both share one curve.

@@ -97,9 +97,9 @@ class LookupText:
         return self._tokens[max(self._start, self._n_tokens - self._n_max) : self._n_tokens]
 
     def continuations(self, n: int, n_wanted: int, n_places: int) -> list[Continuation]:
-        """Return up to ``n_wanted`` tokens from behind ``n_places`` places of the last n tokens.
+        """Return up to ``n_wanted`` tokens after ``n_places`` places of the last n tokens.
 
-        First come the places before the cursor and then those behind it, both the nearest first;
+        First come the places before the cursor and then those after it, both the nearest first;
         then other open buffers, the most recently used first.
         """
         last = self._n_tokens - 1
@@ -108,10 +108,10 @@ class LookupText:
         places = self._places_of(self._items[last])
         for back in range(1, n):
             places = places[self._tokens[places - back] == self._items[last - back]]
-        first_behind = self._ends[-2] if len(self._ends) > 1 else 0
-        before, behind = places >= self._start, places > first_behind
+        first_after = self._ends[-2] if len(self._ends) > 1 else 0
+        before, after = places >= self._start, places > first_after
         nearest_first = np.concatenate(
-            (places[before][::-1], places[behind & ~before], places[~behind][::-1])
+            (places[before][::-1], places[after & ~before], places[~after][::-1])
         )
         found: list[Continuation] = []
         for place in nearest_first[:n_places].tolist():

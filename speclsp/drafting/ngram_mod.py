@@ -55,7 +55,7 @@ def n_shared_at_start(left: TokenArray, right: TokenArray) -> int:
 
 
 class NgramPool:
-    """The token behind each n-gram of ``n`` tokens, in 2^``entry_bits`` entries."""
+    """The token after each n-gram of ``n`` tokens, in 2^``entry_bits`` entries."""
 
     def __init__(self, n: int, entry_bits: int = ENTRY_BITS) -> None:
         self.n = n
@@ -186,9 +186,9 @@ class NgramModDrafter:
         """Learn the n-grams of a text's new version that the old one did not have."""
         start = n_shared_at_start(before, now)
         n_left = min(before.size, now.size) - start
-        n_behind = n_shared_at_start(before[::-1][:n_left], now[::-1][:n_left])
+        n_same_after = n_shared_at_start(before[::-1][:n_left], now[::-1][:n_left])
         n = self._pool.n
-        self._pool.learn(now[max(0, start - n) : now.size - max(0, n_behind - n)])
+        self._pool.learn(now[max(0, start - n) : now.size - max(0, n_same_after - n)])
 
 
 def create(settings: Settings) -> NgramModDrafter:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from itertools import takewhile
 from operator import index
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -202,8 +200,8 @@ class MeasuredDrafter:
         draft = self.drafter.draft(generated, n_max)
         if self._model is not None:
             self._ns_native += self._model.ns_native - native_before
-        draft = usable(draft, n_max, self._context.n_vocab)
-        return replace(draft, tokens=self._before_end(draft.tokens))
+        n_max = self._n_before_end(draft.tokens[: max(n_max, 0)])
+        return usable(draft, n_max, self._context.n_vocab)
 
     def _usable_candidates(self, generated: Sequence[int], n_max: int) -> list[Candidate]:
         assert self._branching is not None
@@ -213,8 +211,7 @@ class MeasuredDrafter:
             plain = map(_plain, candidates)
             candidates = [one for one in plain if _are_usable([one], n_max, n_vocab)]
         if self._context.end_tokens:
-            cut = [one._replace(tokens=self._before_end(one.tokens)) for one in candidates]
-            candidates = [one for one in cut if one.tokens]
+            candidates = [cut for one in candidates if (cut := self._before_end(one)).tokens]
         if n_min:
             candidates = [one for one in candidates if len(one.tokens) >= n_min]
         if held.data:
@@ -223,12 +220,18 @@ class MeasuredDrafter:
         self._counts["n_proposed"] += sum([len(one.tokens) for one in candidates])
         return candidates
 
-    def _before_end(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """Return the tokens before the first that ends the output."""
+    def _before_end(self, candidate: Candidate) -> Candidate:
+        n_tokens = self._n_before_end(candidate.tokens)
+        return candidate._replace(
+            tokens=candidate.tokens[:n_tokens], probabilities=candidate.probabilities[:n_tokens]
+        )
+
+    def _n_before_end(self, tokens: Sequence[int]) -> int:
+        """Return how many tokens are before the first that ends the output."""
         ends = self._context.end_tokens
         if ends.isdisjoint(tokens):
-            return tuple(tokens)
-        return tuple(takewhile(lambda token: token not in ends, tokens))
+            return len(tokens)
+        return next(idx for idx, token in enumerate(tokens) if token in ends)
 
 
 def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bool:

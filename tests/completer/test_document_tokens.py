@@ -94,7 +94,7 @@ def test_a_request_tokenises_a_piece_of_a_large_buffer_and_the_next_goes_on(toke
 
 def test_warming_makes_a_piece_at_a_time_until_all_is_there(tokenize):
     buffers = Open()
-    text = "x = 1\n" * 20_000
+    text = "".join(f"x = {line:05}\n" for line in range(12_000))
     buffers.documents.open(document("o", text))
     n_calls = 1
     while not buffers.tokens.warm("o", tokenize):

@@ -1,6 +1,10 @@
 """The block-wise tokens of a buffer against tokenising it afresh."""
 
+import re
+import zlib
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +84,42 @@ def test_one_endless_line_is_cut():
     blocks = cut_blocks(text)
     assert "".join(blocks) == text
     assert max(map(len, blocks)) <= 8192
+
+
+_TOKEN = re.compile(r" ?\w+| ?[^\s\w]+|\s*[\r\n]+|\s+(?!\S)|\s+")
+"""A byte-level pre-tokenizer as Qwen's: a newline is joined with blank lines after it."""
+
+
+def words(text: str) -> np.ndarray:
+    found = [zlib.crc32(token.encode()) & 0x7FFFFFFF for token in _TOKEN.findall(text)]
+    return np.array(found, dtype=np.int32)
+
+
+CODE = st.lists(
+    st.sampled_from(["", "", "   ", "x = one + two", "    y.call(1)", "def f(self):", "\t", "é🙂"]),
+    max_size=60,
+)
+
+
+@given(CODE, st.lists(st.tuples(st.integers(0), st.integers(0, 3), CODE), max_size=8))
+def test_cuts_change_no_word(lines, edits):
+    buffer = BufferTokens(words)
+    buffer.update("\n".join(lines))
+    for place, n_removed, added in edits:
+        start = place % (len(lines) + 1)
+        lines[start : start + n_removed] = added[:12]
+        text = "\n".join(lines)
+        buffer.update(text)
+        assert buffer.tokens().tolist() == words(text).tolist()
+
+
+@pytest.mark.parametrize("n_lines_below", [0, 1, 60])
+def test_typed_text_has_the_tokens_of_the_whole_text_in_few_blocks(n_lines_below):
+    buffer = BufferTokens(words)
+    typed = "def quite_long_name(first):\n    return first + 1\n\n" * 20
+    above, below = "x = 1\n" * 100, "\ny = 2" * n_lines_below
+    for n_typed in range(len(typed) + 1):
+        text = above + typed[:n_typed] + below
+        buffer.update(text)
+        assert buffer.tokens().tolist() == words(text).tolist()
+    assert len(buffer._blocks) <= (160 + n_lines_below) / BLOCK_LINES + 4

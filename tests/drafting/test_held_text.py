@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from speclsp.drafting.proposer import MeasuredDrafter
-from speclsp.drafting.protocol import NOTHING_HELD, Candidate, Draft, DraftContext, HeldText
+from speclsp.drafting.protocol import (
+    NO_DRAFT,
+    NOTHING_HELD,
+    Candidate,
+    Draft,
+    DraftContext,
+    HeldText,
+)
 
 PIECES = [b"ret", b"return", b"urn", b" x", b"", b"re", b"t", b"\xf0\x9f", b"\x99\x82"]
 
@@ -66,7 +73,7 @@ def test_a_draft_that_contradicts_the_text_is_none():
 def test_drafts_end_before_a_token_that_ends_the_output():
     drafter = MeasuredDrafter(Stubborn())
     drafter.start(DraftContext(prompt=(), end_tokens=frozenset({3})), lambda: 0.0)
-    assert drafter.draft([], 8).tokens == ()
-    assert [c.tokens for c in drafter.candidates([], 8)] == [(1,)]
+    assert drafter.draft([], 8) == NO_DRAFT
+    assert drafter.candidates([], 8) == [Candidate((1,), "a", 1, 1.0, ())]
     stats = drafter.stats()
     assert (stats.n_proposed_drafts, stats.n_proposed) == (1, 1)

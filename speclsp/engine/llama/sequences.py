@@ -88,13 +88,15 @@ class DecodeBatch:
         They give logits if all tokens do, since these rows are computed in groups, too.
         """
         start = self.native.n_tokens
-        end = start + n_padding
-        self._tokens[start:end] = self._tokens[start - 1]
-        self._positions[start:end] = range(position, position + n_padding)
-        self._outputs[start:end] = self._outputs[0]
-        self._id_addresses[start:end] = self._sequence_ids.ctypes.data
-        self._n_sequences[start:end] = 1
-        self.native.n_tokens = end
+        for n_before in range(n_padding):
+            idx = start + n_before
+            self._token_items[idx] = self._token_items[start - 1]
+            self._position_items[idx] = position + n_before
+            self._output_items[idx] = self._output_items[0]
+        end = self.native.n_tokens = start + n_padding
+        if self._n_branched > start:
+            self._id_addresses[start:end] = self._sequence_ids.ctypes.data
+            self._n_sequences[start:end] = 1
 
     def tokens(self, n_tokens: int) -> list[int]:
         """Return the first token ids as Python integers."""
