@@ -63,7 +63,7 @@ def list_data() -> None:
     "--workspace",
     "workspace",
     metavar="DIR",
-    help="Remove what is kept for this workspace folder, or for one with an id of `list`.",
+    help="Remove what is kept for this folder; the 12 digits of an id in `list` name one, too.",
 )
 @click.option("--all", "everything", is_flag=True, help="Remove everything.")
 def forget(workspace: str | None, *, everything: bool) -> None:
@@ -73,16 +73,12 @@ def forget(workspace: str | None, *, everything: bool) -> None:
     if everything:
         _remove_links()
     _remove_former_stores()
-    try:
-        with _stores() as stores:
-            if workspace is None:
-                n_removed = {what: store.forget_all() for what, store in stores.items()}
-            else:
-                chosen = _chosen(workspace, stores)
-                n_removed = {what: store.forget(chosen) for what, store in stores.items()}
-    except click.UsageError:  # a damaged store alone may hold data of the folder
-        _remove_damaged_stores()
-        raise
+    with _stores() as stores:
+        if workspace is None:
+            n_removed = {what: store.forget_all() for what, store in stores.items()}
+        else:
+            chosen = _chosen(workspace, stores)
+            n_removed = {what: store.forget(chosen) for what, store in stores.items()}
     _remove_damaged_stores()
     click.echo(
         f"Removed the tokens of {n_removed.get(FILES, 0)} files and {n_removed.get(TEXTS, 0)} "
@@ -103,22 +99,26 @@ def _remove_links() -> None:
 def _remove_former_stores() -> None:
     """Remove the databases of former versions; one held all folders' n-grams of accepted text."""
     for former in former_store_paths():
-        if files := [*files_of(former), *aside_files_of(former)]:
-            for file in files:
-                _remove(file)
-            click.echo(f"Removed {former}, which a former version kept for all folders.")
+        files = [*files_of(former), *aside_files_of(former)]
+        _remove_database(files, "which a former version kept for all folders")
 
 
 def _remove_damaged_stores() -> None:
-    """Remove the databases that were set aside: which folders' data they hold is unknown.
-
-    As elsewhere, a folder that is a symbolic link is left alone.
-    """
+    """Remove the databases that were set aside: which folders' data they hold is unknown."""
     for path in _paths().values():
-        if not path.parent.is_symlink() and (files := aside_files_of(path)):
-            for file in files:
-                _remove(file)
-            click.echo(f"Removed {files[0]}, a damaged database with data of any folder.")
+        _remove_database(aside_files_of(path), "a damaged database with data of any folder")
+
+
+def _remove_database(files: list[Path], what: str) -> None:
+    if files := _without_linked(files):
+        for file in files:
+            _remove(file)
+        click.echo(f"Removed {files[0]}, {what}.")
+
+
+def _without_linked(files: list[Path]) -> list[Path]:
+    """Return the files whose folder is no symbolic link; the others are left alone."""
+    return [file for file in files if not file.parent.is_symlink()]
 
 
 def _remove(file: Path) -> None:
@@ -156,16 +156,28 @@ def _paths() -> dict[str, Path]:
 
 
 def _chosen(text: str, stores: Stores) -> bytes:
-    """Return the id of the workspace with this folder, or whose id begins with this text."""
+    """Return the id of the workspace with this folder, or whose id begins with 12 digits or more.
+
+    Damaged stores may hold data of a folder that no other store knows, so that it counts as kept,
+    but only if it exists: the wrong name must remove nothing.  Raises click.UsageError.
+    """
     known = {use.workspace for uses in _uses(stores).values() for use in uses if use.workspace}
     by_path = workspace_id(os.path.abspath(text))  # noqa: PTH100  .. goes, links stay
-    if by_path in known:
+    has_damaged = any(_without_linked(aside_files_of(path)) for path in _paths().values())
+    if by_path in known or (has_damaged and Path(text).is_dir()):
         return by_path
     matching = [workspace for workspace in known if workspace.hex().startswith(text.lower())]
     # A few letters may be the name of another folder, of which nothing is kept.
     if len(matching) == 1 and len(text) >= _N_ID_DIGITS:
         return matching[0]
-    raise click.UsageError(f"Nothing is kept for {text!r}; `speclsp data list` shows what is.")
+    reason = f"Nothing is kept for a folder {text!r};"
+    if matching:
+        remedy = f"an id needs its {_N_ID_DIGITS} digits, as `speclsp data list` shows them."
+    elif has_damaged:
+        remedy = "damaged databases, which may hold data of any folder, are removed by --all alone."
+    else:
+        remedy = "`speclsp data list` shows what is."
+    raise click.UsageError(f"{reason} {remedy}")
 
 
 def _file_table() -> Table:

@@ -78,7 +78,9 @@ def test_a_short_name_is_no_id_of_another_workspace() -> None:
     keep_something("/here", "/there")
     for n_digits in range(12):
         name = workspace_id("/there").hex()[:n_digits]
-        assert "Nothing is kept for" in run("forget", "--workspace", name, expected_exit=2).output
+        error = run("forget", "--workspace", name, expected_exit=2).stderr
+        assert "Nothing is kept for" in error
+        assert "an id needs its 12 digits" in error
 
 
 @pytest.mark.parametrize("arguments", [("--workspace", "."), ("--all",)])
@@ -125,23 +127,29 @@ def test_a_folder_that_only_a_damaged_store_knows_is_forgotten_with_it(tmp_path:
     for path in (token_store_path(), accepted_store_path()):
         path.write_bytes(b"nonsense" * 1000)
     run("list")
-    result = run("forget", "--workspace", "/there", expected_exit=2)
-    assert "Nothing is kept" in result.stderr
-    assert result.stdout.count("a damaged database") == 2
+    damaged = {*tmp_path.rglob("*.damaged")}
+    assert len(damaged) == 2
+    assert "by --all alone" in run("forget", "--workspace", "/typo", expected_exit=2).stderr
+    assert {*tmp_path.rglob("*.damaged")} == damaged, "no folder of that name exists"
+    output = run("forget", "--workspace", ".").stdout
+    assert output.count("a damaged database") == 2
+    assert "0 files and 0 accepted completions" in output
     assert not [*tmp_path.rglob("*.damaged")]
 
 
-def test_a_linked_folders_target_keeps_its_damaged_stores(tmp_path: Path) -> None:
+def test_a_linked_folders_target_keeps_its_damaged_and_former_stores(tmp_path: Path) -> None:
     keep_something(str(tmp_path / "here"), "/there")
     state_dir().rename(tmp_path / "elsewhere")
     state_dir().symlink_to(tmp_path / "elsewhere")
     aside = tmp_path / "elsewhere" / f"{accepted_store_path().name}.damaged"
-    aside.write_text("kept")
+    former = tmp_path / "elsewhere" / "learned.sqlite3"
+    for file in (aside, former):
+        file.write_text("kept")
     result = CliRunner().invoke(data, ["forget", "--workspace", "/there"])
     assert "symbolic link" in str(result.exception)
     accepted_store_path().unlink()  # now no store is opened that could refuse the link
     run("forget", "--workspace", "/there")
-    assert aside.read_text() == "kept"
+    assert aside.read_text() == former.read_text() == "kept"
 
 
 def test_forget_all_removes_links_and_goes_on(tmp_path: Path) -> None:

@@ -20,13 +20,14 @@ export class EnvironmentError extends Error {
  *
  * On macOS `python3` may be old although a newer one is installed beside it.  On Windows it may be a
  * stub that opens the store; Python's installer puts only `py` on `PATH` unless told otherwise.
+ * Elsewhere `py` may be another program.
  */
-function names(): string[] {
+function names(isWindows: boolean): string[] {
   const versions = [];
   for (let minor = NEWEST_NAMED; minor >= OLDEST[1]; minor--) {
     versions.push(`python${String(OLDEST[0])}.${String(minor)}`);
   }
-  return ["python3", "python", "py", ...versions];
+  return ["python3", "python", ...(isWindows ? ["py"] : []), ...versions];
 }
 
 async function isRecent(
@@ -54,7 +55,7 @@ export async function findPython(
     throw new EnvironmentError(`${setting} is not Python 3.11 or newer. ${remedy}`);
   }
   const tooOld: string[] = [];
-  for (const name of names()) {
+  for (const name of names(machine.isWindows)) {
     const python = await onPath(name, machine);
     if (python === undefined) continue;
     if (await isRecent(python, runs)) return python;

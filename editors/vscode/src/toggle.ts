@@ -10,11 +10,7 @@ function settings(): vscode.WorkspaceConfiguration {
 export async function toggleEverywhere(): Promise<void> {
   const enabled = !(settings().inspect<boolean>("enabled")?.globalValue ?? true);
   await settings().update("enabled", enabled, vscode.ConfigurationTarget.Global);
-  if (settings().get("enabled") === enabled) return;
-  const words = enabled ? "on everywhere but off" : "off everywhere but on";
-  void vscode.window.showInformationMessage(
-    `speclsp: suggestions are ${words} in this workspace, whose settings set speclsp.enabled.`,
-  );
+  tellUnlessHere(enabled, "everywhere", "workspace");
 }
 
 /**
@@ -31,6 +27,16 @@ export async function toggleWorkspace(): Promise<void> {
   const everywhere = settings().inspect<boolean>("enabled")?.globalValue ?? true;
   const value = enabled === everywhere ? undefined : enabled;
   await settings().update("enabled", value, vscode.ConfigurationTarget.Workspace);
+  tellUnlessHere(enabled, "in the workspace", "folder");
+}
+
+/** Say so where the settings of an inner scope keep a switch from having an effect here. */
+function tellUnlessHere(enabled: boolean, where: string, scope: string): void {
+  if (settings().get("enabled") === enabled) return;
+  const words = enabled ? `on ${where} but off` : `off ${where} but on`;
+  void vscode.window.showInformationMessage(
+    `speclsp: suggestions are ${words} in this ${scope}, whose settings set speclsp.enabled.`,
+  );
 }
 
 /**

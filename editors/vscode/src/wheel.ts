@@ -17,7 +17,17 @@ export async function findWheel(folder: string): Promise<Wheel | undefined> {
   return undefined;
 }
 
-/** Whether a version such as `0.9.1` is older than another; an empty one is not. */
+/** Whether the release of a version such as `0.9.1` is older than another's; an empty one is not. */
 export function isOlder(version: string, other: string): boolean {
-  return version !== "" && version.localeCompare(other, "en", { numeric: true }) < 0;
+  const mine = release(version);
+  for (const [idx, part] of release(other).entries()) {
+    const difference = (mine[idx] ?? 0) - part;
+    if (difference !== 0) return mine.length > 0 && difference < 0;
+  }
+  return false;
+}
+
+/** The numbers with which a version begins, without a suffix such as `rc1` or `+cpu`. */
+function release(version: string): number[] {
+  return /^\d+(\.\d+)*/.exec(version)?.[0].split(".").map(Number) ?? [];
 }

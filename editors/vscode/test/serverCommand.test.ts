@@ -134,8 +134,14 @@ function versions(known: Record<string, string>): typeof run {
 
 test("the first Python that is new enough is taken, whatever it is called", async () => {
   const folder = "/opt/homebrew/bin";
-  const mac = elsewhere("macOS", `/usr/bin:${folder}`, "/usr/bin/python3", `${folder}/python3.12`);
-  const both = versions({ "/usr/bin/python3": "3 9", [`${folder}/python3.12`]: "3 12" });
+  const programs = ["/usr/bin/python3", `${folder}/py`, `${folder}/python3.12`];
+  const mac = elsewhere("macOS", `/usr/bin:${folder}`, ...programs);
+  // Only on Windows is py a name of Python's.
+  const both = versions({
+    "/usr/bin/python3": "3 9",
+    [`${folder}/py`]: "3 13",
+    [`${folder}/python3.12`]: "3 12",
+  });
   assert.equal(await findPython("", mac, both), `${folder}/python3.12`);
   const standIn = "C:\\WindowsApps\\python3.exe";
   const real = "C:\\Python\\python.exe";

@@ -22,6 +22,11 @@ for (const [version, other, older] of [
   ["0.1.0", "0.1.0", false],
   ["0.2.0", "0.1.9", false],
   ["0.1.0.dev1", "0.1.0", false],
+  ["1.0.0", "1.0.0rc1", false],
+  ["1.0", "1.0.0", false],
+  ["0.9.0", "0.9.0+cpu", false],
+  ["0.9.0+cpu", "0.9.1", true],
+  ["unknown", "0.1.0", false],
   ["", "0.1.0", false],
 ] as const) {
   test(`${version} is ${older ? "" : "not "}older than ${other}`, () => {

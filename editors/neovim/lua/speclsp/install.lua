@@ -50,7 +50,11 @@ end
 
 ---@return string|nil python
 local function find_python()
-  for _, name in ipairs({ 'python3', 'python', 'py', 'python3.14', 'python3.13', 'python3.12', 'python3.11' }) do
+  local names = { 'python3', 'python', 'python3.14', 'python3.13', 'python3.12', 'python3.11' }
+  if is_windows then -- Python's launcher; elsewhere it may be another program
+    table.insert(names, 'py')
+  end
+  for _, name in ipairs(names) do
     local python = vim.fn.exepath(name)
     if python ~= '' then
       local check = 'import sys; sys.exit(sys.version_info < (3, 11))'
