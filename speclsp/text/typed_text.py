@@ -114,8 +114,12 @@ class GrowingText:
         if request.uri != self.uri or rules_of(request) != self.rules:
             return None
         moved = self.place.moved_to(request)
-        # Typing over closing brackets passes them; more was deleted, and has another completion.
-        if moved is None or moved.n_passed > len(moved.typed):
+        if moved is None:
+            return None
+        # Text that was typed over is among the typed; other text was deleted, and the completion
+        # without it is another.
+        rest_typed = iter(moved.typed)
+        if not all(char in rest_typed for char in self.place.after[: moved.n_passed]):
             return None
         return None if contradicts(so_far, moved.typed) else moved.typed
 

@@ -151,6 +151,10 @@ def test_texts_are_compared_near_the_cursor_and_lengths_beyond() -> None:
         ("f(¦)", "f(a¦)", "a"),
         ("f(¦)\ng()", "f(¦)\ng", None),
         ("x = ¦ + 1", "x = a¦ 1", None),
+        ("x = ¦ + 1", "x = ab¦ 1", None),
+        ("x = ¦ + 1", "x = a +¦ 1", "a +"),
+        ("foo(¦bar)", "foo(xyz¦)", None),
+        ("f(a, g(¦))", "f(a, g(b)¦)", "b)"),
     ],
 )
 def test_who_deletes_text_after_the_cursor_gets_no_rest(
