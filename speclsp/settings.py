@@ -64,6 +64,8 @@ class SettingInfo:
     """Whether it may differ by workspace folder, since each request carries it."""
     of_machine: bool = False
     """Whether it names files, models or processes, or masks secrets; no workspace may choose it."""
+    may_be_secret: bool = False
+    """Whether its value may hold a key, token or password; messages leave a wrong value out."""
 
     @property
     def reader(self) -> str:
@@ -283,6 +285,7 @@ class Settings:
         "example `http://192.168.1.5:8080`, or `speclsp://HOST:PORT` or `speclsp+unix:///PATH` of "
         "`speclsp engine --listen`; empty for none. It takes precedence over `preset` "
         "and `hf_repo`; `model` may name a GGUF with the remote model's vocabulary.",
+        may_be_secret=True,
     )
     engine_kind: RemoteKind = _setting(
         "auto",
@@ -300,6 +303,7 @@ class Settings:
         _REMOTE,
         "File with the remote engine's API key or token; empty takes it from the environment "
         "variable SPECLSP_ENGINE_KEY, if it is set.",
+        may_be_secret=True,
     )
     engine_ca_file: str = _setting(
         "",
@@ -571,6 +575,7 @@ class Settings:
         "Token for private and gated repositories; empty takes HF_TOKEN's, or that of "
         "`hf auth login`.",
         short="-hft",
+        may_be_secret=True,
     )
     offline: bool = _setting(
         False, _ADVANCED_MODEL_FILES, "Use downloaded models only, and offer no download."

@@ -8,6 +8,7 @@ reported with its replacement.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -173,18 +174,24 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
         converted = msgspec.convert(value, TYPES[name], strict=not from_text)
         msgspec.json.encode(converted)  # raises for lone surrogates, which no path or message has
     except UnicodeEncodeError as error:
-        raise _wrong_value(name, f"expected UTF-8 text, got {value!r}") from error
+        raise _wrong_value(name, f"expected UTF-8 text, got {_shown(name, value)}") from error
     except msgspec.ValidationError as error:
         reason = _FORMER_VALUES.get((name, str(value))) or _reason(name, value, str(error))
         raise _wrong_value(name, reason) from error
     for text in converted if isinstance(converted, list) else [converted]:
         if isinstance(text, str) and "\0" in text:
-            raise _wrong_value(name, f"expected text without NUL, got {text!r}")
+            raise _wrong_value(name, f"expected text without NUL, got {_shown(name, text)}")
+    if isinstance(converted, float) and not math.isfinite(converted):
+        raise _wrong_value(name, f"expected a finite number, got {value!r}")
     return converted
 
 
 def _wrong_value(name: str, reason: str) -> SettingsError:
     return SettingsError(f"setting {name}: {reason}.", remedy=f"The default is {default(name)!r}.")
+
+
+def _shown(name: str, value: Any) -> str:
+    return "a value that is not shown" if info(name).may_be_secret else repr(value)
 
 
 def _reason(name: str, value: Any, error: str) -> str:
@@ -194,7 +201,8 @@ def _reason(name: str, value: Any, error: str) -> str:
     if words and not expected.startswith("Expected `int` "):  # which gives a number's bounds
         number = "a number or " if int in leaves(name) else ""
         expected, found = f"expected {number}one of {', '.join(words)}", ""
-    return f"{expected}, got `{found}: {value!r}" if found else f"{expected}, got {value!r}"
+    shown = _shown(name, value)
+    return f"{expected}, got `{found}: {shown}" if found else f"{expected}, got {shown}"
 
 
 def resolve(layers: Sequence[Mapping[str, Any]], *, base: Settings | None = None) -> Resolution:

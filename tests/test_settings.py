@@ -76,6 +76,7 @@ def test_later_layers_win_and_none_means_not_set():
         ("n_cpu_moe", 2**31, ["n_cpu_moe", "<= 1024"]),
         ("deadline_ms", 2**40, ["deadline_ms", "<= 2147483647"]),
         ("languages", {"python": 3}, ["languages"]),
+        ("temperature", float("inf"), ["temperature", "a finite number, got inf", "0.0"]),
         ("model", "a\0b", ["model", "without NUL"]),
         ("lookup_cache_dynamic", ["a", "a\0b"], ["lookup_cache_dynamic", "without NUL"]),
     ],
@@ -87,6 +88,15 @@ def test_a_wrong_value_is_named_with_the_default_and_left_out(name, value, words
     assert problem.name == name
     for word in words:
         assert word in problem.message
+
+
+@pytest.mark.parametrize("name", ["hf_token", "engine_url", "engine_key_file"])
+@pytest.mark.parametrize("value", [["hidden"], {"hidden": 1}, "hidden\0", "hidden\ud800"])
+def test_a_wrong_value_that_may_be_secret_is_not_shown(name, value):
+    (problem,) = resolve([{name: value}]).problems
+    assert f"setting {name}: " in problem.message
+    assert "expected" in problem.message.lower()
+    assert "hidden" not in problem.message
 
 
 def test_an_unknown_name_is_reported():
