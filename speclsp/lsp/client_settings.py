@@ -64,10 +64,18 @@ class ClientSettings:
         self._pulled_by_folder = by_folder
         self._resolve()
 
-    def switch(self, name: str, value: object) -> None:
-        """Set one setting above all layers."""
-        self._switched[name] = value
+    def switch(self, *, enabled: bool) -> None:
+        """Switch completion off everywhere, or on: where the client has it on, or everywhere."""
+        self._switched.pop("enabled", None)
         self._resolve()
+        if not enabled or not self.for_completer.enabled:
+            self._switched["enabled"] = enabled
+            self._resolve()
+
+    @property
+    def is_switched_off(self) -> bool:
+        """Whether ``speclsp.toggle`` has switched completion off, in all folders and languages."""
+        return self._switched.get("enabled") is False
 
     def use_model(self, name: str) -> None:
         """Use a model by name until the client's settings name another one."""
@@ -83,14 +91,11 @@ class ClientSettings:
     @property
     def for_completer(self) -> Settings:
         """The settings outside all folders, ``enabled`` if a folder or a language is."""
-        settings = (self.current, *self._by_folder.values())
-        enabled = any(s.enabled or self._is_on_for_a_language(s) for s in settings)
+        enabled = not self.is_switched_off and any(
+            settings.enabled or any(o.get("enabled") is True for o in settings.languages.values())
+            for settings in (self.current, *self._by_folder.values())
+        )
         return dataclasses.replace(self.current, enabled=enabled)
-
-    def _is_on_for_a_language(self, settings: Settings) -> bool:
-        """Whether a language overrides ``enabled``, which ``speclsp.toggle`` overrides in turn."""
-        languages = () if "enabled" in self._switched else settings.languages.values()
-        return any(overrides.get("enabled") is True for overrides in languages)
 
     def overrides(self, folder_uri: str | None) -> dict[str, SettingValue]:
         """Return a folder's settings that differ from the completer's."""

@@ -131,6 +131,8 @@ async def _ask(
     buffer = query.buffer
     folder = session.location(buffer).folder
     folder_uri = folder.uri if folder is not None else None
+    if session.settings.is_switched_off:
+        return buffer, []
     settings = for_language(session.settings.for_folder(folder_uri), buffer.language_id)
     if not settings.enabled or (session.is_snoozing and trigger == "automatic"):
         return buffer, []

@@ -69,11 +69,15 @@ def reindex(session: Session, _: Sequence[Any]) -> None:
 
 
 def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
-    """Switch completion on or off: ``[enabled]``, or ``[]`` for the opposite of now."""
+    """Switch completion on or off: ``[enabled]``, or ``[]`` for the opposite of now.
+
+    Off holds in all folders and languages; on holds where the settings have it on, or everywhere
+    if they have it off.
+    """
     if len(arguments) > 1 or not all(isinstance(a, bool) for a in arguments):
         raise _wrong(f"{Command.TOGGLE} takes true, false or nothing")
     enabled = arguments[0] if arguments else not session.settings.for_completer.enabled
-    session.settings.switch("enabled", enabled)
+    session.settings.switch(enabled=enabled)
     session.apply_settings()
     return {"enabled": enabled}
 

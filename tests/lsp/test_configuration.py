@@ -192,6 +192,22 @@ async def test_language_can_be_switched_on_alone(connect: Callable[..., LspWire]
     for enabled in (False, True):
         assert await wire.ask("workspace/executeCommand", command) == {"enabled": enabled}
         assert wire.completer.applied[-1].enabled is enabled
+        n_asked = len(wire.completer.asked)
+        assert await wire.ghost(0, 1, uri="file:///a.md") == []
+        assert len(await wire.ghost(0, 1, uri="file:///a.py")) == enabled
+        assert len(wire.completer.asked) == n_asked + enabled
+
+
+async def test_toggle_switches_on_what_the_settings_have_off(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect(base_options={"enabled": False})
+    await wire.initialize()
+    wire.open("x")
+    command = {"command": "speclsp.toggle", "arguments": []}
+    for enabled in (True, False, True):
+        assert await wire.ask("workspace/executeCommand", command) == {"enabled": enabled}
+        assert len(await wire.ghost(0, 1)) == enabled
 
 
 async def test_folders_can_differ(connect: Callable[..., LspWire]) -> None:
@@ -277,6 +293,9 @@ async def test_one_folder_alone_can_be_on(connect: Callable[..., LspWire]) -> No
     assert await wire.ask("workspace/executeCommand", toggle) == {"enabled": False}
     assert not wire.completer.settings.enabled
     assert await wire.ghost(0, 1) == []
+    assert await wire.ask("workspace/executeCommand", toggle) == {"enabled": True}
+    assert len(await wire.ghost(0, 1)) == 1
+    assert await wire.ghost(0, 1, uri=f"{OTHER}/a.py") == []
 
 
 async def test_log_level_decides_what_is_logged(connect: Callable[..., LspWire]) -> None:
