@@ -95,8 +95,10 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
         self._start_lock = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
-        self._pull: asyncio.Future[Any] | None = None
-        """The latest request for the client's settings."""
+        self._n_pulls = 0
+        """Requests for the client's settings."""
+        self._pull_taken = 0
+        """The number of the request whose answer holds, counted from 1; 0 before any answer."""
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -247,16 +249,28 @@ class Session:
         scopes: list[str | None] = [None, *(folder.uri for folder in self.folders)]
         if len(scopes) == 2:
             scopes = scopes[1:]  # the only folder's settings apply everywhere
-        answer = self._pull = self.editor.configuration(scopes)
+        self._n_pulls += 1
+        number = self._n_pulls
+        answer = self.editor.configuration(scopes)
         if answer is not None:
-            answer.add_done_callback(lambda done: self._take_pulled(scopes, done))
-            if not (await asyncio.wait((answer,), timeout=_CONFIGURATION_TIMEOUT_S))[0]:
+            if (await asyncio.wait((answer,), timeout=_CONFIGURATION_TIMEOUT_S))[0]:
+                self._take_pulled(number, scopes, answer)
+            else:
                 logger.info("the client has given no settings after %g s", _CONFIGURATION_TIMEOUT_S)
+                answer.add_done_callback(lambda late: self._take_late(number, scopes, late))
         self.apply_settings()
 
-    def _take_pulled(self, scopes: list[str | None], answer: asyncio.Future[Any]) -> None:
-        """Take the client's settings, also where they come late; a newer pull replaces it."""
-        if answer.cancelled() or answer is not self._pull:
+    def _take_late(
+        self, number: int, scopes: list[str | None], answer: asyncio.Future[Any]
+    ) -> None:
+        self._take_pulled(number, scopes, answer)
+        self.apply_settings()
+
+    def _take_pulled(
+        self, number: int, scopes: list[str | None], answer: asyncio.Future[Any]
+    ) -> None:
+        """Take the answer to a pull, unless the answer to a newer one was taken."""
+        if answer.cancelled() or number < self._pull_taken:
             return
         if (error := answer.exception()) is not None:
             logger.info("the client gave no settings: %s", error)
@@ -267,8 +281,8 @@ class Session:
                 logger.warning("workspace/configuration: expected %d settings", len(scopes))
             return
         by_folder = {uri: v for uri, v in zip(scopes[1:], values[1:], strict=True) if uri and v}
+        self._pull_taken = number
         self.settings.set_pulled(values[0], by_folder)
-        self.apply_settings()
 
     def apply_settings(self) -> None:
         """Apply the resolved settings, and report problems and settings that need a restart."""

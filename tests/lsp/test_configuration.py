@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from lsp_wire import FOLDER, URI, LspWire
 
+from speclsp.settings import Settings
+
 CONFIGURABLE = {"workspace": {"configuration": True}}
 OTHER = "file:///home/user/other"
 
@@ -117,6 +119,48 @@ async def test_late_settings_apply_unless_newer_ones_are_asked_for(
     await wire.until(lambda: wire.completer.applied)
     await asyncio.sleep(0)
     assert wire.completer.settings.n_predict == 12
+
+
+@pytest.mark.parametrize("order", [(0,), (0, 1), (1, 0)])
+async def test_an_answer_holds_until_a_newer_request_is_answered(
+    order: tuple[int, ...], connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    wire.unanswered.add("workspace/configuration")
+    await wire.initialize_only(CONFIGURABLE)
+    push(wire, None)
+    await wire.until(lambda: len(wire.params_of("workspace/configuration")) == 2)
+    asked = [m for m in wire.messages if m.get("method") == "workspace/configuration"]
+    settings = ({"n_predict": 11, "model": "/big.gguf"}, {"n_predict": 12})
+    for n in order:
+        reply = {"jsonrpc": "2.0", "id": asked[n]["id"], "result": [settings[n]]}
+        wire.raw(json.dumps(reply).encode())
+    await wire.until(lambda: wire.server.session.window is not None)
+    newest = settings[max(order)]
+    assert wire.completer.settings.n_predict == newest["n_predict"]
+    assert wire.completer.settings.model == newest.get("model", "")
+
+
+async def test_a_pull_applies_the_settings_once(
+    connect: Callable[..., LspWire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = connect()
+    wire.answers["workspace/configuration"] = [{"max_lines": 4}]
+    await wire.initialize(CONFIGURABLE)
+    models, n_resolved = wire.server.session.models, 0
+    resolve = models.resolve
+
+    def counting_resolve(settings: Settings) -> Settings:
+        nonlocal n_resolved
+        n_resolved += 1
+        return resolve(settings)
+
+    monkeypatch.setattr(models, "resolve", counting_resolve)
+    wire.answers["workspace/configuration"] = [{"max_lines": 5}]
+    push(wire, None)
+    await wire.until(lambda: wire.completer.applied)
+    await asyncio.sleep(0.05)
+    assert n_resolved == 1
 
 
 async def test_clients_that_cannot_be_asked_are_not(wire: LspWire) -> None:
