@@ -87,8 +87,8 @@ class ProjectIndex:
         self._readers = readers
         self._reporting = threading.Lock()
         """Held while events are sent or the readers change."""
-        self._progress_token = ""
-        """Of the progress that the readers see now; empty for none."""
+        self._begun: Progress | None = None
+        """The beginning of the progress that the readers see now; None for none."""
         self._busy = busy
         self._settings = settings
         self._token_store = token_store
@@ -122,8 +122,10 @@ class ProjectIndex:
         self._thread.start()
 
     def join(self, events: EventQueue) -> None:
-        """Add a reader."""
+        """Add a reader; progress that goes on begins for it, too."""
         with self._reporting:
+            if self._begun is not None and events not in self._readers:
+                events.emit(self._begun)
             self._readers.append(events)
 
     def leave(self, events: EventQueue) -> bool:
@@ -135,8 +137,8 @@ class ProjectIndex:
             if len(self._readers) == 1:
                 return False
             self._readers.remove(events)
-            if self._progress_token and events not in self._readers:
-                events.emit(Progress(token=self._progress_token, stage="end"))
+            if self._begun is not None and events not in self._readers:
+                events.emit(Progress(token=self._begun.token, stage="end"))
             return True
 
     def reindex(self) -> None:
@@ -292,9 +294,8 @@ class ProjectIndex:
         """Bring the index up to date.  A scan that fails keeps the files that it has read."""
         progress, n_read = None, 0
         if not self._is_scanned:
-            self._progress_token = f"speclsp/index/{uuid.uuid4().hex}"
-            title = f"Indexing {self._name}"
-            progress = ProgressReport(self._emit, self._progress_token, title)
+            token = f"speclsp/index/{uuid.uuid4().hex}"
+            progress = ProgressReport(self._emit, token, f"Indexing {self._name}")
             self._files.forget_skipped()
         try:
             self._rules = IgnoreRules(Path(self._root), self._settings.exclude)
@@ -314,7 +315,6 @@ class ProjectIndex:
         finally:
             if progress is not None:
                 progress.end(f"{n_read} files")
-                self._progress_token = ""
 
     def _read(self, news: Sequence[FoundFile], progress: ProgressReport | None = None) -> None:
         """Read new and changed files: outline all of them first, then tokenise them.
@@ -434,7 +434,10 @@ class ProjectIndex:
 
     def _emit(self, event: Event) -> None:
         with self._reporting:
-            for events in self._readers:
+            if isinstance(event, Progress) and event.stage != "report":
+                self._begun = event if event.stage == "begin" else None
+            # A window that opens the index again is a reader twice until it leaves it once.
+            for events in dict.fromkeys(self._readers):
                 events.emit(event)
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from scripted_models import ByteVocabulary, ScriptedLoader
 from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.documents import Documents
 from speclsp.drafting.protocol import TokenArray
-from speclsp.events import EventQueue
+from speclsp.events import EventQueue, ProgressReport
+from speclsp.project import project_index
 from speclsp.project.corpus import Corpus
 from speclsp.project.ignore import IgnoredFiles
 from speclsp.request import Document, Event, LogLine, Progress, WorkspaceFolder
@@ -281,6 +283,60 @@ def test_a_window_that_leaves_a_shared_index_sees_the_end_of_its_progress(
     wait_until(lambda: not staying.stats().building)
     staying.close()
     leaving.close()
+
+
+@pytest.mark.parametrize("moment", ["before the beginning", "after the end"])
+def test_the_progress_of_a_shared_index_is_whole_for_each_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    write(tmp_path / "p" / "a.py", line(1))
+    joined, left = threading.Event(), threading.Event()
+
+    class SlowReport(ProgressReport):
+        def __init__(self, *arguments: Any) -> None:
+            if moment == "before the beginning":
+                assert left.wait(60)
+            super().__init__(*arguments)
+            assert joined.wait(60)
+
+        def end(self, message: str = "") -> None:
+            super().end(message)
+            assert left.wait(60)
+
+    monkeypatch.setattr(project_index, "ProgressReport", SlowReport)
+    indexes, settings = ProjectIndexes(lambda: False), Settings(persist=False)
+    queues = [EventQueue(), EventQueue(), EventQueue()]
+    windows = [Project(settings, events, Documents(), indexes) for events in queues]
+    staying, leaving, late = windows
+    seen: list[list[str]] = [[], [], []]
+
+    def open_folder(project: Project) -> None:
+        project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
+        project.take_tokenizer(ScriptedLoader().tokenizer(settings))
+
+    def stages(idx: int) -> list[str]:
+        while (event := queues[idx].next(0.0)) is not None:
+            seen[idx].extend([event.stage] if isinstance(event, Progress) else [])
+        return seen[idx]
+
+    open_folder(staying)
+    open_folder(leaving)
+    if moment == "before the beginning":
+        leaving.close()
+        left.set()
+    wait_until(lambda: stages(0) == ["begin"])
+    open_folder(late)
+    joined.set()
+    wait_until(lambda: "end" in stages(0))
+    if moment == "after the end":
+        leaving.close()
+        left.set()
+    wait_until(lambda: not staying.stats().building)
+    whole = ["begin", "report", "end"]
+    of_leaving = [] if moment == "before the beginning" else whole
+    assert [stages(0), stages(1), stages(2)] == [whole, of_leaving, whole]
+    for project in windows:
+        project.close()
 
 
 def test_a_file_belongs_to_the_innermost_folder(opened: Opened, tmp_path: Path) -> None:
