@@ -69,7 +69,7 @@ class DocumentTokens:
         if request.above or request.below:
             # The cells of a notebook together.  Each cell alone keeps its own tokens.
             first = request.above[0][0] if request.above else request.uri
-            key = f"notebook of {first}"
+            key = _notebook_key(first)
         entry = self._entry(key, tokenize)
         document = self._documents.get(key)
         is_all = entry.buffer.update(text, PIECE_CHARS)
@@ -88,6 +88,7 @@ class DocumentTokens:
         document = self._documents.get(uri)
         if document is None:
             self._entries.pop(uri, None)
+            self._entries.pop(_notebook_key(uri), None)
             return True
         return len(document.text) > MAX_CHARS or self._is_made(document, tokenize)
 
@@ -134,6 +135,10 @@ class DocumentTokens:
         while len(self._entries) > MAX_KEPT:
             self._entries.popitem(last=False)
         return entry
+
+
+def _notebook_key(first_cell: str) -> str:
+    return f"notebook of {first_cell}"
 
 
 def _seen_part(request: PlacedRequest) -> tuple[int, str]:

@@ -128,6 +128,19 @@ def test_a_key_in_a_notebook_tokenises_its_cell_only(tokenize):
     assert tokenize.n_chars < 1000
 
 
+def test_a_closed_notebook_leaves_no_tokens(tokenize):
+    buffers = Open()
+    for uri in ("first", "second"):
+        buffers.documents.open(document(uri, f"{uri} = 1\n"))
+        assert buffers.tokens.warm(uri, tokenize)
+    request = request_between("first = 1\n\nsecond", " = 1\n", uri="second", above=(("first", 1),))
+    assert as_text(buffers.tokens.around(request, 0, tokenize)[1]) == " = 1\n"
+    for uri in ("first", "second"):
+        buffers.documents.close(uri)
+        assert buffers.tokens.warm(uri, tokenize)
+    assert not buffers.tokens._entries
+
+
 def test_the_cells_of_a_notebook_are_no_other_buffers(tokenize):
     buffers = Open()
     buffers.documents.open(document("other", "other = 1\n"))
