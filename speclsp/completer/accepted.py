@@ -80,10 +80,8 @@ class AcceptedTexts:
         self._thread = ThreadPoolExecutor(1, "speclsp-accepted")
         self._latest: Future[None] | None = None
         self._store: AcceptedStore | None = None
-        self._file = updated_file(settings)
-        """The statistics file that takes what is counted; None if there is none."""
-        self._uncounted: Counter[tuple[tuple[int, ...], int]] = Counter()
-        """Counts that it lacks, of the vocabulary ``_counts_of``."""
+        self._uncounted: dict[Path, Counter[tuple[tuple[int, ...], int]]] = {}
+        """Counts that statistics files lack, of the vocabulary ``_counts_of``."""
         self._counts_of: Vocabulary | None = None
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
@@ -92,14 +90,17 @@ class AcceptedTexts:
             self._vocabulary = tokenizer.vocabulary
             self._by_root = {}
 
-    def take(self, accepted: AcceptedText, root: str) -> None:
-        """Keep and count a text of a workspace unless it may be secret."""
+    def take(self, accepted: AcceptedText, root: str, file: Path | None) -> None:
+        """Keep and count a text of a workspace unless it may be secret.
+
+        ``file`` is the statistics file that takes its counts later; None for none.
+        """
         before, text, path = accepted.before, accepted.text, accepted.path
         if not text.strip() or is_secret_path(path):
             return
         if self._masks and holds_secret(before + text, path):
             return
-        self._later(self._add, root, accepted, self.begin(root))
+        self._later(self._add, root, accepted, self.begin(root), file)
 
     def of_root(self, root: str) -> AcceptedTokens | None:
         """Return a workspace's accepted texts; the first call waits for them, 1 s at most.
@@ -119,13 +120,17 @@ class AcceptedTexts:
                 self._later(self._read, root, self._by_root[root])
             return self._by_root.get(root)
 
+    def update_files(self) -> None:
+        """Begin to add what was counted to the statistics files."""
+        self._later(self._update_files)
+
     def wait_done(self, timeout_s: float) -> bool:
         """Wait until all texts are stored; return False after ``timeout_s``."""
         return self._latest is None or not wait((self._latest,), timeout_s).not_done
 
     def close(self) -> None:
         """Write the remaining counts and close the store; further calls do nothing."""
-        self._later(self._update_file)
+        self.update_files()
         self._later(self._close_store)
         self._thread.shutdown(wait=False)
         self.wait_done(_CLOSE_S)
@@ -154,7 +159,9 @@ class AcceptedTexts:
             counted.update(_counted(vocabulary, text[:n_before], tokens))
         accepted.counts.add(counted.items())
 
-    def _add(self, root: str, accepted: AcceptedText, known: AcceptedTokens | None) -> None:
+    def _add(
+        self, root: str, accepted: AcceptedText, known: AcceptedTokens | None, file: Path | None
+    ) -> None:
         text, n_before = accepted.before + accepted.text, len(accepted.before)
         self._stored(lambda store: store.append(root, text, n_before), None)
         if known is None:
@@ -164,19 +171,21 @@ class AcceptedTexts:
         known.tokens = np.concatenate(list(known.parts))
         counted = _counted(known.vocabulary, accepted.before, tokens)
         known.counts.add(counted.items())
-        if self._file is not None:
+        if file is not None:
             if self._counts_of is not known.vocabulary:
-                self._update_file()
+                self._update_files()
             self._counts_of = known.vocabulary
-            self._uncounted.update(counted)
+            self._uncounted.setdefault(file, Counter()).update(counted)
 
-    def _update_file(self) -> None:
-        """Add what was counted to the statistics file."""
-        counted, self._uncounted = self._uncounted, Counter()
-        if self._file is None or self._counts_of is None or not counted:
-            return
-        add_counts(self._file, tables_of(counted), self._counts_of)
-        self._events.log("info", f"{len(counted):,} counts were added to {self._file}.")
+    def _update_files(self) -> None:
+        """Add what was counted to the statistics files; one that fails leaves the others alone."""
+        while self._uncounted:
+            self._events.guard("accepted completions", self._update, *self._uncounted.popitem())
+
+    def _update(self, file: Path, counted: Counter[tuple[tuple[int, ...], int]]) -> None:
+        if self._counts_of is not None and counted:
+            add_counts(file, tables_of(counted), self._counts_of)
+            self._events.log("info", f"{len(counted):,} counts were added to {file}.")
 
     def _stored(self, use: Callable[[AcceptedStore], _Result], otherwise: _Result) -> _Result:
         """Return the result of ``use``, or ``otherwise`` if the store fails or is switched off."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 from weakref import WeakValueDictionary
 
-from speclsp.completer.accepted import AcceptedTexts, updated_file
+from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.completion import EngineWindow
 from speclsp.completer.engine_thread import EngineThread, WindowEvents
 from speclsp.completer.models import Models
@@ -45,7 +45,7 @@ class Engine:
         self._lock = threading.RLock()
         self._tokenizer: Tokenizer | None = None
         self._is_started = False
-        self._accepted: dict[tuple[object, ...], AcceptedTexts] = {}
+        self._accepted: dict[tuple[bool, bool], AcceptedTexts] = {}
         self.models = Models(
             settings,
             loader if loader is not None else RemoteLoader(LlamaLoader(self.events.log)),
@@ -93,7 +93,7 @@ class Engine:
 
     def accepted(self, settings: Settings) -> AcceptedTexts:
         """Return the accepted texts that windows with these settings for them share."""
-        key = settings.mask_secrets, settings.persist, updated_file(settings)
+        key = settings.mask_secrets, settings.persist
         with self._lock:
             if key not in self._accepted:
                 texts = self._accepted[key] = AcceptedTexts(settings, self.events)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
+from speclsp.completer.accepted import updated_file
 from speclsp.completer.coalescing import CompletionJob
 from speclsp.completer.completion import DraftSources
 from speclsp.completer.context_chunks import ContextChunks
@@ -134,9 +135,8 @@ class LocalCompleter:
             self._project.apply_settings(_indexed(settings))
             self._context.apply_settings(settings)
             self._statistics.apply_settings(settings)
-            self._accepted = self._engine.accepted(settings)
-            for root in self._project.roots():
-                self._accepted.begin(root)
+            if updated_file(settings) != updated_file(former):
+                self._accepted.update_files()
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
     def _tell_enabled(self) -> None:
@@ -279,7 +279,8 @@ class LocalCompleter:
 
     def learn(self, accepted: AcceptedText) -> None:
         """Keep what the user accepted, and draft from it."""
-        self._accepted.take(accepted, accepted.workspace or self._project.root_of(accepted.file))
+        root = accepted.workspace or self._project.root_of(accepted.file)
+        self._accepted.take(accepted, root, updated_file(self.settings))
 
     def _is_ignored(self, file: str) -> bool:
         return self.settings.mask_secrets and bool(file) and self._project.is_ignored(file)

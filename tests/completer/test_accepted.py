@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import accepted
-from speclsp.completer.accepted import AcceptedTexts
+from speclsp.completer.accepted import AcceptedTexts, updated_file
 from speclsp.completer.local import LocalCompleter
 from speclsp.drafting.protocol import TokenArray, sum_of
 from speclsp.events import EventQueue
@@ -41,6 +42,7 @@ class Kept:
     def __init__(self, **options: Any) -> None:
         self.events = EventQueue()
         settings = Settings(**options)
+        self.file = updated_file(settings)
         self.texts = AcceptedTexts(settings, self.events)
         self.use("bytes")
 
@@ -49,7 +51,9 @@ class Kept:
 
     def take(self, before: str, text: str, root: str = "/r") -> None:
         self.texts.take(
-            AcceptedText(path="a.py", file=f"{root}/a.py", before=before, text=text), root
+            AcceptedText(path="a.py", file=f"{root}/a.py", before=before, text=text),
+            root,
+            self.file,
         )
         assert self.texts.wait_done(WAIT_S)
 
@@ -259,6 +263,35 @@ def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path: 
     vocabulary = loader.tokenizer(Settings()).vocabulary
     file = open_statistics(path, vocabulary, "dynamic")
     assert file.tables.followers(tuple(b"ab")) == {ord("c"): 1}
+
+
+def test_a_changed_statistics_file_leaves_the_texts_and_gets_no_more_counts(tmp_path: Path) -> None:
+    former, later = tmp_path / "former.ngrams", tmp_path / "later.ngrams"
+    plain = Settings(persist=False)
+    with_former, with_later = (
+        dataclasses.replace(plain, lookup_cache_update=True, lookup_cache_dynamic=[str(path)])
+        for path in (former, later)
+    )
+    loader = ScriptedLoader()
+    vocabulary = loader.tokenizer(plain).vocabulary
+    completer = LocalCompleter(plain, loader=loader)
+    completer.start()
+    until(lambda: completer.state() == "ready")
+    for settings, text in ((plain, "abc"), (with_former, "abd"), (with_later, "abe")):
+        completer.apply_settings(settings)
+        completer.learn(AcceptedText(path="a.py", file="/r/a.py", before="", text=text))
+    completer.apply_settings(plain)
+    assert completer.wait_idle(WAIT_S)
+    written = later.read_bytes()  # before the server ends
+    completer.learn(AcceptedText(path="a.py", file="/r/a.py", before="", text="abf"))
+    assert completer.wait_idle(WAIT_S)
+    (accepted_texts,) = completer.sources(request_between("", uri="u", file="/r/a.py")).accepted
+    assert bytes(accepted_texts.tolist()) == b"abcabdabeabf"
+    completer.close()
+    assert later.read_bytes() == written
+    for path, follower in ((former, "d"), (later, "e")):
+        tables = open_statistics(path, vocabulary, "dynamic").tables
+        assert tables.followers(tuple(b"ab")) == {ord(follower): 1}
 
 
 def test_masking_and_persistence_stay_until_a_restart(tmp_path: Path) -> None:
