@@ -112,12 +112,13 @@ class Engine:
             self.thread.apply_settings(merged, None, reload=False)
 
     def _merged(self, settings: Settings) -> Settings:
-        """Return ``settings``, enabled and kept loaded as long as any window wants it."""
+        """Return ``settings``, with what needs loaded models on as long as any window wants it."""
         every = [window.settings for window in self.events.windows] or [settings]
         seconds = [each.sleep_idle_seconds for each in every]
         return replace(
             settings,
             enabled=any(each.enabled for each in every),
+            speculation=any(each.speculation for each in every),
             sleep_idle_seconds=-1 if min(seconds) < 0 else max(seconds),
         )
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from speclsp.completer.coalescing import CompletionJob, RunningGeneration
 from speclsp.completer.completion import (
@@ -36,6 +37,7 @@ from speclsp.request import (
     FinishReason,
     LogLine,
     PlacedRequest,
+    Problem,
     RequestStats,
     SessionStats,
     StateChanged,
@@ -118,8 +120,9 @@ class EngineThread:
         self._n_coalesced = 0
         self._unused = RequestStats()
         self._n_failures = 0
-        self._refused: set[str] = set()
-        """Messages about settings with which requests failed; each is a problem once."""
+        self._refused: WeakKeyDictionary[EngineWindow, set[str]] = WeakKeyDictionary()
+        """Messages about settings with which a window's requests failed; each is a problem once,
+        until the window's settings change."""
         self._is_down = False
         """Whether a remote engine did not answer the last request."""
         self._battery = Battery()
@@ -216,7 +219,13 @@ class EngineThread:
 
         A running generation of the window whose settings changed answers no newer request.
         """
-        self._queue.put_control(lambda: self._models.take_settings(settings, reload=reload))
+
+        def take() -> None:
+            if window is not None:
+                self._refused.pop(window, None)
+            self._models.take_settings(settings, reload=reload)
+
+        self._queue.put_control(take)
         running = self._running
         if running is not None and running.waiter.window is window:
             running.close()
@@ -296,7 +305,8 @@ class EngineThread:
             job.fail(self._models.availability()[1])
 
     def _workbench(self, job: CompletionJob) -> Workbench:
-        bench = self._models.workbench(job.window.settings, job.window.tokens)
+        settings = job.request.settings_over(job.window.settings)
+        bench = self._models.workbench(settings, job.window.tokens)
         if job.request.is_prefetch:
             # Most prefetches are not used: the documents' prompts stay where they are.
             bench = dataclasses.replace(bench, prompts=bench.prompts.copy())
@@ -391,9 +401,11 @@ class EngineThread:
             return
         waiter.fail(error)
         if isinstance(error, SettingsError):  # loading the models again would not help
-            if error.message not in self._refused:
-                self._refused.add(error.message)
-                self._events.problem(error.message, error.remedy)
+            self._events.warn(error)
+            told = self._refused.setdefault(waiter.window, set())
+            if error.message not in told:
+                told.add(error.message)
+                waiter.window.take_event(Problem(message=error.message, remedy=error.remedy))
             return
         self._events.log("error", f"completion failed: {error}")
         self._n_failures += 1

@@ -183,7 +183,7 @@ class Models:
         self._set_state("off", EngineUnavailableError("completion is switched off."))
 
     def workbench(self, settings: Settings, tokens: DocumentTokens) -> Workbench:
-        """Return what a window's completion works with; there must be weights."""
+        """Return what a completion with these settings works with; there must be weights."""
         if _drafting_of(settings) != self._drafting:
             self._make_proposer(settings)
         assert self._tokenizer is not None

@@ -17,8 +17,15 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine_process.client import SharedCompleter
-from speclsp.errors import EngineUnavailableError
-from speclsp.request import AcceptedText, LogLine, SessionStats, StateChanged, WorkspaceFolder
+from speclsp.errors import EngineUnavailableError, SettingsError
+from speclsp.request import (
+    AcceptedText,
+    LogLine,
+    Problem,
+    SessionStats,
+    StateChanged,
+    WorkspaceFolder,
+)
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
@@ -154,6 +161,52 @@ def test_a_windows_settings_leave_the_others_alone(windows):
     until(lambda: not windows.completers[0].settings.speculation)
     assert ask(first).result(WAIT_S).stats.n_drafted == 0
     assert ask(second).result(WAIT_S).stats.n_drafted > 0
+
+
+def test_a_window_without_speculation_leaves_the_others_the_draft_model(windows, monkeypatch):
+    loaded_for_drafts, weights = [], windows.loader.weights
+
+    def load(settings: Settings, *rest):
+        loaded_for_drafts.append(settings.speculation)
+        return weights(settings, *rest)
+
+    monkeypatch.setattr(windows.loader, "weights", load)
+    first, second = windows.open(), windows.open(dataclasses.replace(PLAIN, speculation=False))
+    windows.engine.apply_settings(windows.completers[1], reload=True)
+    for window in (first, second, first):
+        assert ask(window, wait_for_model=True).result(WAIT_S).text == TEXT
+    assert loaded_for_drafts == [True, True]
+
+
+def test_a_request_chooses_whether_tokens_are_drafted(windows):
+    window = windows.open()
+    assert ask(window).result(WAIT_S).text == TEXT
+    assert ask(window).result(WAIT_S).stats.n_drafted > 0
+    assert ask(window, speculation=False).result(WAIT_S).stats.n_drafted == 0
+    window.apply_settings(dataclasses.replace(PLAIN, speculation=False))
+    until(lambda: not windows.completers[0].settings.speculation)
+    assert ask(window, speculation=True).result(WAIT_S).stats.n_drafted > 0
+    assert ask(window).result(WAIT_S).stats.n_drafted == 0
+
+
+def test_a_setting_that_fails_requests_is_a_problem_of_its_window_until_changed(windows):
+    wrong = dataclasses.replace(PLAIN, n_prompt=1)
+    opened = [windows.open(wrong), windows.open(wrong), windows.open()]
+    for number in range(2):
+        seen = []
+        for window in opened[:2]:
+            for _ in range(2):
+                with pytest.raises(SettingsError, match="n_prompt = 1"):
+                    ask(window).result(WAIT_S)
+        for window in opened:
+            found = events(window)
+            lines = [e for e in found if isinstance(e, LogLine) and "n_prompt = 1" in e.message]
+            assert {line.level for line in lines} <= {"warning"}
+            seen.append((sum(isinstance(e, Problem) for e in found), len(lines)))
+        assert seen == [(1, 2), (0 if number else 1, 2), (0, 0)]
+        for settings in (PLAIN, wrong):
+            opened[0].apply_settings(settings)
+            until(lambda to=settings: windows.completers[0].settings.n_prompt == to.n_prompt)
 
 
 def test_completion_is_switched_off_in_one_window_only(windows):
