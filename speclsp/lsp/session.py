@@ -270,10 +270,12 @@ class Session:
         self, number: int, scopes: list[str | None], answer: asyncio.Future[Any]
     ) -> None:
         """Take the answer to a pull, unless the answer to a newer one was taken."""
-        if answer.cancelled() or number < self._pull_taken:
+        if answer.cancelled():
             return
         if (error := answer.exception()) is not None:
             logger.info("the client gave no settings: %s", error)
+            return
+        if number < self._pull_taken:
             return
         values = answer.result()
         if not isinstance(values, list) or len(values) != len(scopes):
