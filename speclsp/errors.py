@@ -37,6 +37,9 @@ class SpecLspError(Exception):
     ``remedy`` is one sentence that tells the user what to do, or empty.
     """
 
+    was_told = False
+    """Whether the user has seen it in the log."""
+
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message

@@ -68,6 +68,7 @@ def main() -> NoReturn:
     try:
         cli()
     except SpecLspError as error:
-        click.echo(f"Error: {error}", err=True)
+        if not error.was_told:
+            click.echo(f"Error: {error}", err=True)
         sys.exit(1)
     sys.exit(0)  # not reached: click's standalone mode ends the process itself

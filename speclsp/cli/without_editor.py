@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import click
 
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
-from speclsp.errors import EngineUnavailableError
+from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.log import LEVELS, EventPump
 from speclsp.request import (
     CompletionRequest,
@@ -35,10 +35,20 @@ _POLL_S = 0.01
 def running(
     settings: Settings, least_level: LogLevel, folder: WorkspaceFolder | None = None
 ) -> Iterator[Window]:
-    """Start a completer, index a folder, and close the window at the end."""
+    """Start a completer, index a folder, and close the window at the end.
+
+    An error that ends it and that the log has shown, as a problem of the engine, was told.
+    """
+    shown: set[str] = set()
+
+    def write(event: Event) -> None:
+        write_event(least_level, event)
+        if isinstance(event, Problem):
+            shown.add(describe(event)[1])
+
     completer = make_completer(settings) if settings.engine_listens else LocalCompleter(settings)
     window = Window(completer, settings)
-    log = EventPump(completer, partial(write_event, least_level))
+    log = EventPump(completer, write)
     if folder is not None:
         completer.open_folder(folder)
     completer.start()
@@ -47,6 +57,8 @@ def running(
     finally:
         window.close()
         log.finish()
+        if isinstance(error := sys.exception(), SpecLspError):
+            error.was_told = str(error) in shown
 
 
 def complete_when_ready(

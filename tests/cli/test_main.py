@@ -25,6 +25,14 @@ def test_every_subcommand_exists_and_has_a_help_text(name: str) -> None:
     assert "Usage:" in outcome.output
 
 
+def test_an_error_that_the_log_has_shown_is_printed_once(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    model = tmp_path / "none.gguf"
+    outcome = run("-m", "speclsp", "explain", f"{tmp_path / 'a.py'}:1:5", "--model", str(model))
+    assert outcome.returncode == 1
+    assert outcome.stderr.count(f"There is no model file at {model}") == 1
+
+
 def test_help_lists_the_subcommands_and_imports_none_of_them() -> None:
     script = (
         "import sys; sys.argv = ['speclsp', '--help']\n"
