@@ -316,9 +316,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in filter(None, problems):
             say("Problem: " + problem)
         return 1 if any(problems) else 0
-    if not (options.anew or options.dry_run) and (version := installed(options.python)):
-        say(f"llama-cpp-python {version.split()[0]} is installed.")
-        return 0
+    if not options.dry_run:
+        try:
+            version = installed(options.python)
+        except OSError as error:
+            parser.error(f"--python {options.python!r} cannot be run: {error}")
+        if version and not options.anew:
+            say(f"llama-cpp-python {version.split()[0]} is installed.")
+            return 0
     found = steps(options.index, options.lock, os.environ)
     return install(options.python, found, anew=options.anew, dry_run=options.dry_run)
 

@@ -107,6 +107,16 @@ def test_flags_and_an_index_leave_no_choice(
     assert line.endswith("-r requirements.lock")
 
 
+@pytest.mark.parametrize("arguments", [(), ("--anew",)])
+def test_a_python_that_cannot_be_run_is_an_error(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for python in ("none-of-that-name", str(tmp_path)):
+        with pytest.raises(SystemExit):
+            script.main(["--python", python, *arguments])
+        assert f"--python {python!r} cannot be run" in capsys.readouterr().err
+
+
 def test_what_fails_is_followed_by_the_next_way(
     machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

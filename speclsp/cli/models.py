@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from rich.table import Table
 from speclsp.hub import download
 from speclsp.hub.choice import Choice, named, preset_rows
 from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import preset, recommend
+from speclsp.hub.presets import PRESETS, preset, recommend
 from speclsp.hub.references import model_title
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
@@ -142,9 +143,18 @@ def path(name: str, *, as_json: bool) -> None:
 @click.argument("name")
 @_AS_JSON
 def remove(name: str, *, as_json: bool) -> None:
-    """Remove a model's files from the cache; other programs lose them too."""
-    paths = _files(named(name))
+    """Remove a model's files from the cache; other programs lose them too.
+
+    A preset's draft model that is a preset of its own stays: other presets may draft with it.
+    """
+    choice = named(name)
+    own = next((one for one, row in PRESETS.items() if row.target.reference == choice.draft), None)
+    if own is not None:
+        choice = replace(choice, draft=None)
+    paths = _files(choice)
     freed = download.remove(paths)
+    if own is not None and named(own).is_downloaded:
+        click.echo(f"Kept the draft model: `speclsp models remove {own}` removes it.", err=True)
     if as_json:
         _print_json({"paths": [str(found) for found in paths], "freed_bytes": freed})
     else:

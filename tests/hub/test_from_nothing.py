@@ -158,6 +158,11 @@ def test_the_terminal_downloads_by_command_only(hub: FakeHub, tmp_path: Path) ->
     assert removed.returncode == 0
     assert not Path(target).exists()
     assert speclsp("models", "path", name).returncode == 1
+    own = "qwen2.5-coder-0.5b-q8_0"
+    assert Path(draft).exists(), "other presets draft with it, and it is one of its own"
+    assert f"`speclsp models remove {own}`" in removed.stderr
+    assert speclsp("models", "remove", own).returncode == 0
+    assert not Path(draft).exists()
 
 
 def test_a_missing_file_is_one_message(hub: FakeHub) -> None:
