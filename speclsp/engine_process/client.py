@@ -69,6 +69,9 @@ _T = TypeVar("_T", Document, AcceptedText)
 
 _STARTING: Final = EngineUnavailableError("the engine is starting, and the model is loading.")
 _CLOSING: Final = EngineUnavailableError("the server is shutting down.")
+_UNSENDABLE_SETTINGS: Final = (
+    "Give paths in UTF-8, and start the server in a folder with such a path."
+)
 
 
 Link: TypeAlias = "Callable[[Settings], EngineConnection]"
@@ -107,11 +110,14 @@ class SharedCompleter:
         self._folders: dict[str, WorkspaceFolder] = {}
         self._ignored = IgnoredFiles(())
         self._still_ignored: set[str] = set()
-        """Open documents' files that were ignored when their folder was closed."""
+        """Files of documents that were ignored when their folder was closed.
+
+        They stay ignored, also where they are opened again, until a folder around them is opened.
+        """
         self._handed: set[str] = set()
         """URIs of the documents that the engine has."""
-        self._too_long: set[str] = set()
-        """URIs of documents too long for a message, which the log names once."""
+        self._unsendable: set[str] = set()
+        """URIs of documents that cannot be sent, which the log names once."""
         self._is_asking = False
         """Whether the engine has not answered the last AskStatistics."""
         self._is_told = False
@@ -199,7 +205,10 @@ class SharedCompleter:
             self._is_wanted = True
             self._restarts.forget()
             if not is_another:
-                self._send(wire.ApplySettings(self._sent_settings()))
+                try:
+                    self._send(wire.ApplySettings(self._sent_settings()))
+                except EngineProcessError as error:  # the engine keeps the former ones
+                    self._events.problem(error.message, error.remedy)
             self._changed.notify_all()
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
@@ -245,8 +254,8 @@ class SharedCompleter:
     def close_folder(self, root: str) -> None:
         """Forget a folder."""
         with self._changed:
-            files = (document.file for document in self._documents.newest())
-            self._still_ignored |= {file for file in files if self._is_ignored(file)}
+            files = {document.file for document in self._documents.newest()} | self._still_ignored
+            self._still_ignored = {file for file in files if self._is_ignored(file)}
             self._folders.pop(root, None)
             self._send(wire.CloseFolder(root))
 
@@ -278,10 +287,8 @@ class SharedCompleter:
     def close_document(self, uri: str) -> None:
         """Forget a document."""
         with self._changed:
-            document = self._documents.close(uri)
-            if document is not None:
-                self._still_ignored.discard(document.file)
-            self._too_long.discard(uri)
+            self._documents.close(uri)
+            self._unsendable.discard(uri)
             self._withdraw(uri)
 
     def _share(self, document: Document | None, change: wire.WindowMessage | None = None) -> bool:
@@ -295,11 +302,10 @@ class SharedCompleter:
         n_chars = len(document.text)
         if self._is_kept_here(document.file) or n_chars > wire.MAX_CHARS:
             self._withdraw(document.uri)
-            if n_chars > wire.MAX_CHARS and document.uri not in self._too_long:
-                self._too_long.add(document.uri)
+            if n_chars > wire.MAX_CHARS:
                 name = document.path or document.uri
-                self._events.log(
-                    "warning",
+                self._log_unsendable(
+                    document.uri,
                     f"{name} has {n_chars:,} characters and gets no suggestions: the shared engine "
                     f"takes {wire.MAX_CHARS:,}, and one with `engine` set to own takes more.",
                 )
@@ -309,7 +315,12 @@ class SharedCompleter:
             change = wire.OpenDocument(self._without_path(document))
         if change is not None:
             self._send(change)
-        return True
+        return document.uri in self._handed
+
+    def _log_unsendable(self, uri: str, line: str) -> None:
+        if uri not in self._unsendable:
+            self._unsendable.add(uri)
+            self._events.log("warning", line)
 
     def _withdraw(self, uri: str) -> None:
         if uri in self._handed:
@@ -427,7 +438,8 @@ class SharedCompleter:
     def _send(self, *messages: wire.WindowMessage) -> bool:
         """Send messages; return whether there is a connection.  The lock is held.
 
-        A message that cannot be sent is left out, and logged.
+        A message that cannot be sent is left out, and logged; the engine lacks its document then.
+        Raises :class:`~speclsp.errors.EngineProcessError` for settings that cannot be sent.
         """
         if self._connection is None:
             return False
@@ -438,8 +450,22 @@ class SharedCompleter:
         except EngineProcessError as error:
             if len(messages) > 1:
                 return all(self._send(message) for message in messages)
-            self._events.warn(error)
+            self._left_out(messages[0], error)
             return True
+
+    def _left_out(self, message: wire.WindowMessage, error: EngineProcessError) -> None:
+        match message:
+            case wire.ApplySettings():
+                text = f"of the settings, {error.message}"
+                raise EngineProcessError(text, remedy=_UNSENDABLE_SETTINGS) from error
+            case wire.OpenDocument(document=Document(uri=uri)) | wire.ChangeDocument(uri=uri):
+                # Its next change sends it whole.
+                self._withdraw(uri)
+                self._log_unsendable(uri, f"{uri} gets no suggestions: {error.message}")
+            case wire.CloseDocument():
+                pass  # the engine never got a document of this URI
+            case _:
+                self._events.warn(error)
 
     def _send_pending(self, number: int, pending: _Pending) -> None:
         pending.is_sent = True
@@ -475,7 +501,7 @@ class SharedCompleter:
             self._absence = _STARTING
             self._is_told = self._is_leaving = False
             for number, pending in self._pending.items():
-                if not self._is_kept_here(pending.placed.file):  # else it is answered when overdue
+                if pending.placed.uri in self._handed:  # else it is answered when overdue
                     self._send_pending(number, pending)
             self._changed.notify_all()
             return True
@@ -496,7 +522,9 @@ class SharedCompleter:
                 self._failed(error, settings)
             except Exception as error:  # noqa: BLE001  without this thread there is no engine
                 message = f"the connection to the engine failed: {type(error).__name__}: {error}."
-                remedy = "Please report this; any change of settings tries again."
+                remedy = "Please report this."
+                if not settings.engine_listens:  # else it is tried again anyway
+                    remedy = "Please report this; any change of settings tries again."
                 self._failed(EngineProcessError(message, remedy=remedy), settings)
 
     def _connect(self, settings: Settings) -> None:
@@ -516,8 +544,6 @@ class SharedCompleter:
         try:
             if self._hand_over(connection, settings):
                 self._receive(connection)
-        except EngineProcessError as error:
-            self._events.warn(error)
         finally:
             self._disconnected()
             connection.free()
@@ -543,7 +569,11 @@ class SharedCompleter:
             timeout_s = None
             if overdue_at is not None:
                 timeout_s = min(max(0.0, overdue_at - time.monotonic()), MAX_SELECT_S)
-            messages = connection.receive(timeout_s)
+            try:
+                messages = connection.receive(timeout_s)
+            except EngineProcessError as error:
+                self._events.warn(error)
+                return
             if messages is None:
                 return
             for message in messages:

@@ -145,6 +145,7 @@ class _Window:
         self._answered = threading.Condition()
         self._tokens: dict[int, CancellationToken] = {}
         """Of the requests that are not answered."""
+        self._is_dismissed = False
         self._n_requests = 0
         self._since = time.time()
         self._folders: dict[str, None] = {}
@@ -177,7 +178,14 @@ class _Window:
         return settings if self._own is None else wire.settings_elsewhere(self._own, settings)
 
     def dismiss(self) -> None:
-        """Disconnect the window because the engine shuts down."""
+        """Disconnect the window because the engine shuts down.
+
+        A window that does not read, or whose messages take longer than ``_DISMISS_S`` to handle,
+        may not learn that this was on purpose.
+        """
+        with self._answered:
+            self._is_dismissed = True  # so that its thread sends what waits
+            self._answered.notify_all()
         self._connection.send(wire.Closing())
         self._connection.finish(_DISMISS_S)
         self._connection.close()
@@ -265,14 +273,16 @@ class _Window:
         future.add_done_callback(partial(self._answer, completer, message.number))
         with self._answered:
             # Nothing is read meanwhile, and the window's own queue fills.
-            self._answered.wait_for(lambda: len(self._tokens) < MAX_UNANSWERED)
+            self._answered.wait_for(
+                lambda: len(self._tokens) < MAX_UNANSWERED or self._is_dismissed
+            )
 
     def _log_wrong_settings(self, request: CompletionRequest) -> None:
         """Log the settings of a request of another machine that are left out; once for a window."""
-        chosen = {**request.overrides, **request.settings}
-        others = sorted(chosen.keys() - PER_REQUEST)
-        allowed = {name: value for name, value in chosen.items() if name in PER_REQUEST}
-        wrong = [problem.message for problem in resolve([allowed]).problems]
+        chosen = request.overrides, request.settings
+        others = sorted({*request.overrides, *request.settings} - PER_REQUEST)
+        allowed = [{name: s[name] for name in s if name in PER_REQUEST} for s in chosen]
+        wrong = [problem.message for problem in resolve(allowed).problems]
         wrong += [f"no request may set {name}." for name in others]
         if wrong:
             self._has_logged_settings = True

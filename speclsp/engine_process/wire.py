@@ -264,7 +264,10 @@ class Connection(Generic[_Received]):
         """
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)
         self._selector.modify(self._socket, events)
-        ready = {key.fileobj: mask for key, mask in self._selector.select(timeout_s)}
+        ready: dict[object, int] = {}
+        for key, mask in self._selector.select(timeout_s):
+            # kqueue (macOS) gives a socket that can be read and written two entries.
+            ready[key.fileobj] = ready.get(key.fileobj, 0) | mask
         if self._is_closed:
             return None
         if self._woken in ready:

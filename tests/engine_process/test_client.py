@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import selectors
 import socket
 import threading
 import time
@@ -413,6 +414,18 @@ def test_a_defect_while_it_connects_is_a_problem_and_settings_try_again(scripted
     assert ask(window).result(WAIT_S).text == "completed"
 
 
+def test_a_defect_while_it_connects_to_another_machine_is_tried_again(scripted):
+    scripted.engine.on_link = lambda: 1 // 0
+    window = SharedCompleter(ELSEWHERE, scripted.engine.link)
+    scripted.windows.append(window)
+    window.start()
+    until(lambda: window.state() == "failed")
+    window.close()
+    events = iter(lambda: window.next_event(0.0), None)
+    (problem,) = [event for event in events if isinstance(event, Problem)]
+    assert "settings" not in problem.remedy
+
+
 def test_a_document_that_becomes_ignored_is_withdrawn_from_another_machine(scripted, tmp_path):
     """Also where secrets are not masked, and where its folder is opened after it."""
     settings = dataclasses.replace(ELSEWHERE, mask_secrets=False)
@@ -478,8 +491,17 @@ def test_an_ignored_document_stays_here_if_its_folder_is_closed(scripted, tmp_pa
     assert ask(window, version=2).result(WAIT_S).source == "filter"
     assert window.wait_idle(WAIT_S)
     assert [call[0] for call in scripted.completer.calls] == ["start"]
-    window.close_document(URI)
-    window.open_document(private)  # of no folder now, whose rules are not known
+    other = dataclasses.replace(private, uri="git:" + URI)
+    window.open_document(other)
+    window.close_document(other.uri)
+    window.close_document(URI)  # as where it becomes too large, or its language changes
+    window.open_document(private)
+    assert ask(window).result(WAIT_S).source == "filter"
+    window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    (tmp_path / ".gitignore").unlink()
+    window.reindex()
+    assert ask(window).result(WAIT_S).text == "completed"
+    window.close_folder(str(tmp_path))
     assert ask(window).result(WAIT_S).text == "completed"
 
 
@@ -608,6 +630,28 @@ def test_what_the_sockets_do_not_take_at_once_arrives_in_order_both_ways():
     engine.free()
 
 
+def test_a_selector_that_reports_reading_and_writing_apart(monkeypatch):
+    """As kqueue does on macOS."""
+    ours, theirs = socket.socketpair()
+    connection = wire.window_connection(ours, max_waiting=1 << 28)
+    engine = wire.engine_connection(theirs, max_waiting=1 << 28)
+    select = connection._selector.select
+
+    def apart(timeout_s: float | None) -> list:
+        masks = (selectors.EVENT_WRITE, selectors.EVENT_READ)
+        return [(key, mask & one) for one in masks for key, mask in select(timeout_s) if mask & one]
+
+    monkeypatch.setattr(connection._selector, "select", apart)
+    connection.send(wire.OpenDocument(document("x" * 4_000_000)))
+    engine.receive(0.0)
+    engine.send(wire.Idle(1, is_idle=True))
+    n_waiting = len(connection._waiting)
+    assert connection.receive(0.0) == [wire.Idle(1, is_idle=True)]
+    assert len(connection._waiting) < n_waiting
+    connection.free()
+    engine.free()
+
+
 class Peer:
     """The engine's end of a window's connection, by hand."""
 
@@ -694,6 +738,42 @@ def test_a_path_that_is_no_utf_8_leaves_the_other_documents_their_engine(scripte
     assert sum("cannot be sent" in event for event in events) == 2
 
 
+def test_a_document_that_cannot_be_encoded_gets_no_suggestions_until_it_can(scripted):
+    window = scripted.window()
+    window.open_document(document())
+    window.change_document(URI, 2, TextEdit(0, 0, "\udcff"))
+    window.change_document(URI, 3, TextEdit(0, 0, "y"))
+    result = ask(window, version=3, offset=8).result(WAIT_S)
+    assert (result.finish_reason, result.source) == ("stop", "filter")
+    window.change_document(URI, 4, TextEdit(0, 2, ""))
+    assert ask(window, version=4).result(WAIT_S).text == "completed"
+    assert [asked.request.text for asked in scripted.completer.asked] == ["x = 1\n"]
+    window.close()
+    events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
+    assert sum("cannot be sent" in event for event in events) == 1  # told once
+
+
+def test_settings_that_cannot_be_encoded_are_a_problem(scripted):
+    bad = Settings(lookup_cache_static=["/\udcff"])
+    window = scripted.window()
+    window.open_document(document())
+    window.apply_settings(bad)  # the engine keeps the former ones
+    assert ask(window).result(WAIT_S).text == "completed"
+    other = scripted.engine.window(bad)
+    scripted.windows.append(other)
+    other.open_document(document())
+    other.start()
+    until(lambda: other.state() == "failed")
+    with pytest.raises(EngineProcessError, match="settings"):
+        ask(other).result(WAIT_S)
+    assert len(scripted.engine.asked) == 2
+    for told in (window, other):
+        told.close()
+        events = list(iter(lambda told=told: told.next_event(0.0), None))
+        (problem,) = [event for event in events if isinstance(event, Problem)]
+        assert "UTF-8" in problem.remedy
+
+
 def test_an_engine_in_another_folder_gets_the_whole_paths_of_files(scripted, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")
@@ -758,6 +838,29 @@ def test_a_windows_requests_wait_in_its_own_queue_beyond_a_bound(scripted, monke
         assert len(scripted.completer.asked) <= idx + 5
         scripted.completer.asked[idx].answer(str(idx))
     assert [future.result(WAIT_S).text for future in futures] == [str(n) for n in range(20)]
+
+
+def test_a_window_with_many_requests_learns_that_the_engine_closes(scripted, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.server.MAX_UNANSWERED", 1)
+    monkeypatch.setattr("speclsp.engine_process.server._DISMISS_S", float(WAIT_S))
+    scripted.script = leave_open
+    ours, theirs = socket.socketpair()
+    thread = threading.Thread(target=scripted.engine.server.serve_window, args=(theirs,))
+    thread.start()
+    connection = wire.window_connection(ours, max_waiting=1 << 28)
+    connection.send(wire.ApplySettings(Settings()), wire.OpenDocument(document()))
+    connection.send(wire.Complete(1, request()))
+    until(lambda: scripted.made and scripted.completer.asked)
+    scripted.grew("1", "x" * 4_000_000)  # more than the socket takes
+    closing = threading.Thread(target=scripted.engine.server.close)
+    closing.start()
+    messages = []
+    while (received := connection.receive(WAIT_S)) is not None:
+        messages += received
+    assert isinstance(messages[-1], wire.Closing)
+    for ended in (closing, thread):
+        ended.join(WAIT_S)
+    connection.free()
 
 
 def test_connections_leave_no_descriptor_behind(scripted):

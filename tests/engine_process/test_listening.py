@@ -479,6 +479,7 @@ def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere: Els
         uri="u:a",
         version=1,
         offset=len(TEXT),
+        overrides={"deadline_ms": "never"},
         settings={"n_predict": "many", "model\nforged": "/m.gguf", "deadline_ms": 60_000},
     )
     for _ in range(2):
@@ -487,6 +488,7 @@ def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere: Els
     (line,) = [line for line in elsewhere.log().splitlines() if "left out" in line]
     assert "n_predict" in line
     assert "'many'" in line
+    assert "'never'" in line
     assert "model forged" in line
 
 
