@@ -190,6 +190,9 @@ def test_a_request_chooses_whether_tokens_are_drafted(windows):
 
 
 def test_a_setting_that_fails_requests_is_a_problem_of_its_window_until_changed(windows):
+    def told(found: list[object]) -> list[LogLine]:
+        return [e for e in found if isinstance(e, LogLine) and "n_prompt = 1" in e.message]
+
     wrong = dataclasses.replace(PLAIN, n_prompt=1)
     opened = [windows.open(wrong), windows.open(wrong), windows.open()]
     for number in range(2):
@@ -198,11 +201,11 @@ def test_a_setting_that_fails_requests_is_a_problem_of_its_window_until_changed(
             for _ in range(2):
                 with pytest.raises(SettingsError, match="n_prompt = 1"):
                     ask(window).result(WAIT_S)
-        for window in opened:
-            found = events(window)
-            lines = [e for e in found if isinstance(e, LogLine) and "n_prompt = 1" in e.message]
-            assert {line.level for line in lines} <= {"warning"}
-            seen.append((sum(isinstance(e, Problem) for e in found), len(lines)))
+        for window, n_lines in zip(opened, (2, 2, 0), strict=True):
+            found: list[object] = []
+            until(lambda w=window, n=n_lines, f=found: f.extend(events(w)) or len(told(f)) >= n)
+            assert {line.level for line in told(found)} <= {"warning"}
+            seen.append((sum(isinstance(e, Problem) for e in found), len(told(found))))
         assert seen == [(1, 2), (0 if number else 1, 2), (0, 0)]
         for settings in (PLAIN, wrong):
             opened[0].apply_settings(settings)
