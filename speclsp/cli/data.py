@@ -164,7 +164,7 @@ def _chosen(text: str, stores: Stores) -> bytes:
     known = {use.workspace for uses in _uses(stores).values() for use in uses if use.workspace}
     by_path = workspace_id(os.path.abspath(text))  # noqa: PTH100  .. goes, links stay
     has_damaged = any(_without_linked(aside_files_of(path)) for path in _paths().values())
-    if by_path in known or (has_damaged and Path(text).is_dir()):
+    if by_path in known or (has_damaged and os.path.isdir(text)):  # noqa: PTH112  never raises
         return by_path
     matching = [workspace for workspace in known if workspace.hex().startswith(text.lower())]
     # A few letters may be the name of another folder, of which nothing is kept.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pynvim import NvimError
 from real_neovim import REPOSITORY, SERVER, Editor
 
 PYTHON = """#!/bin/sh
@@ -52,6 +53,15 @@ def test_a_failed_step_is_named(log: Path, bare: Editor) -> None:
     bare.nvim.command("Speclsp install")
     bare.until(lambda: "failed (exit status 3)" in bare.nvim.command_output("messages"))
     assert "-m pip" not in log.read_text()
+
+
+def test_only_on_windows_is_py_a_name_of_pythons(log: Path, bare: Editor) -> None:
+    folder = log.with_name("bin")
+    (folder / "python3").rename(folder / "py")
+    bare.lua("vim.env.PATH = ...", str(folder))
+    bare.lua("require('speclsp').setup({})")
+    with pytest.raises(NvimError, match=r"needs Python 3\.11"):
+        bare.nvim.command("Speclsp install")
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ end
 ---@param done fun() called where it succeeded
 function M.start(note, done)
   local source = M.source()
-  local python = not M.server() and find_python() or program('python')
+  local python = M.server() and program('python') or find_python()
   local problem = M.is_running and 'it is being installed already'
     or not source and 'the plugin came without the server: pip install speclsp, and set cmd in setup()'
     or not python and 'the server needs Python 3.11 or newer on PATH'
