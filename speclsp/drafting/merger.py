@@ -64,6 +64,8 @@ class _Member:
         """What asking saved on average, in units of T(1)."""
         self._n_known = 1.0
         self._seconds: deque[float] = deque(maxlen=_N_TIMES)
+        self._cost_s = 0.0
+        """What asking takes."""
         self._credit = 0.0
         """What exploring may lose, in units of T(1)."""
         self.start_pass()
@@ -82,7 +84,7 @@ class _Member:
         does not count here.
         """
         self._credit += _EXPLORED
-        cost = lower_quartile(self._seconds) / single_s if self._seconds and single_s > 0.0 else 0.0
+        cost = self._cost_s / single_s if single_s > 0.0 else 0.0
         return cost - max(self._mean_saved, 0.0) <= self._credit
 
     def learn(self) -> None:
@@ -93,6 +95,7 @@ class _Member:
         if self._n_known > 1.0:
             # The first call is not counted: it loads code, and a model evaluates its whole prompt.
             self._seconds.append(self.seconds)
+            self._cost_s = lower_quartile(self._seconds)
         self._n_known = min(self._n_known + 1.0, _MEMORY)
         self._mean_saved += (self.saved - self._mean_saved) / self._n_known
 

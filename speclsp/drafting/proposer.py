@@ -205,33 +205,29 @@ class MeasuredDrafter:
 
     def _usable_candidates(self, generated: Sequence[int], n_max: int) -> list[Candidate]:
         assert self._branching is not None
-        candidates = list(self._branching.candidates(generated, n_max))
-        n_vocab, n_min, held = self._context.n_vocab, self._limits.n_min, self._context.held
+        candidates = self._branching.candidates(generated, n_max)
+        n_vocab, n_min = self._context.n_vocab, max(1, self._limits.n_min)
+        ends, held = self._context.end_tokens, self._context.held
         if not _are_usable(candidates, n_max, n_vocab):
             plain = map(_plain, candidates)
             candidates = [one for one in plain if _are_usable([one], n_max, n_vocab)]
-        if self._context.end_tokens:
-            candidates = [cut for one in candidates if (cut := self._before_end(one)).tokens]
-        if n_min:
-            candidates = [one for one in candidates if len(one.tokens) >= n_min]
-        if held.data:
-            candidates = [one for one in candidates if held.admits(generated, one.tokens)]
-        self._counts["n_proposed_drafts"] += len(candidates) > 0
-        self._counts["n_proposed"] += sum([len(one.tokens) for one in candidates])
-        return candidates
-
-    def _before_end(self, candidate: Candidate) -> Candidate:
-        n_tokens = self._n_before_end(candidate.tokens)
-        return candidate._replace(
-            tokens=candidate.tokens[:n_tokens], probabilities=candidate.probabilities[:n_tokens]
-        )
+        kept: list[Candidate] = []
+        n_proposed = 0
+        for tokens, source, match_length, n_places, probabilities in candidates:
+            n_tokens = len(tokens) if ends.isdisjoint(tokens) else self._n_before_end(tokens)
+            cut = tokens[:n_tokens], source, match_length, n_places, probabilities[:n_tokens]
+            if n_tokens >= n_min and (not held.data or held.admits(generated, cut[0])):
+                kept.append(Candidate(*cut))
+                n_proposed += n_tokens
+        self._counts["n_proposed_drafts"] += len(kept) > 0
+        self._counts["n_proposed"] += n_proposed
+        return kept
 
     def _n_before_end(self, tokens: Sequence[int]) -> int:
         """Return how many tokens are before the first that ends the output."""
         ends = self._context.end_tokens
-        if ends.isdisjoint(tokens):
-            return len(tokens)
-        return next(idx for idx, token in enumerate(tokens) if token in ends)
+        ended = (idx for idx, token in enumerate(tokens) if token in ends)
+        return next(ended, len(tokens))
 
 
 def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bool:

@@ -181,17 +181,17 @@ class TokenIndex:
 
 def query_of(tail: TokenArray, n_max: int) -> bytes:
     """Return the last ``n_max`` tokens of a text, at most DEPTH, as a query."""
-    nearest_first = tail[: -min(n_max, DEPTH) - 1 : -1]
+    # Lists: NumPy's code is in no CPU cache after a target pass.
+    nearest_first: list[int] = tail[: -min(n_max, DEPTH) - 1 : -1].tolist()
     # A negative id, the end of a sequence, must not match a separator.
-    values = nearest_first + 1
-    if values.size and values.min() <= 0:
-        values[values <= 0] = -1
-    return values.astype(">i4").tobytes()
+    values = [token + 1 if token >= 0 else -1 for token in nearest_first]
+    return _struct(">i", len(values)).pack(*values)
 
 
 def tokens_of(text: bytes) -> list[int]:
     """Return the tokens of a reversed text up to the end of its file."""
-    tokens = [value - 1 for value in reversed(_unpacker(len(text))(text))]
+    values = _struct(">I", len(text) // _TOKEN_BYTES).unpack(text)
+    tokens = [value - 1 for value in reversed(values)]
     end = _SEPARATOR - 1
     if end in tokens:
         del tokens[tokens.index(end) :]
@@ -217,8 +217,8 @@ def favourite(texts: list[bytes], n_tokens: int) -> bytes:
 
 
 @cache
-def _unpacker(n_bytes: int) -> Callable[[bytes], tuple[int, ...]]:
-    return struct.Struct(f">{n_bytes // _TOKEN_BYTES}I").unpack
+def _struct(kind: str, n_items: int) -> struct.Struct:
+    return struct.Struct(f"{kind[0]}{n_items}{kind[1]}")
 
 
 def _sorted_places(text: NDArray[np.uint32], pause: Callable[[], None]) -> _Places:

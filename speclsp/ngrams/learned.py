@@ -56,13 +56,16 @@ class LearnedCounts:
     n-gram and a follower, all counts are halved and zeros removed.
     """
 
-    max_order = MAX_ORDER
-
     def __init__(self, max_ngrams: int) -> None:
         self._max_ngrams = max_ngrams
         self._n_ngrams = 0
         # The inner mappings are replaced, never changed, so look-ups need no lock.
         self._counts: dict[tuple[int, ...], Mapping[int, int]] = {}
+
+    @property
+    def max_order(self) -> int:
+        """Tokens of the longest n-grams; 0 if there are none."""
+        return MAX_ORDER if self._counts else 0
 
     def followers(self, ngram: tuple[int, ...]) -> Mapping[int, int]:
         """Return how often each token followed an n-gram; empty if it is unknown."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -179,10 +178,12 @@ class Corpus:
         found: list[Candidate] = []
         for index, match in matches:
             n_each = (match.high - match.low) / len(match.places)
-            texts = Counter(index.texts_after(match.places, n_tokens))
+            n_alike: dict[bytes, float] = {}
+            for text in index.texts_after(match.places, n_tokens):
+                n_alike[text] = n_alike.get(text, 0.0) + n_each
             found += [
-                Candidate(tokens_of(text), SOURCE, match.n_tokens, n_alike * n_each)
-                for text, n_alike in texts.items()
+                Candidate(tokens_of(text), SOURCE, match.n_tokens, n_places)
+                for text, n_places in n_alike.items()
             ]
         return found
 
