@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,6 +172,9 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
     Raises :class:`SettingsError` with the expected type and the default.
     """
     try:
+        if from_text and float in leaves(name):
+            with suppress(ValueError):
+                value = float(value)  # msgspec takes 0.5, but not .5
         converted = msgspec.convert(value, TYPES[name], strict=not from_text)
         msgspec.json.encode(converted)  # raises for lone surrogates, which no path or message has
     except UnicodeEncodeError as error:

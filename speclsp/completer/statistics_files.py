@@ -89,10 +89,6 @@ class StatisticsFiles:
             for path, role in _wanted(settings):
                 if not self._closing.is_set():
                     entries[path, role] = self._entry(path, role, vocabulary)
-        elif vocabulary is not None and any(_wanted(settings)):
-            self._events.log(
-                "warning", "statistics files are not used: `drafters` has no ngram-cache."
-            )
         if vocabulary is self._vocabulary:  # else they are read once more
             self._statistics = Statistics(
                 static=_counts(entries, "static"), dynamic=_counts(entries, "dynamic")

@@ -261,7 +261,7 @@ def _remote_lines(stats: SessionStats) -> list[str]:
 def _speculation_lines(stats: SessionStats) -> list[str]:
     totals = stats.totals
     speedup, single_ms = measured_speedup(totals), single_pass_ms(totals)
-    measured = "not measured: every pass had a draft"
+    measured = "not measured: no pass after the prefill was without a draft"
     if speedup is not None:
         measured = f"{speedup:.2f}x (T(1) = {single_ms:.2f} ms)"
     return [

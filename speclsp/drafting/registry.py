@@ -16,11 +16,10 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
-from speclsp.drafting.ngram_mod import NAME as NGRAM_MOD
 from speclsp.drafting.proposer import DraftLimits
 from speclsp.drafting.protocol import Drafter
 from speclsp.errors import DrafterError, SettingsError, SpecLspError
-from speclsp.settings import FIELDS, Settings, default, info
+from speclsp.settings import FIELDS, Settings, info
 from speclsp.settings_resolution import SHARED, resolve
 
 GROUP = "speclsp.drafters"
@@ -81,18 +80,25 @@ def uses_statistics(settings: Settings) -> bool:
 def draft_limits(settings: Settings, name: str) -> DraftLimits:
     """Return the limits that the shared settings set for a drafter's drafts.
 
-    Drafters with settings of their own apply those themselves.
+    Drafters with settings of their own apply those themselves.  A minimum above the most tokens
+    that the drafter may draft is lowered to them, as in llama.cpp.
     """
-    readers = {word: {info(own).reader for own in SHARED[word]} for word in _OF_ALL_DRAFTERS}
-    n_least = 0 if name in readers["draft_min"] else max(0, settings.draft_min)
-    is_limited = settings.draft_max >= 0 and name not in readers["draft_max"]
-    return DraftLimits(n_least, settings.draft_max if is_limited else None)
+    least, most = (
+        {info(own).reader: getattr(settings, own) for own in SHARED[word]}
+        for word in ("draft_min", "draft_max")
+    )
+    n_most = None if name in most or settings.draft_max < 0 else settings.draft_max
+    n_able = most.get(name, settings.max_draft if n_most is None else n_most)
+    if settings.mode != "first":
+        n_able = min(n_able, settings.max_draft)
+    n_least = 0 if name in least else max(0, min(settings.draft_min, n_able))
+    return DraftLimits(n_least, n_most)
 
 
 def most_verified(settings: Settings, running: Collection[str]) -> int:
-    """Return the most draft tokens of a pass: at least the ``n_min`` of a running ngram-mod."""
-    n_least = settings.spec_ngram_mod_n_min if NGRAM_MOD in running else 0
-    return max(settings.max_draft, n_least)
+    """Return the most draft tokens of a pass: at least the ``n_min`` of each running drafter."""
+    of_running = (own for own in SHARED["draft_min"] if info(own).reader in running)
+    return max(settings.max_draft, *(getattr(settings, own) for own in of_running), 0)
 
 
 def unread_settings(settings: Settings, running: Collection[str]) -> list[SettingsError]:
@@ -100,24 +106,39 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
 
     ``running`` are the names of the drafters that draft.
     """
-    readers = {*running, *_MODE_READERS[settings.mode]}
+    # A drafter that was named and cannot run is a problem of its own.
+    drafting = {*running, *drafter_names(settings.drafters)}
+    if settings.spec_draft_model:
+        drafting.add(DRAFT_MODEL)
+    elif DRAFT_MODEL not in running:
+        drafting.discard(DRAFT_MODEL)
+    readers = {*drafting, *_MODE_READERS[settings.mode]}
     n_most = most_verified(settings, running)
     by_shared = resolve([{word: getattr(settings, word) for word in SHARED}]).settings
-    problems: list[SettingsError] = []
+    problems = _contradictions(settings, drafting)
     for name in FIELDS:
         value = getattr(settings, name)
-        unset = default(name) if name in SHARED else getattr(by_shared, name)
-        wanted = [info(own).reader for own in SHARED.get(name, (name,)) if info(own).reader]
-        if name in _OF_ALL_DRAFTERS:
-            wanted = [*(running or (_SUFFIX,))]
-        if value == unset or not wanted:
+        unset = Settings() if name in SHARED else by_shared
+        owns = [own for own in SHARED.get(name, (name,)) if info(own).reader]
+        if value == getattr(unset, name) or not owns:
             continue
+        if name in SHARED and name != "draft_min":  # which a maximum may lower
+            owns = [o for o in owns if getattr(settings, o) == getattr(by_shared, o)] or owns
+        wanted = [info(own).reader for own in owns]
+        if name in _OF_ALL_DRAFTERS:
+            given = {info(own).reader for own in SHARED[name] if own not in owns}
+            wanted = [*(drafting - given or (_SUFFIX,))]
         if readers.isdisjoint(wanted):
             problems.append(_unread(name, settings.drafters, wanted))
         elif (
             settings.mode != "first"
-            and name in _MOST_DRAFTED
-            and min(value, n_most) == min(unset, n_most)
+            and name not in _OF_ALL_DRAFTERS
+            and all(
+                own in _MOST_DRAFTED
+                and min(getattr(settings, own), n_most) == min(getattr(unset, own), n_most)
+                for own in owns
+                if info(own).reader in readers
+            )
         ):
             problems.append(
                 SettingsError(
@@ -126,6 +147,28 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
                     remedy="Raise `max_draft`, or set `mode` to `first`.",
                 )
             )
+    return problems
+
+
+def _contradictions(settings: Settings, drafting: Collection[str]) -> list[SettingsError]:
+    """Return a problem for each setting whose effect another one prevents."""
+    problems: list[SettingsError] = []
+    n_files = len(settings.lookup_cache_dynamic)
+    if NGRAM_CACHE in drafting and settings.lookup_cache_update and not n_files:
+        problems.append(
+            SettingsError(
+                "lookup_cache_update changes nothing: no statistics file is named.",
+                remedy="Name one with `lookup_cache_dynamic` (`-lcd`).",
+            )
+        )
+    if DRAFT_MODEL in drafting and settings.spec_draft_n_min > settings.spec_draft_n_max:
+        problems.append(
+            SettingsError(
+                f"the draft model drafts nothing: spec_draft_n_min ({settings.spec_draft_n_min}) "
+                f"is larger than spec_draft_n_max ({settings.spec_draft_n_max}).",
+                remedy="Lower `spec_draft_n_min` or raise `spec_draft_n_max`.",
+            )
+        )
     return problems
 
 

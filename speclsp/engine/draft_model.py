@@ -146,7 +146,7 @@ class DraftModelDrafter:
 
         None if that is not known yet (``target_s`` 0), and from the second time on.
         """
-        if self._is_cost_told or len(self._steps_s) < _N_STEPS or target_s <= 0.0:
+        if self._is_cost_told or not self._steps_s or target_s <= 0.0:
             return None
         step_s = lower_quartile(self._steps_s)
         ratio = step_s / target_s

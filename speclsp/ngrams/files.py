@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.errors import StoreError
@@ -15,6 +15,9 @@ from speclsp.ngrams.counting import merge
 from speclsp.ngrams.own_layout import VocabularyIdentity
 from speclsp.ngrams.reading import OTHER_MODEL, damaged, read_bytes
 from speclsp.ngrams.table import NgramTables, TableArrays
+from speclsp.storage.locations import locked
+
+_LOCK_WAIT_S: Final = 30.0
 
 Layout = Literal["llama.cpp", "speclsp"]
 Role = Literal["static", "dynamic"]
@@ -87,13 +90,19 @@ def open_statistics(
 def add_counts(path: Path, counted: NgramTables, vocabulary: VocabularyIdentity) -> None:
     """Add counts to a dynamic file; a missing one is written in llama.cpp's layout.
 
+    Processes that do this at the same time wait for each other.
     Raises StoreError where the file cannot be read or written, or has another vocabulary.
     """
-    if not path.exists():
-        write(path, counted.by_order, "llama.cpp", vocabulary)
-        return
-    file = open_statistics(path, vocabulary, "dynamic")
-    write(path, merge([file.tables, counted]).by_order, file.layout, vocabulary)
+    path = path.resolve()
+    try:
+        with locked(path.with_name(f".{path.name}.lock"), _LOCK_WAIT_S):
+            if not path.exists():
+                write(path, counted.by_order, "llama.cpp", vocabulary)
+                return
+            file = open_statistics(path, vocabulary, "dynamic")
+            write(path, merge([file.tables, counted]).by_order, file.layout, vocabulary)
+    except OSError as error:  # filelock's Timeout, too
+        raise _unwritable(path, error) from error
 
 
 def write(
@@ -123,7 +132,11 @@ def write(
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            remedy="Name a file in a folder that may be written to and has enough space.",
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path} cannot be written: {error.strerror or error}.",
+        remedy="Name a file in a folder that may be written to and has enough space.",
+    )

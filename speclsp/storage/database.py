@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from speclsp.errors import StoreError
-from speclsp.storage.locations import FILE_MODE, lacks_locks, make_private
+from speclsp.storage.locations import locked, make_private
 
 Report = Callable[[StoreError], None]
 """Receives a problem that was handled."""
@@ -187,7 +186,7 @@ class Database:
     def _start_anew(self, cause: Exception) -> None:
         """Rename the damaged file and create a new one, unless another process did so."""
         try:
-            with _locked(self.path):
+            with locked(lock_of(self.path), _BUSY_S):
                 self._disconnect()
                 if self._file_now() != self._opened_file:
                     self._connection = self._connect()
@@ -262,21 +261,6 @@ class WorkspaceStore(Database):
 def lock_of(path: Path) -> Path:
     """Return the file that is locked while a damaged database is replaced."""
     return path.with_name(f"{path.name}.lock")
-
-
-@contextmanager
-def _locked(path: Path) -> Generator[None]:
-    """Hold a database's lock, or nothing where the file system has no locks.
-
-    Raises Timeout and OSError.
-    """
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(FileLock(lock_of(path), timeout=_BUSY_S, mode=FILE_MODE))
-        except (OSError, NotImplementedError) as error:
-            if not lacks_locks(error):
-                raise
-        yield
 
 
 def files_of(path: Path) -> list[Path]:

@@ -7,10 +7,13 @@ import hashlib
 import os
 import stat
 import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 import platformdirs
+from filelock import FileLock
 
 from speclsp.errors import StoreError
 
@@ -108,3 +111,18 @@ def check_own(path: Path) -> None:
 def lacks_locks(error: Exception) -> bool:
     """Whether filelock raised ``error`` because the file system has no locks."""
     return isinstance(error, NotImplementedError) or getattr(error, "errno", None) in _NO_LOCKS
+
+
+@contextmanager
+def locked(lock: Path, timeout_s: float) -> Generator[None]:
+    """Hold a lock file, or nothing where the file system has no locks.
+
+    Raises :class:`filelock.Timeout` and OSError.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(FileLock(lock, timeout=timeout_s, mode=FILE_MODE))
+        except (OSError, NotImplementedError) as error:
+            if not lacks_locks(error):
+                raise
+        yield

@@ -101,6 +101,13 @@ def test_upstreams_older_names(parsed: Any) -> None:
     }
 
 
+def test_a_number_may_begin_with_its_point(parsed: Any) -> None:
+    assert parsed("--draft-p-min", ".75", "--top-p", ".5") == {
+        "spec_draft_p_min": 0.75,
+        "top_p": 0.5,
+    }
+
+
 def test_a_list_may_be_given_several_times(parsed: Any) -> None:
     assert parsed("--exclude", "a", "--exclude", "b") == {"exclude": ["a", "b"]}
 

@@ -6,6 +6,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.drafting.protocol import TokenArray, sum_of
 from speclsp.events import EventQueue
 from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import Layout, open_statistics, write
+from speclsp.ngrams.files import Layout, add_counts, open_statistics, write
 from speclsp.request import AcceptedText, LogLine, Problem, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage import accepted_store
@@ -208,6 +209,17 @@ def test_a_statistics_file_takes_what_was_accepted(
     found = file.tables.followers(tuple(b"ab"))
     n_before = int(layout is not None)
     assert found == {ord("c"): 1 + n_before, ord("d"): 1}
+
+
+def test_servers_that_end_together_add_all_their_counts(tmp_path: Path) -> None:
+    path = tmp_path / "mine.ngrams"
+    vocabulary = ScriptedLoader(fingerprint="bytes").tokenizer(Settings()).vocabulary
+    counted = count_tokens([vocabulary.tokenize("ab")], [1])
+    with ThreadPoolExecutor(8) as servers:
+        for _ in range(24):
+            servers.submit(add_counts, path, counted, vocabulary)
+    tables = open_statistics(path, vocabulary, "dynamic").tables
+    assert tables.followers(tuple(b"a")) == {ord("b"): 24}
 
 
 def test_a_damaged_statistics_file_is_left_as_it_is(

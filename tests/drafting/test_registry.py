@@ -19,6 +19,7 @@ from speclsp.drafting.registry import (
     known_names,
     load_drafter,
     load_drafters,
+    most_verified,
     unread_settings,
 )
 from speclsp.drafting.suffix import SuffixDrafter
@@ -93,6 +94,23 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
         (("suffix",), {"mode": "first", "max_draft": 8}, ["max_draft", "`mode`"]),
         (("suffix",), {"mode": "chain", "p_split": 0.1}, ["p_split", "`mode`", "`tree`"]),
         (("ngram-simple",), {"spec_ngram_simple_size_m": 32}, ["size_m = 32", "`max_draft`"]),
+        (("ngram-simple",), {"spec_ngram_size_m": 60}, ["size_m = 60", "`max_draft`"]),
+        (
+            ("ngram-simple",),
+            {"spec_ngram_size_n": 8, "spec_ngram_simple_size_n": 4},
+            ["spec_ngram_size_n", "`ngram-map-k`"],
+        ),
+        (
+            ("ngram-cache",),
+            {"drafters": "ngram-cache", "draft_max": 3, "spec_ngram_cache_n_max": 4},
+            ["draft_max", "`suffix`"],
+        ),
+        (("ngram-cache",), {"lookup_cache_update": True}, ["lookup_cache_update", "`-lcd`"]),
+        (
+            ("draft",),
+            {"spec_draft_n_min": 5},
+            ["spec_draft_n_min (5)", "spec_draft_n_max (3)", "raise `spec_draft_n_max`"],
+        ),
     ],
 )
 def test_a_setting_that_nothing_reads_names_the_one_that_would_change_something(
@@ -113,6 +131,12 @@ def test_a_setting_that_nothing_reads_names_the_one_that_would_change_something(
         (("ngram-mod",), {"spec_ngram_size_n": 8, "draft_min": 4, "draft_max": 32}),
         (("ngram-mod",), {"spec_ngram_mod_n_max": 12, "spec_ngram_mod_n_min": 0}),
         (("ngram-mod",), {"spec_ngram_mod_n_min": 32}),
+        (("draft",), {"draft_min": 5, "spec_draft_n_max": 4}),
+        (("ngram-cache", "suffix"), {"draft_max": 3, "spec_ngram_cache_n_max": 4}),
+        # What cannot run is told by itself.
+        ((), {"drafters": "prompt-lookup", "max_ngram_size": 2}),
+        ((), {"drafters": "prompt-lookup", "draft_max": 2}),
+        ((), {"drafters": "suffix", "spec_draft_model": "none.gguf", "spec_draft_p_min": 0.5}),
         (("draft",), {"spec_draft_n_max": 8, "spec_draft_p_min": 0.5}),
         (("suffix", "ngram-cache"), {"lookup_cache_static": ["a"], "spec_ngram_cache_n_max": 4}),
     ],
@@ -149,7 +173,15 @@ def test_the_shared_limits_hold_for_every_drafter(name: str, mode: str) -> None:
 
     assert drafted(draft_max=5) == 5
     assert drafted(draft_max=20, draft_min=20) == 20
+    assert drafted(draft_max=5, draft_min=20) == 5
+    assert drafted(draft_min=50) > 0
     assert drafted(draft_max=0) == 0
+
+
+def test_a_pass_verifies_the_least_draft_of_a_running_draft_model() -> None:
+    settings = resolve([{"draft_min": 20}]).settings
+    assert most_verified(settings, {"draft"}) == 20
+    assert most_verified(settings, {"suffix"}) == settings.max_draft
 
 
 @pytest.mark.parametrize("mode", ["first", "tree"])

@@ -300,6 +300,24 @@ def test_a_draft_model_that_is_slow_beside_the_target_is_told_once(
         assert "20.00 ms" in str(told[0])
 
 
+def test_a_draft_model_as_slow_as_the_target_is_told_though_its_drafts_end_early() -> None:
+    drafter, model = scripted(n_max=3)
+    decode = model.decode
+
+    def timed(tokens: Sequence[int], n_logits: int) -> Logits:
+        model.ns_native += 20_000_000
+        return decode(tokens, n_logits)
+
+    model.decode = timed  # type: ignore[method-assign]  # the same model, by a clock
+    curve = straight_curve(0.4)
+    drafter.begin(DraftContext(prompt=[1, 2, 3], verify_curve=curve, single_s=0.02))
+    told = []
+    for idx in range(40):
+        drafter.draft([5 + idx % 5] * (idx + 1), 4)
+        told.append(drafter.costly(0.02))
+    assert len([problem for problem in told if problem is not None]) == 1
+
+
 def test_the_least_length_is_heeded_before_a_draft_ends_early() -> None:
     drafter = unsure(peak=PEAK, n_min=5)
     drafter.begin(DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(0.4), single_s=0.02))
