@@ -97,8 +97,9 @@ def draft_limits(settings: Settings, name: str) -> DraftLimits:
 
 def most_verified(settings: Settings, running: Collection[str]) -> int:
     """Return the most draft tokens of a pass: at least the ``n_min`` of each running drafter."""
-    of_running = (own for own in SHARED["draft_min"] if info(own).reader in running)
-    return max(settings.max_draft, *(getattr(settings, own) for own in of_running), 0)
+    of_running = ("max_draft", *(o for o in SHARED["draft_min"] if info(o).reader in running))
+    n_tokens: list[int] = [getattr(settings, name) for name in of_running]
+    return max(n_tokens)
 
 
 def unread_settings(settings: Settings, running: Collection[str]) -> list[SettingsError]:

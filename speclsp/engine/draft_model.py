@@ -13,7 +13,7 @@ from speclsp.decoding.token_scores import log_sum_exp
 from speclsp.drafting.cost import lower_quartile
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.kv_states import KvStates
-from speclsp.errors import DecodeError, DrafterError
+from speclsp.errors import DecodeError, SettingsError
 from speclsp.request import LogLevel
 
 Log = Callable[[LogLevel, str], None]
@@ -141,7 +141,7 @@ class DraftModelDrafter:
             return NO_DRAFT
         return draft
 
-    def costly(self, target_s: float) -> DrafterError | None:
+    def costly(self, target_s: float) -> SettingsError | None:
         """Return a problem where a draft token takes long beside ``target_s``, T(1) of the target.
 
         None if that is not known yet (``target_s`` 0), and from the second time on.
@@ -153,7 +153,7 @@ class DraftModelDrafter:
         if ratio <= COSTLY:
             return None
         self._is_cost_told = True
-        return DrafterError(
+        return SettingsError(
             f"the draft model takes {step_s * 1e3:.2f} ms for a token and the target "
             f"{target_s * 1e3:.2f} ms: {ratio:.2f} of it, where more than {COSTLY} seldom pays.",
             remedy="Name a smaller draft model, or put all its layers on the GPU "
