@@ -205,7 +205,7 @@ class MeasuredDrafter:
 
     def _usable_candidates(self, generated: Sequence[int], n_max: int) -> list[Candidate]:
         assert self._branching is not None
-        candidates = self._branching.candidates(generated, n_max)
+        candidates = list(self._branching.candidates(generated, n_max))
         n_vocab, n_min = self._context.n_vocab, max(1, self._limits.n_min)
         ends, held = self._context.end_tokens, self._context.held
         if not _are_usable(candidates, n_max, n_vocab):
