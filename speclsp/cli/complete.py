@@ -48,6 +48,7 @@ def complete(project: Path | None, show_timings: bool, **options: Any) -> None:
         project=project,
         repo_name="" if project is None else repository_name(project),
         deadline_ms=given_options(options).get("deadline_ms", NO_DEADLINE_MS),
+        masks=resolved.mask_secrets,
         show_timings=show_timings,
     )
     write = partial(write_line, resolved.log_level)

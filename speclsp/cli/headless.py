@@ -24,6 +24,7 @@ from pygls.server import JsonRPCServer
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.without_editor import complete_when_ready
+from speclsp.completer.accepted import is_learned
 from speclsp.decoding.report import timing_lines
 from speclsp.errors import SpecLspError
 from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
@@ -113,6 +114,8 @@ class HeadlessOptions:
     project: Path | None = None
     repo_name: str = ""
     deadline_ms: int = NO_DEADLINE_MS
+    masks: bool = True
+    """Whether texts with secrets are not learned."""
     show_timings: bool = False
     """Print llama.cpp's lines on times to standard error after each answer of the model."""
 
@@ -241,10 +244,11 @@ class HeadlessServer(JsonRPCServer):
                         data={"field": "$.params.id"},
                     )
                 accepted = replace(known, text=params.text) if params.text else known
-            if accepted.text:
-                self._window.completer.learn(accepted)
-                self._n_learned += 1
-                self._n_learned_chars += len(accepted.text)
+            if not is_learned(accepted, masks=self._options.masks):
+                return {"nChars": 0}
+            self._window.completer.learn(accepted)
+            self._n_learned += 1
+            self._n_learned_chars += len(accepted.text)
             return {"nChars": len(accepted.text)}
 
     def _accepted_text(self, params: Any, text: str) -> AcceptedText:

@@ -43,6 +43,13 @@ _CLOSE_S: Final = 5.0
 _Result = TypeVar("_Result")
 
 
+def is_learned(accepted: AcceptedText, *, masks: bool) -> bool:
+    """Whether to draft from a text: it is not blank and, where ``masks``, holds no secret."""
+    if not accepted.text.strip() or is_secret_path(accepted.path):
+        return False
+    return not (masks and holds_secret(accepted.before + accepted.text, accepted.path))
+
+
 def updated_file(settings: Settings) -> Path | None:
     """Return the statistics file to which accepted n-grams are added; None for none."""
     if not settings.lookup_cache_update or not settings.lookup_cache_dynamic:
@@ -95,10 +102,7 @@ class AcceptedTexts:
 
         ``file`` is the statistics file that takes its counts later; None for none.
         """
-        before, text, path = accepted.before, accepted.text, accepted.path
-        if not text.strip() or is_secret_path(path):
-            return
-        if self._masks and holds_secret(before + text, path):
+        if not is_learned(accepted, masks=self._masks):
             return
         self._later(self._add, root, accepted, self.begin(root), file)
 

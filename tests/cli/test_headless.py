@@ -405,6 +405,19 @@ def test_what_was_accepted_is_learned(pipe: Pipe) -> None:
     assert answers[6]["result"]["learned"] == {"nTexts": 3, "nChars": 11 + 4 + 3}
 
 
+def test_secrets_and_blank_texts_are_not_learned(pipe: Pipe) -> None:
+    secret = 'password = "q8Zr2hTn5WvXc9Lp4KdM"\n'
+    answers = pipe.run(
+        call(1, "accepted", {"text": secret, "path": "a.py"}),
+        call(2, "accepted", {"text": "A=1", "path": ".env"}),
+        call(3, "accepted", {"text": " \n"}),
+        call(4, "statistics"),
+    )
+    assert [answer["result"] for answer in answers[:3]] == [{"nChars": 0}] * 3
+    assert "learned" not in answers[3]["result"]
+    assert pipe.completer.learned == []
+
+
 def test_only_completions_can_be_accepted_and_only_once(pipe: Pipe) -> None:
     answers = pipe.run(
         completing(1), call(2, "accepted", {"id": 1}), call(3, "accepted", {"id": 1}),

@@ -54,6 +54,11 @@ def test_no_advice_from_40_percent_on(n_accepted):
     assert advice("draft", 100, n_accepted) == ""
 
 
+def test_a_gain_is_not_called_a_loss():
+    slow_alone = {"n_single_passes": ENOUGH_SINGLE_PASSES, "ms_single_passes": 400.0}
+    assert advice("draft", 100, 50, **slow_alone) == ""
+
+
 def test_a_loss_is_only_claimed_after_enough_passes():
     few = {"n_single_passes": ENOUGH_SINGLE_PASSES - 1, "ms_single_passes": 19.0}
     assert advice("draft", 100, 50, **few) == ""
