@@ -299,6 +299,17 @@ def test_a_request_between_cells_reads_them() -> None:
     assert (request.prefix, request.suffix) == (expected.prefix, expected.suffix)
 
 
+async def test_a_request_before_the_engine_is_ready_counts_as_empty() -> None:
+    window, completer = make(debounce_ms=0)
+    completer.loading = True
+    window.open_document(document("x = "))
+    wait_masked(window)
+    with pytest.raises(EngineUnavailableError):
+        await window.complete(CompletionRequest(uri=URI, version=1, offset=4), CancellationToken())
+    stats = window.statistics()
+    assert (stats.n_requests, stats.n_empty, stats.n_failed) == (1, 1, 0)
+
+
 async def test_an_error_after_the_request_was_cancelled_is_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
