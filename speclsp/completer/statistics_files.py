@@ -119,7 +119,8 @@ class StatisticsFiles:
 
         Its state then differs from ``state``, and the next request has it read again.
         """
-        self._closing.wait(_SETTLED_S)
+        if state is not None:
+            self._closing.wait(_SETTLED_S)
         if _state_of(path) == state:
             self._events.problem(error.message, error.remedy)
 

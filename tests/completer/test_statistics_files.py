@@ -13,6 +13,7 @@ import pytest
 from llama_cpp_statistics import saved
 from scripted_models import ByteVocabulary, ScriptedLoader
 
+from speclsp.completer import statistics_files
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.drafting.protocol import Statistics, sum_of
 from speclsp.events import EventQueue
@@ -106,6 +107,16 @@ def test_without_the_drafter_nothing_is_used(make: Make, tmp_path: Path) -> None
         Settings(drafters="draft", mode="first", lookup_cache_dynamic=[str(path)])
     )
     assert source.current() == Statistics()
+
+
+def test_a_missing_file_is_reported_without_a_wait(
+    make: Make, events: EventQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics_files, "_SETTLED_S", WAIT_S)
+    make(lookup_cache_dynamic=[str(tmp_path / "none.bin")])
+    problem = events.next(WAIT_S / 2)
+    assert isinstance(problem, Problem)
+    assert "none.bin" in problem.message
 
 
 def test_the_default_drafters_use_them(make: Make, tmp_path: Path) -> None:
