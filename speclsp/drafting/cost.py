@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-CPU_STEP: Final = 1.0
+CPU_STEP: Final = 1.3
 """What the second token adds to T(1) on CPUs, beside the slope: they compute a single one by other
 kernels."""
 CPU_SLOPE: Final = 0.3
