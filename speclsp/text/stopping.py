@@ -187,11 +187,12 @@ class CompletionText:
         """Whether the text ends before ``line``; if so, cut it there."""
         if not line.strip():
             return False
-        if is_whole and self._repeats_suffix(line):
-            return self._cut_line("suffix")
+        # First the rule that may decide before the line is whole.
         is_decided = self._has_depth() and (is_whole or not self._block.may_be_special(line))
         if is_decided and self._block.is_left_by(line):
             return self._cut_line("dedent")
+        if is_whole and self._repeats_suffix(line):
+            return self._cut_line("suffix")
         return False
 
     def _repeats_suffix(self, line: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typed_requests import request_between
 
@@ -482,6 +482,7 @@ def test_not_a_token_is_taken_after_the_decisive_one(complete, name):
     cuts=st.lists(st.integers(1, 20), max_size=30),
     language=st.sampled_from(["python", "c", "ruby", ""]),
 )
+@example(prefix="(", suffix="\r:", generated="\n:\n", cuts=[], language="python")
 def test_the_text_does_not_depend_on_how_it_is_cut_into_tokens(
     byte_vocabulary, prefix, suffix, generated, cuts, language
 ):
