@@ -185,12 +185,12 @@ def query_of(tail: TokenArray, n_max: int) -> bytes:
     nearest_first: list[int] = tail[: -min(n_max, DEPTH) - 1 : -1].tolist()
     # A negative id, the end of a sequence, must not match a separator.
     values = [token + 1 if token >= 0 else -1 for token in nearest_first]
-    return _struct(">i", len(values)).pack(*values)
+    return _struct("i", len(values)).pack(*values)
 
 
 def tokens_of(text: bytes) -> list[int]:
     """Return the tokens of a reversed text up to the end of its file."""
-    values = _struct(">I", len(text) // _TOKEN_BYTES).unpack(text)
+    values = _struct("I", len(text) // _TOKEN_BYTES).unpack(text)
     tokens = [value - 1 for value in reversed(values)]
     end = _SEPARATOR - 1
     if end in tokens:
@@ -217,8 +217,8 @@ def favourite(texts: list[bytes], n_tokens: int) -> bytes:
 
 
 @cache
-def _struct(kind: str, n_items: int) -> struct.Struct:
-    return struct.Struct(f"{kind[0]}{n_items}{kind[1]}")
+def _struct(item: str, n_items: int) -> struct.Struct:
+    return struct.Struct(f">{n_items}{item}")
 
 
 def _sorted_places(text: NDArray[np.uint32], pause: Callable[[], None]) -> _Places:

@@ -206,6 +206,17 @@ PEAK = math.log(19.0 * 0.55 / 0.45)
 """Above nineteen others that gives 0.55, the middle of its decile."""
 
 
+def take_time(model: ScriptedDraftModel, ns: int) -> None:
+    """Let each decode take ``ns`` by the model's clock."""
+    decode = model.decode
+
+    def timed(tokens: Sequence[int], n_logits: int) -> Logits:
+        model.ns_native += ns
+        return decode(tokens, n_logits)
+
+    model.decode = timed  # type: ignore[method-assign]  # the same model, by a clock
+
+
 def unsure(peak: float, n_vocab: int = 20, **options: Any) -> DraftModelDrafter:
     """A draft model that always finds token 5 the most probable, by ``peak`` above the others."""
     row = [0.0] * n_vocab
@@ -281,13 +292,7 @@ def test_a_draft_model_that_is_slow_beside_the_target_is_told_once(
     target_s: float, is_costly: bool
 ) -> None:
     drafter, model = scripted(n_max=4)
-    decode = model.decode
-
-    def timed(tokens: Sequence[int], n_logits: int) -> Logits:
-        model.ns_native += 8_000_000
-        return decode(tokens, n_logits)
-
-    model.decode = timed  # type: ignore[method-assign]  # the same model, by a clock
+    take_time(model, 8_000_000)
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
     assert drafter.costly(target_s) is None
     for idx in range(40):
@@ -302,13 +307,7 @@ def test_a_draft_model_that_is_slow_beside_the_target_is_told_once(
 
 def test_a_draft_model_as_slow_as_the_target_is_told_though_its_drafts_end_early() -> None:
     drafter, model = scripted(n_max=3)
-    decode = model.decode
-
-    def timed(tokens: Sequence[int], n_logits: int) -> Logits:
-        model.ns_native += 20_000_000
-        return decode(tokens, n_logits)
-
-    model.decode = timed  # type: ignore[method-assign]  # the same model, by a clock
+    take_time(model, 20_000_000)
     curve = straight_curve(0.4)
     drafter.begin(DraftContext(prompt=[1, 2, 3], verify_curve=curve, single_s=0.02))
     told = []
