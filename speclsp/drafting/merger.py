@@ -3,15 +3,17 @@
 All candidates grow into one tree.  The merger verifies the prefix of it, or nothing, that has the
 highest
 
-    rate = (1 + Σ p̂ of its paths) / (T(k) / T(1)),
+    E ln (tokens emitted) − ln (T(k) / T(1)).
 
-the tokens expected in the time of a pass without a draft.  Asking a drafter takes time, too: it is
-asked if the passes that its drafts saved on average are at least what asking takes, and a draft
-model only if the look-ups found nothing to verify.
+Asking a drafter takes time, too: it is asked if the passes that its drafts saved on average are at
+least what asking takes, and a draft model only if the look-ups found nothing to verify.  A match
+grows by a token with each one that is emitted: where even so the last one could not have become
+long enough for a draft to pay, its drafter is not asked.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -68,6 +70,10 @@ class _Member:
         """What asking takes."""
         self._credit = 0.0
         """What exploring may lose, in units of T(1)."""
+        self.longest = math.inf
+        """The most tokens that can match by now."""
+        self.least_match = 0
+        """The length of the shortest match whose tokens may pay."""
         self.start_pass()
 
     def start_pass(self) -> None:
@@ -142,8 +148,8 @@ class DraftMerger:
     def _start_request(self, context: DraftContext) -> None:
         self._context = context
         curve = context.verify_curve or _NOMINAL
-        self._ratios = [curve.ratio(size + 1) for size in range(self._n_max + 1)]
-        """T(k + 1) / T(1) by k."""
+        self._costs = [math.log(curve.ratio(size + 1)) for size in range(self._n_max + 1)]
+        """ln T(k + 1) / T(1) by k."""
         self._generated: Sequence[int] = ()
         self._n_generated = 0
         self._start_pass()
@@ -170,23 +176,33 @@ class DraftMerger:
         # What the last pass of the request before emitted is known only now.
         self._learn(self._generated)
         self._start_request(context)
+        # A draft of k tokens gains at most p̂ · ln (k + 1), where the first is right with p̂.
+        p_least = min(cost / math.log(k) for k, cost in enumerate(self._costs[1:], start=2))
         for member in self._members:
+            member.longest = math.inf
+            member.least_match = self._table.least_match(member.name, p_least)
             member.measured.start(context, self.clock)
             if self._mode == "first":
                 member.measured.begin()
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return the draft that is expected to emit most tokens per time, often none."""
+        n_new = len(generated) - self._n_generated
         self._learn(generated)
         if self._mode == "first":
             return self._first(generated, n_max)
         n_max = min(n_max, self._n_max)
         candidates: list[Candidate] = []
         for member in self._members:
+            member.longest += n_new
             if not self._asks(member, candidates, n_max):
                 continue
             started = self.clock()
-            candidates += self._candidates(member, generated, n_max)
+            found = self._candidates(member, generated, n_max)
+            # Tokens without a match may come from a model, which is sure of them or not.
+            lengths = (candidate.match_length or math.inf for candidate in found)
+            member.longest = max(lengths, default=0)
+            candidates += found
             member.seconds = self.clock() - started
         if not candidates:
             return NO_TREE
@@ -208,7 +224,7 @@ class DraftMerger:
             edge: node for node, edge in enumerate(zip(tree.parents, tree.tokens, strict=True))
         }
         n_nodes = len(tree.tokens)
-        cost = (self._ratios[min(n_nodes, self._n_max)] - 1.0) / n_nodes
+        cost = math.expm1(self._costs[min(n_nodes, self._n_max)]) / n_nodes
         for member in self._members:
             nodes = [node for node, name in enumerate(tree.sources) if name == member.name]
             right = [depths[node] for node in nodes if node in accepted]
@@ -247,7 +263,7 @@ class DraftMerger:
             self._grow(candidates, n_max)
             if self._grown.n_best:
                 return False
-        return member.pays(self._context.single_s)
+        return member.longest >= member.least_match and member.pays(self._context.single_s)
 
     def _candidates(self, member: _Member, generated: Sequence[int], n_max: int) -> list[Candidate]:
         """Return a drafter's candidates, under the names that the table has for their sources."""
@@ -272,7 +288,7 @@ class DraftMerger:
         self._n_candidates = len(candidates)
         self._trie = CandidateTrie(candidates, self._table)
         n_branches = 1 if self._mode == "chain" else self._context.n_branches
-        self._grown = self._trie.grow(n_branches, self._p_split, self._ratios[: n_max + 1])
+        self._grown = self._trie.grow(n_branches, self._p_split, self._costs[: n_max + 1])
 
     def _tries(self) -> int:
         """Return the tokens to verify where none pays: 1 now and then, to try the believed cost."""

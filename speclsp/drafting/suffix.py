@@ -77,7 +77,7 @@ class SuffixDrafter:
         self._n_before = len(generated)
         candidates = self.candidates(generated, n_max)
         trie = self._trie = CandidateTrie(candidates, self._table)
-        path = trie.grow(1, 1.0, [1.0] * (min(n_max, self._n_draft) + 1))
+        path = trie.grow(1, 1.0, [0.0] * (min(n_max, self._n_draft) + 1))
         if not path.tokens:
             return NO_DRAFT
         longest = max(candidate.match_length for candidate in candidates)

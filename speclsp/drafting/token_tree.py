@@ -4,13 +4,21 @@ The candidates form a trie.  At each place of it the matches are considered in o
 prior first.  A match is right with probability p̂, which its tokens share by the number of text
 places that continue with each; the rest goes to the next match, for tokens that no earlier match
 has.  A node's path probability is the product of the probabilities from the root down: the chance
-that it becomes output.  Growth always adds the most probable node, so the first k nodes are the
-best tree of k nodes for every k.
+that it becomes output.
+
+A tree gains ln n where its pass emits n tokens, and costs ln T(k + 1) / T(1) with k nodes: a pass
+that takes twice as long outweighs one that emits twice the tokens, and the draft with the highest
+expected difference lets the text grow fastest in the long run (Kelly, "A new interpretation of
+information rate", 1956).  The rate E n / T(k + 1) has the higher mean, from drafts that are long
+and mostly wrong, so that more requests take longer than without them.  A node at depth d adds
+ln (d + 2) / (d + 1) to the gain if it becomes output.  Growth always adds the node that adds most
+on average, so the first k nodes are the best tree of k nodes for every k.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -109,7 +117,7 @@ class _Place:
 
 @dataclass(slots=True)
 class GrownTree:
-    """A tree in the order of growth: parents first, the most probable paths first."""
+    """A tree in the order of growth: parents first, and first what adds most to the gain."""
 
     tokens: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
@@ -117,9 +125,7 @@ class GrownTree:
     probabilities: list[float] = field(default_factory=list)
     path_probabilities: list[float] = field(default_factory=list)
     n_best: int = 0
-    """Nodes of the prefix with most tokens per time; 0 if no draft is better."""
-    n_expected: float = 1.0
-    """Tokens that a pass over that prefix is expected to emit."""
+    """Nodes of the prefix whose gain exceeds its cost most; 0 where none does."""
 
     def first(self, n_nodes: int, owners: Mapping[str, str]) -> DraftTree:
         """Return the first ``n_nodes`` nodes, credited to the owners of their sources."""
@@ -139,34 +145,36 @@ class CandidateTrie:
         # By the priors: an order that is learned gained nothing.
         self._root = _Place(sorted(candidates, key=_prior_of, reverse=True), 0)
 
-    def grow(self, n_branches: int, p_split: float, ratios: Sequence[float]) -> GrownTree:
+    def grow(self, n_branches: int, p_split: float, costs: Sequence[float]) -> GrownTree:
         """Grow a tree of at most ``n_branches`` leaves, and choose its best prefix.
 
-        ``ratios[k]`` is T(k + 1) / T(1), up to the most nodes of the tree.  A second and further
-        child needs a p̂ of at least ``p_split``.  Path probabilities fall from node to node, so
-        growth ends when no larger prefix could be better even if all of its nodes were as probable
-        as the last one.
+        ``costs[k]`` is ln T(k + 1) / T(1), up to the most nodes of the tree.  A second and further
+        child needs a p̂ of at least ``p_split``.  Nodes add less and less, so growth ends when no
+        larger prefix could be better even if each further node added as much as the last one, or
+        if all of them were in one path that is right whenever its first token is.
         """
         tree = GrownTree()
-        n_max = len(ratios) - 1
+        n_max = len(costs) - 1
         sizes = [*(size for size in SIZES if size < n_max), n_max]
         order = count()
-        heap: list[tuple[float, int, int, _Option, _Place]] = []
+        heap: list[tuple[float, int, int, _Option, _Place, float]] = []
         has_child: set[int] = set()
         n_leaves = 1
-        best_rate = n_expected = 1.0
+        gain = best = 0.0
 
         def offer(node: int, place: _Place, path: float) -> None:
             options = self._options(place)[: None if n_branches > 1 else 1]
+            adds = math.log1p(1.0 / (place.depth + 1))
             for rank, option in enumerate(options):
                 longer = path * option[1]
                 if not longer > 0.0 or (rank and option[1] < p_split):
                     break
-                heapq.heappush(heap, (-longer, next(order), node, option, place))
+                heapq.heappush(heap, (-longer * adds, next(order), node, option, place, longer))
 
         offer(-1, self._root, 1.0)
+        reach = sum(option[1] for _, _, _, option, _, _ in heap)
         while heap and len(tree.tokens) < n_max:
-            path, _, parent, option, place = heapq.heappop(heap)
+            minus_added, _, parent, option, place, path = heapq.heappop(heap)
             if parent in has_child and n_leaves >= n_branches:
                 continue
             n_leaves += parent in has_child
@@ -177,26 +185,27 @@ class CandidateTrie:
             tree.parents.append(parent)
             tree.sources.append(source)
             tree.probabilities.append(probability)
-            tree.path_probabilities.append(-path)
-            n_expected -= path
+            tree.path_probabilities.append(path)
+            gain -= minus_added
             n_nodes = node + 1
-            if n_nodes in sizes and n_expected > best_rate * ratios[n_nodes]:
-                best_rate = n_expected / ratios[n_nodes]
-                tree.n_best, tree.n_expected = n_nodes, n_expected
+            if n_nodes in sizes and gain - costs[n_nodes] > best:
+                best, tree.n_best = gain - costs[n_nodes], n_nodes
             # The candidates may end after the next node, whatever the sizes are.
             ahead = (size for size in (n_nodes + 1, *sizes) if n_nodes < size <= n_max)
             if not any(
-                n_expected - path * (size - n_nodes) > best_rate * ratios[size] for size in ahead
+                min(gain - minus_added * (size - n_nodes), reach * math.log(size + 1)) - costs[size]
+                > best
+                for size in ahead
             ):
                 if heap or _goes_on(following, place.depth + 1):
                     return tree
                 break
             below = place.places.get(token) or _Place(following, place.depth + 1)
             place.places[token] = below
-            offer(node, below, -path)
+            offer(node, below, path)
         n_nodes = len(tree.tokens)
-        if n_nodes and n_expected > best_rate * ratios[n_nodes]:
-            tree.n_best, tree.n_expected = n_nodes, n_expected
+        if gain - costs[n_nodes] > best:
+            tree.n_best = n_nodes
         return tree
 
     def learn(self, emitted: Sequence[int]) -> None:

@@ -56,6 +56,12 @@ class TimedTarget:
         self._clock.now += CURVE.ratio(max(n_logits, 1))
         return self._target.decode(tokens, n_logits)
 
+    def decode_tree(
+        self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
+    ) -> Logits:
+        self._clock.now += CURVE.ratio(1 + len(tokens))
+        return self._target.decode_tree(pending, tokens, parents)
+
 
 class TimedDraftModel:
     """The draft model, whose drafts take ``seconds``."""
@@ -138,18 +144,20 @@ def test_it_drafts_where_its_drafts_pay_for_its_time(
     prompts = cut_prompts(vocabulary)[::6]
     # Seconds of a draft in passes of the target, from free to as long as three passes.
     found = {s: run(target_f16, draft_q8, prompts, s) for s in (0.0, 0.3, 3.0)}
+    n_tokens = N_PREDICT * len(prompts)
     with capsys.disabled():
         for seconds, outcome in found.items():
             print(  # noqa: T201
-                f"\ndrafts of {seconds} T(1): {outcome.n_drafts} in {outcome.n_passes} passes"
+                f"\ndrafts of {seconds} T(1): {outcome.n_drafts} in {outcome.n_passes} passes, "
+                f"{outcome.seconds / n_tokens:.2f} of the time without"
             )
     free, cheap, dear = found.values()
-    n_tokens = N_PREDICT * len(prompts)
     assert sum(map(len, free.tokens)) == n_tokens
     # A free draft is asked for in nearly every pass, and passes are saved.
     assert free.n_drafts > 0.8 * free.n_passes
     assert free.n_passes < 0.9 * n_tokens
-    assert cheap.n_drafts <= free.n_drafts
+    # One of a third of a pass still saves time.
+    assert cheap.seconds < dear.seconds
     # One that takes as long as three passes is only tried now and then.
     assert dear.n_drafts < 0.15 * dear.n_passes
     assert dear.n_passes > 0.95 * free.n_passes

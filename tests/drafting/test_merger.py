@@ -334,7 +334,7 @@ class TestFeedback:
 
     def test_a_draft_that_was_trimmed_and_right_is_no_miss(self) -> None:
         drafter = self.Noting(Draft((1, 2, 3, 4, 5, 6), match_length=2), "noting")
-        merger = merged(drafter, curve=straight_curve(0.3), mode="chain")
+        merger = merged(drafter, curve=straight_curve(0.15), mode="chain")
         tree = merger.propose([], 15)
         assert 0 < len(tree.tokens) < 6
         merger.accept(range(len(tree.tokens)))
@@ -397,6 +397,23 @@ class TestAsking:
         else:
             assert model.n_calls == 100
         assert merger.stats()["draft"].ms_draft == pytest.approx(100.0 * model.n_calls)
+
+    @pytest.mark.parametrize(
+        ("mode", "match_length", "n_asked"),
+        [("auto", 1, 4), ("auto", 7, 28), ("auto", 0, 28), ("tree", 1, 28)],
+    )
+    def test_a_match_that_cannot_be_long_enough_yet_is_not_looked_for(
+        self, mode: DraftMode, match_length: int, n_asked: int
+    ) -> None:
+        drafter = Branching(Candidate([2], "", match_length))
+        merger = self.merged(Clock(), drafter, mode=mode)
+        merger.propose([], 15)
+        # The second token costs 1.6 passes, which matches of 8 tokens and more are worth.
+        self.begin(merger, VerifyCurve((1, 2, 16), (1.0, 2.6, 6.8)))
+        drafter.asked.clear()
+        for n_emitted in range(28):
+            merger.propose([1] * n_emitted, 15)
+        assert len(drafter.asked) == n_asked
 
     def test_one_slow_first_call_says_nothing(self) -> None:
         clock = Clock()

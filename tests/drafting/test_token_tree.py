@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from speclsp.drafting.acceptance import PRIORS, AcceptanceTable
 from speclsp.drafting.protocol import Candidate
-from speclsp.drafting.token_tree import SIZES, CandidateTrie, GrownTree
+from speclsp.drafting.token_tree import SIZES, CandidateTrie, GrownTree, node_depths
 
 
 def candidate(text: str, length: int, n_places: float = 1.0, source: str = "buffer") -> Candidate:
@@ -26,12 +26,12 @@ def grow(
     table: AcceptanceTable | None = None,
 ) -> GrownTree:
     trie = CandidateTrie(candidates, table or AcceptanceTable())
-    return trie.grow(n_branches, p_split, ratios(n_max, slope))
+    return trie.grow(n_branches, p_split, costs(n_max, slope))
 
 
-def ratios(n_max: int, slope: float = 0.0) -> list[float]:
-    """T(k + 1) / T(1) where each further token adds ``slope``."""
-    return [1.0 + slope * size for size in range(n_max + 1)]
+def costs(n_max: int, slope: float = 0.0) -> list[float]:
+    """ln T(k + 1) / T(1) where each further token adds ``slope``."""
+    return [math.log(1.0 + slope * size) for size in range(n_max + 1)]
 
 
 def branches(tree: GrownTree) -> bool:
@@ -57,7 +57,7 @@ def test_one_candidate_is_a_chain_that_gets_surer() -> None:
     assert tree.sources == ["suffix:buffer"] * 3
     # A match that was right has grown by a token: 3, then 4 and 5 tokens of context.
     assert tree.probabilities[0] < tree.probabilities[1] == tree.probabilities[2]
-    assert tree.path_probabilities[2] == math.prod(tree.probabilities)
+    assert tree.path_probabilities[2] == pytest.approx(math.prod(tree.probabilities))
 
 
 def test_a_tree_tells_whether_it_branches() -> None:
@@ -104,10 +104,10 @@ def test_places_that_agree_are_told_from_one_place_alone() -> None:
     table = AcceptanceTable()
     for _ in range(100):
         alone = CandidateTrie([candidate("x", 8)], table)
-        alone.grow(1, 0.0, ratios(1))
+        alone.grow(1, 0.0, costs(1))
         alone.learn([ord("y")])
         many = CandidateTrie([candidate("x", 8, n_places=9.0)], table)
-        many.grow(1, 0.0, ratios(1))
+        many.grow(1, 0.0, costs(1))
         many.learn([ord("x")])
     assert grow(candidate("x", 8), table=table).probabilities[0] < 0.2
     assert grow(candidate("x", 8, n_places=9.0), table=table).probabilities[0] > 0.9
@@ -140,11 +140,24 @@ def test_p_split_holds_for_second_branches_only() -> None:
 
 
 def best_size(tree: GrownTree, slope: float) -> int:
-    """The prefix with the highest rate, among all sizes to choose from."""
-    rates = {0: 1.0}
+    """The prefix that gains most beyond its cost, among all sizes to choose from."""
+    values = {0: 0.0}
     for size in (*(size for size in SIZES if size < len(tree.tokens)), len(tree.tokens)):
-        rates[size] = (1.0 + sum(tree.path_probabilities[:size])) / (1.0 + slope * size)
-    return max(rates, key=lambda size: (rates[size], -size))
+        values[size] = expected_log(tree, size) - math.log(1.0 + slope * size)
+    return max(values, key=lambda size: (values[size], -size))
+
+
+def expected_log(tree: GrownTree, size: int) -> float:
+    """E ln n of the ``n`` tokens that a pass over the first ``size`` nodes emits.
+
+    The accepted path ends at a node if the node becomes output and none of its children does.
+    """
+    ends = tree.path_probabilities[:size]
+    for node, parent in enumerate(tree.parents[:size]):
+        if parent >= 0:
+            ends[parent] -= tree.path_probabilities[node]
+    depths = node_depths(tree.parents)
+    return sum(end * math.log(depths[node] + 2) for node, end in enumerate(ends))
 
 
 @given(
@@ -161,7 +174,6 @@ def test_growth_ends_where_no_larger_tree_is_better(
     whole, cut = grow(*candidates), grow(*candidates, slope=slope)
     assert cut.n_best == best_size(whole, slope)
     assert cut.tokens == whole.tokens[: len(cut.tokens)]
-    assert cut.n_expected == pytest.approx(1.0 + sum(whole.path_probabilities[: cut.n_best]))
 
 
 def test_steep_costs_end_growth_early() -> None:
@@ -182,7 +194,7 @@ def test_what_was_asked_learns_from_what_was_emitted() -> None:
     pair = candidate("ab", 8), candidate("x", 3)
     for _ in range(100):
         trie = CandidateTrie(pair, table)
-        trie.grow(15, 0.0, ratios(15))
+        trie.grow(15, 0.0, costs(15))
         trie.learn([ord("x"), ord("q")])
     tree = grow(*pair, table=table)
     assert paths(tree)[0] == "x"
@@ -192,7 +204,7 @@ def test_what_was_asked_learns_from_what_was_emitted() -> None:
 def test_only_places_that_were_asked_teach() -> None:
     table = AcceptanceTable()
     trie = CandidateTrie([candidate("abc", 3)], table)
-    trie.grow(1, 0.0, ratios(1))
+    trie.grow(1, 0.0, costs(1))
     trie.learn([ord("a"), ord("x"), ord("x")])
     trie.learn([])
     # Of 3 tokens of context one was right; of 4, which the second has, nothing is known.
@@ -239,7 +251,11 @@ def test_trees_are_well_formed(
         assert math.isclose(tree.path_probabilities[node], above * tree.probabilities[node])
     assert all(0.0 < path <= 1.0 for path in tree.path_probabilities)
     # The most probable paths come first.
-    assert tree.path_probabilities == sorted(tree.path_probabilities, reverse=True)
+    added = [
+        path * math.log((depth + 2) / (depth + 1))
+        for path, depth in zip(tree.path_probabilities, node_depths(tree.parents), strict=True)
+    ]
+    assert added == pytest.approx(sorted(added, reverse=True))
     for parent in set(tree.parents):
         total = sum(
             p for p, of in zip(tree.probabilities, tree.parents, strict=True) if of == parent
