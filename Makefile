@@ -81,7 +81,7 @@ test-vscode: $(STAMPS)/run
 bench: $(STAMPS)/dev
 	$(BIN)/python -m benchmarks host $(ARGS)
 	$(BIN)/python -m benchmarks drafters fixtures/cases/starlette $(ARGS)
-	$(BIN)/python -m benchmarks calibration fixtures/cases/starlette $(ARGS)
+	$(BIN)/python -m benchmarks speculation fixtures/cases/cases.jsonl $(ARGS)
 	$(BIN)/python -m benchmarks typing fixtures/cases/cases.jsonl $(ARGS)
 	$(BIN)/python -m benchmarks quality fixtures/cases/cases.jsonl $(ARGS)
 	$(BIN)/python -m benchmarks healing fixtures/sample_project/shop/*.py $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from benchmarks.commands import cli
 
+MAKEFILE = Path(__file__).parents[2] / "Makefile"
 WRITING = [
     ["drafters", ".", "--json"],
     ["drafters", ".", "--svg"],
@@ -31,3 +33,9 @@ def test_every_command_has_a_help_text(name: str) -> None:
     result = CliRunner().invoke(cli, [name, "--help"], catch_exceptions=False)
     assert result.exit_code == 0
     assert "Usage:" in result.output
+
+
+def test_make_bench_runs_commands_that_there_are() -> None:
+    named = re.findall(r"python -m benchmarks (\S+) .*\$\(ARGS\)", MAKEFILE.read_text())
+    assert len(named) > 5
+    assert set(named) <= set(cli.commands)
