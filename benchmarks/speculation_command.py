@@ -1,10 +1,10 @@
 """``python -m benchmarks speculation``: typed sessions with drafts and without, in turns.
 
-Each round starts both sides anew in one process and types the same cases into each: a burst of keys
-into the one, the same burst into the other, so that a machine whose speed drifts slows both.  A
-ratio is with drafts / without, of the keystrokes of all rounds together, since the slowest few of
-one round are a matter of chance; beside it the range of the rounds' ratios.  Keystrokes count that
-the model answered: the others take microseconds on both sides.
+Each round draws cases, starts both sides anew in one process and types the cases into each: a
+burst of keys into the one, the same burst into the other, so that a machine whose speed drifts
+slows both.  A ratio is with drafts / without, of the keystrokes of all rounds together, since the
+slowest few of one round are a matter of chance; beside it the range of the rounds' ratios.
+Keystrokes count that the model answered: the others take microseconds on both sides.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def typed_in_turns(
 )  # fmt: skip
 @click.option(
     "--n-cases", type=click.IntRange(min=1), default=12, show_default=True,
-    help="Number of cases, drawn evenly.",
+    help="Number of cases of a round, drawn evenly.",
 )  # fmt: skip
 @click.option(
     "--keys", "n_keys", type=click.IntRange(min=1), default=20, show_default=True,
@@ -176,23 +176,30 @@ def speculation_command(
 ) -> None:
     """Type CASES with speculation and without, and compare what the keystrokes take."""
     resolved = given_settings(options)
-    drawn = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
-    cases = [dataclasses.replace(case, typed=case.typed[:n_keys]) for case in drawn]
+    all_cases = load_cases(cases_path)
+    seeds = range(replay_seed, replay_seed + n_rounds)
+    rounds = [
+        [
+            dataclasses.replace(case, typed=case.typed[:n_keys])
+            for case in drawn_cases(all_cases, n_cases, seed)
+        ]
+        for seed in seeds
+    ]
     off, on = (dataclasses.replace(resolved, speculation=is_on) for is_on in (False, True))
     sessions: list[list[TypedSession]] = [[], []]
-    n_chars = 2 * n_rounds * sum(len(case.typed) for case in cases)
+    n_chars = 2 * sum(len(case.typed) for cases in rounds for case in cases)
     with RunProgress() as progress:
         task = progress.add_task("Typing", total=n_chars)
-        for _ in range(n_rounds):
+        for cases, seed in zip(rounds, seeds, strict=True):
             one_round = typed_in_turns(
-                cases, (off, on), replay_seed, lambda n: progress.advance(task, n), pauses=pauses
+                cases, (off, on), seed, lambda n: progress.advance(task, n), pauses=pauses
             )
             for of_side, one in zip(sessions, one_round, strict=True):
                 of_side.append(one)
     print_remarks(resolved)
     click.echo(rounds_table(*sessions))
     if json_path is not None:
-        given = {"cases": len(cases), "keys": n_keys, "seed": replay_seed, "rounds": n_rounds}
+        given = {"cases": len(rounds[0]), "keys": n_keys, "seed": replay_seed, "rounds": n_rounds}
         sides_object = {
             name: [dataclasses.asdict(figures_of(one)) for one in of_side]
             for name, of_side in zip(("without", "with"), sessions, strict=True)

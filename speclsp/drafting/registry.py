@@ -123,6 +123,8 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
         owns = [own for own in SHARED.get(name, (name,)) if info(own).reader]
         if value == getattr(unset, name) or not owns:
             continue
+        if name == "max_draft" and _SUFFIX in drafting:  # whose drafts it limits in every mode
+            continue
         if name in SHARED and name != "draft_min":  # which a maximum may lower
             owns = [o for o in owns if getattr(settings, o) == getattr(by_shared, o)] or owns
         wanted = [info(own).reader for own in owns]
