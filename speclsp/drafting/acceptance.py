@@ -11,6 +11,7 @@ weaker evidence than four that agree.  On human-written code of five projects th
 
 from __future__ import annotations
 
+import math
 from typing import Final, TypeAlias
 
 PRIORS: Final[dict[str, tuple[float, ...]]] = {
@@ -58,20 +59,22 @@ class AcceptanceTable:
         key = (source, -1, decile)
         return self._cells.get(key) or self._made(key, (decile + 0.5) / _N_DECILES)
 
-    def least_match(self, drafter: str, p: float) -> int:
+    def least_match(self, drafter: str, p: float) -> float:
         """Return the length of the shortest match whose next token may be right with ``p``.
 
-        0 if no token of the drafter was tried yet, or if no length reaches ``p``.
+        0 if no token of the drafter was tried yet, and infinity if no length reaches ``p``.
         """
         cells = {key: cell for key, cell in self._cells.items() if key[0].split(":")[0] == drafter}
         sources = {source for source, _, _ in cells}
+        if not sources:
+            return 0.0
         for length in (1 << power for power in range(N_LENGTHS)):
             chances = [prior(source, length) for source in sources]
             of_length = (cell for key, cell in cells.items() if key[1] == _length_class(length))
             chances += [n_right / n_tried for n_right, n_tried in of_length]
-            if max(chances, default=0.0) >= p:
+            if max(chances) >= p:
                 return length
-        return 0
+        return math.inf
 
     def _made(self, key: tuple[str, int, int], prior: float) -> Cell:
         cell = self._cells[key] = [PRIOR_WEIGHT * prior, PRIOR_WEIGHT]

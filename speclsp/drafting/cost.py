@@ -64,7 +64,7 @@ class VerifyCurve:
     def least_slope(self) -> float:
         """What a further token adds at the least, in units of T(1).
 
-        A node whose path is less probable cannot pay at a rate of one token per T(1) or more.
+        A node whose path is less probable cannot pay where the nodes before it do.
         """
         points = pairwise(zip(self.sizes, self.ratios, strict=True))
         slopes = [(higher - lower) / (right - left) for (left, lower), (right, higher) in points]

@@ -5,10 +5,10 @@ highest
 
     E ln (tokens emitted) − ln (T(k) / T(1)).
 
-Asking a drafter takes time, too: it is asked if the passes that its drafts saved on average are at
-least what asking takes, and a draft model only if the look-ups found nothing to verify.  A match
-grows by a token with each one that is emitted: where even so the last one could not have become
-long enough for a draft to pay, its drafter is not asked.
+Asking a drafter takes time, too: in mode auto it is asked if the passes that its drafts saved on
+average are at least what asking takes, and a draft model only if the look-ups found nothing to
+verify.  A match grows by a token with each one that is emitted: a drafter is not asked before its
+longest match could have become so long that a draft may pay.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class _Member:
         self._credit = 0.0
         """What exploring may lose, in units of T(1)."""
         self.longest = math.inf
-        """The most tokens that can match by now."""
-        self.least_match = 0
+        """The most tokens that can match by now; infinite where p̂ follows from something else."""
+        self.least_match = 0.0
         """The length of the shortest match whose tokens may pay."""
         self.start_pass()
 
@@ -141,7 +141,7 @@ class DraftMerger:
         self._p_split = p_split
         self._n_max = n_max
         self._n_without = 0
-        """Passes since the last one with a draft in which there were candidates."""
+        """Passes since the last one with a draft."""
         self._next_try = _FIRST_TRY
         self._start_request(NO_CONTEXT)
 
@@ -176,8 +176,10 @@ class DraftMerger:
         # What the last pass of the request before emitted is known only now.
         self._learn(self._generated)
         self._start_request(context)
-        # A draft of k tokens gains at most p̂ · ln (k + 1), where the first is right with p̂.
-        p_least = min(cost / math.log(k) for k, cost in enumerate(self._costs[1:], start=2))
+        # A chain of k tokens gains at most p̂ · ln (k + 1), where the first is right with p̂.
+        p_least = min(
+            (cost / math.log(k + 1) for k, cost in enumerate(self._costs) if k), default=0.0
+        )
         for member in self._members:
             member.longest = math.inf
             member.least_match = self._table.least_match(member.name, p_least)
@@ -186,7 +188,7 @@ class DraftMerger:
                 member.measured.begin()
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
-        """Return the draft that is expected to emit most tokens per time, often none."""
+        """Return the draft whose expected gain exceeds its cost most, often none."""
         n_new = len(generated) - self._n_generated
         self._learn(generated)
         if self._mode == "first":
@@ -199,15 +201,16 @@ class DraftMerger:
                 continue
             started = self.clock()
             found = self._candidates(member, generated, n_max)
-            # Tokens without a match may come from a model, which is sure of them or not.
-            lengths = (candidate.match_length or math.inf for candidate in found)
-            member.longest = max(lengths, default=0)
+            # A drafter that found nothing may have left out short matches, or may be a model.
+            lengths = (
+                math.inf if one.probabilities else one.match_length or math.inf for one in found
+            )
+            member.longest = max(lengths, default=math.inf)
             candidates += found
             member.seconds = self.clock() - started
-        if not candidates:
-            return NO_TREE
-        self._grow(candidates, n_max)
-        n_nodes = self._grown.n_best or self._tries()
+        if candidates:
+            self._grow(candidates, n_max)
+        n_nodes = self._grown.n_best or self._tries(candidates)
         self._n_without = 0 if n_nodes else self._n_without + 1
         if n_nodes:
             self._tree = self._grown.first(n_nodes, self._owners)
@@ -263,7 +266,9 @@ class DraftMerger:
             self._grow(candidates, n_max)
             if self._grown.n_best:
                 return False
-        return member.longest >= member.least_match and member.pays(self._context.single_s)
+        if member.longest < member.least_match and self._n_without < self._next_try:
+            return False
+        return member.pays(self._context.single_s)
 
     def _candidates(self, member: _Member, generated: Sequence[int], n_max: int) -> list[Candidate]:
         """Return a drafter's candidates, under the names that the table has for their sources."""
@@ -290,9 +295,9 @@ class DraftMerger:
         n_branches = 1 if self._mode == "chain" else self._context.n_branches
         self._grown = self._trie.grow(n_branches, self._p_split, self._costs[: n_max + 1])
 
-    def _tries(self) -> int:
+    def _tries(self, candidates: Sequence[Candidate]) -> int:
         """Return the tokens to verify where none pays: 1 now and then, to try the believed cost."""
-        if self._mode != "auto" or self._n_without < self._next_try:
+        if self._mode != "auto" or not candidates or self._n_without < self._next_try:
             return 0
         self._next_try *= 2
         return 1

@@ -134,7 +134,7 @@ class Draft:
     source: str = ""
     """``buffer``, ``open``, ``project``, ``draft`` …: the text that was searched."""
     match_length: int = 0
-    """Tokens of context that matched; 0 where that has no meaning."""
+    """Tokens of context that matched, which p̂ follows; 0 where that has no meaning."""
     probabilities: tuple[float, ...] = ()
     """Each token's probability given those before it; empty if unknown."""
 
@@ -211,7 +211,7 @@ class Candidate(NamedTuple):
     source: str
     """``buffer``, ``open``, ``project`` …: the text that was searched."""
     match_length: int
-    """Tokens of context that matched; 0 where that has no meaning."""
+    """Tokens of context that matched, which p̂ follows; 0 where that has no meaning."""
     n_places: float = 1.0
     """Text places that it represents; not whole if only a sample of them was read."""
     probabilities: Sequence[float] = ()

@@ -6,11 +6,10 @@ places that continue with each; the rest goes to the next match, for tokens that
 has.  A node's path probability is the product of the probabilities from the root down: the chance
 that it becomes output.
 
-A tree gains ln n where its pass emits n tokens, and costs ln T(k + 1) / T(1) with k nodes: a pass
-that takes twice as long outweighs one that emits twice the tokens, and the draft with the highest
-expected difference lets the text grow fastest in the long run (Kelly, "A new interpretation of
-information rate", 1956).  The rate E n / T(k + 1) has the higher mean, from drafts that are long
-and mostly wrong, so that more requests take longer than without them.  A node at depth d adds
+A tree gains ln n where its pass emits n tokens, and costs ln T(k + 1) / T(1) with k nodes, so the
+best draft has the highest geometric mean of a pass's speed: twice the time weighs as much as twice
+the tokens.  The rate E n / T(k + 1) would emit more in the long run, by drafts that are more often
+wrong, and more requests would take longer than without them.  A node at depth d adds
 ln (d + 2) / (d + 1) to the gain if it becomes output.  Growth always adds the node that adds most
 on average, so the first k nodes are the best tree of k nodes for every k.
 """
@@ -123,7 +122,6 @@ class GrownTree:
     parents: list[int] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
-    path_probabilities: list[float] = field(default_factory=list)
     n_best: int = 0
     """Nodes of the prefix whose gain exceeds its cost most; 0 where none does."""
 
@@ -185,7 +183,6 @@ class CandidateTrie:
             tree.parents.append(parent)
             tree.sources.append(source)
             tree.probabilities.append(probability)
-            tree.path_probabilities.append(path)
             gain -= minus_added
             n_nodes = node + 1
             if n_nodes in sizes and gain - costs[n_nodes] > best:

@@ -28,6 +28,7 @@ from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.token_tree import is_chain
 from speclsp.settings import DraftMode
 
+END = 9
 FREE = VerifyCurve((1, 2), (1.0, 1.0))
 DEAR = straight_curve(3.0)
 STEEP = VerifyCurve((1, 2, 4, 8), (1.0, 1.4, 1.8, 2.6))
@@ -399,21 +400,52 @@ class TestAsking:
         assert merger.stats()["draft"].ms_draft == pytest.approx(100.0 * model.n_calls)
 
     @pytest.mark.parametrize(
-        ("mode", "match_length", "n_asked"),
-        [("auto", 1, 4), ("auto", 7, 28), ("auto", 0, 28), ("tree", 1, 28)],
+        ("mode", "match_length", "n_per_pass", "asked"),
+        [
+            ("auto", 1, 1, [0, 7, 14]),
+            ("auto", 1, 2, [0, 8]),
+            ("auto", 7, 1, [*range(15)]),
+            ("tree", 1, 1, [*range(15)]),
+        ],
     )
     def test_a_match_that_cannot_be_long_enough_yet_is_not_looked_for(
-        self, mode: DraftMode, match_length: int, n_asked: int
+        self, mode: DraftMode, match_length: int, n_per_pass: int, asked: list[int]
     ) -> None:
-        drafter = Branching(Candidate([2], "", match_length))
+        assert self.asked_at(Candidate([2], "", match_length), mode, n_per_pass) == asked
+
+    @pytest.mark.parametrize(
+        "candidate",
+        [Candidate([2], "", 0), Candidate([2], "", 1, 1.0, (0.2,)), Candidate([END], "", 1)],
+        ids=["no match", "a probability of its own", "nothing before the end"],
+    )
+    def test_what_says_nothing_of_later_matches_is_asked_again(self, candidate: Candidate) -> None:
+        assert self.asked_at(candidate, "auto") == [*range(15)]
+
+    def asked_at(self, candidate: Candidate, mode: DraftMode, n_per_pass: int = 1) -> list[int]:
+        """Return after how many tokens a drafter with one candidate is asked."""
+        drafter = Branching(candidate)
         merger = self.merged(Clock(), drafter, mode=mode)
         merger.propose([], 15)
         # The second token costs 1.6 passes, which matches of 8 tokens and more are worth.
-        self.begin(merger, VerifyCurve((1, 2, 16), (1.0, 2.6, 6.8)))
-        drafter.asked.clear()
-        for n_emitted in range(28):
+        curve = VerifyCurve((1, 2, 16), (1.0, 2.6, 6.8))
+        merger.begin(
+            DraftContext(prompt=(0,), verify_curve=curve, single_s=1.0, end_tokens=frozenset({END}))
+        )
+        found: list[int] = []
+        for n_emitted in range(0, 15, n_per_pass):
+            n_before = len(drafter.asked)
             merger.propose([1] * n_emitted, 15)
-        assert len(drafter.asked) == n_asked
+            found += [n_emitted] * (len(drafter.asked) - n_before)
+        return found
+
+    def test_all_are_asked_where_a_token_is_tried(self) -> None:
+        drafter = Branching(Candidate([2], "", 1))
+        merger = self.merged(Clock(), drafter)
+        merger.propose([], 15)
+        self.begin(merger, DEAR)
+        drafts = [merger.propose([1] * n_emitted, 15).tokens for n_emitted in range(60)]
+        assert len(drafter.asked) < 6
+        assert [n for n, tokens in enumerate(drafts) if tokens] == [16, 49]
 
     def test_one_slow_first_call_says_nothing(self) -> None:
         clock = Clock()

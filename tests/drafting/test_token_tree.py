@@ -57,7 +57,6 @@ def test_one_candidate_is_a_chain_that_gets_surer() -> None:
     assert tree.sources == ["suffix:buffer"] * 3
     # A match that was right has grown by a token: 3, then 4 and 5 tokens of context.
     assert tree.probabilities[0] < tree.probabilities[1] == tree.probabilities[2]
-    assert tree.path_probabilities[2] == pytest.approx(math.prod(tree.probabilities))
 
 
 def test_a_tree_tells_whether_it_branches() -> None:
@@ -147,15 +146,24 @@ def best_size(tree: GrownTree, slope: float) -> int:
     return max(values, key=lambda size: (values[size], -size))
 
 
+def path_probabilities(tree: GrownTree) -> list[float]:
+    """The chance of each node to become output."""
+    found: list[float] = []
+    for parent, probability in zip(tree.parents, tree.probabilities, strict=True):
+        found.append((1.0 if parent < 0 else found[parent]) * probability)
+    return found
+
+
 def expected_log(tree: GrownTree, size: int) -> float:
     """E ln n of the ``n`` tokens that a pass over the first ``size`` nodes emits.
 
     The accepted path ends at a node if the node becomes output and none of its children does.
     """
-    ends = tree.path_probabilities[:size]
+    paths = path_probabilities(tree)[:size]
+    ends = list(paths)
     for node, parent in enumerate(tree.parents[:size]):
         if parent >= 0:
-            ends[parent] -= tree.path_probabilities[node]
+            ends[parent] -= paths[node]
     depths = node_depths(tree.parents)
     return sum(end * math.log(depths[node] + 2) for node, end in enumerate(ends))
 
@@ -247,13 +255,12 @@ def test_trees_are_well_formed(
     for node, (token, parent) in enumerate(zip(tree.tokens, tree.parents, strict=True)):
         reached.append((*(() if parent < 0 else reached[parent]), token))
         assert reached[node] in rows
-        above = 1.0 if parent < 0 else tree.path_probabilities[parent]
-        assert math.isclose(tree.path_probabilities[node], above * tree.probabilities[node])
-    assert all(0.0 < path <= 1.0 for path in tree.path_probabilities)
-    # The most probable paths come first.
+    on_paths = path_probabilities(tree)
+    assert all(0.0 < path <= 1.0 for path in on_paths)
+    # What adds most comes first.
     added = [
         path * math.log((depth + 2) / (depth + 1))
-        for path, depth in zip(tree.path_probabilities, node_depths(tree.parents), strict=True)
+        for path, depth in zip(on_paths, node_depths(tree.parents), strict=True)
     ]
     assert added == pytest.approx(sorted(added, reverse=True))
     for parent in set(tree.parents):
