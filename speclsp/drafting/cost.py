@@ -24,7 +24,6 @@ CPU_STEP: Final = 1.3
 kernels."""
 CPU_SLOPE: Final = 0.3
 GPU_SLOPE: Final = 0.16
-NOMINAL_SLOPE: Final = 0.25
 """c in T(k) / T(1) = 1 + c · (k − 1), before passes were timed, and where nobody times them."""
 
 SHAPES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -86,7 +85,7 @@ class PassCost:
     verified; one that is too high would not.
     """
 
-    def __init__(self, slope: float = NOMINAL_SLOPE, step: float = 0.0) -> None:
+    def __init__(self, slope: float = GPU_SLOPE, step: float = 0.0) -> None:
         """Begin with the prior T(k) / T(1) = 1 + ``step`` + ``slope`` · (k − 1) for k > 1."""
         self._slope = slope
         self._step = step

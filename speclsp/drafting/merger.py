@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.cost import NOMINAL_SLOPE, SHAPES, lower_quartile, straight_curve
+from speclsp.drafting.cost import GPU_SLOPE, SHAPES, lower_quartile, straight_curve
 from speclsp.drafting.proposer import (
     NO_LIMITS,
     Clock,
@@ -53,7 +53,7 @@ _FIRST_TRY: Final = 16
 """Passes without a draft after which one token is verified nevertheless, since the believed T(k)
 may be wrong.  The pause doubles with each such try."""
 
-_NOMINAL: Final = straight_curve(NOMINAL_SLOPE)
+_NOMINAL: Final = straight_curve(GPU_SLOPE)
 
 
 class _Member:
