@@ -417,9 +417,13 @@ async def _ready(states: list[StateChanged], messages: list[LogLine]) -> None:
     end = time.monotonic() + _LONGEST_WAIT_S
     ended: tuple[EngineState, ...] = ("failed", "off")
     while not any(state.state == "ready" for state in states):
-        if time.monotonic() > end or any(state.state in ended for state in states):
-            said = " ".join(line.message for line in messages) or "it is not ready in time."
-            raise EngineUnavailableError(f"the server did not load the model: {said}")
+        # The state may come before the message that says more, so each is used.
+        said = [state.message for state in states if state.state in ended]
+        if said or time.monotonic() > end:
+            reasons = " ".join([line.message for line in messages] or said)
+            raise EngineUnavailableError(
+                f"the server did not load the model: {reasons or 'it is not ready in time.'}"
+            )
         await asyncio.sleep(_POLL_S)
 
 
