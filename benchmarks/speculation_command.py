@@ -81,7 +81,9 @@ def figures_of(*sessions: TypedSession) -> SessionFigures:
         p50=p50,
         p95=p95,
         total=sum(answer.ms for answer in answers),
-        tokens_per_s=1e3 * stats.n_predicted / max(stats.ms_predict, 1e-9),
+        tokens_per_s=1e3
+        * (stats.n_predicted - stats.n_prefill_predicted)
+        / max(stats.ms_predict, 1e-9),
         tokens_per_pass=stats.n_predicted / max(1, stats.n_target_passes),
         drafted=stats.n_draft_passes / max(1, stats.n_target_passes),
         acceptance=stats.n_accepted / max(1, stats.n_drafted),

@@ -77,13 +77,12 @@ def tokens_per_pass(stats: RequestStats) -> float:
 def measured_speedup(stats: RequestStats) -> float | None:
     """Return the time of decoding the tokens one at a time, divided by the time they took.
 
-    The first token of each prefill does not count.  None if T(1) is not known.
+    Tokens that the prompt's last pass emitted do not count.  None if T(1) is not known.
     """
     single_ms = single_pass_ms(stats)
-    n_prefills = stats.n_target_passes - stats.n_decode_passes
     if single_ms is None or stats.ms_predict <= 0.0:
         return None
-    return (stats.n_predicted - n_prefills) * single_ms / stats.ms_predict
+    return (stats.n_predicted - stats.n_prefill_predicted) * single_ms / stats.ms_predict
 
 
 def report_lines(stats: SessionStats) -> list[str]:
@@ -172,9 +171,9 @@ def draft_acceptance_line(stats: RequestStats) -> str:
 def drafter_line(name: str, stats: DrafterStats) -> str:
     """Return llama.cpp's ``statistics`` line of one drafter, and the draft tokens verified."""
     accepted = ""
-    if stats.n_accept_calls:
-        mean_length = 1.0 + stats.n_accepted / stats.n_accept_calls
-        rates = ", ".join(f"{n / stats.n_accept_calls:.3f}" for n in stats.n_accepted_at)
+    if stats.n_drafts:
+        mean_length = 1.0 + stats.n_accepted / stats.n_drafts
+        rates = ", ".join(f"{n / stats.n_drafts:.3f}" for n in stats.n_accepted_at)
         accepted = f", #mean acc len = {mean_length:.2f}, #acc rate/pos = ({rates})"
     return (
         f"statistics {name:>16s}: #calls(b,g,a) = {stats.n_begin_calls:4d} "

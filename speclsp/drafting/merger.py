@@ -240,8 +240,6 @@ class DraftMerger:
                 n_verified, n_accepted = len(verified), len(accepted.intersection(verified))
             if n_verified:
                 member.measured.accept(n_accepted, n_verified)
-        if self._mode == "first":
-            self._tree = NO_TREE
 
     def stats(self) -> dict[str, DrafterStats]:
         """Counts and times since the last :meth:`begin`, by drafter name."""
@@ -296,8 +294,12 @@ class DraftMerger:
         self._grown = self._trie.grow(n_branches, self._p_split, self._costs[: n_max + 1])
 
     def _tries(self, candidates: Sequence[Candidate]) -> int:
-        """Return the tokens to verify where none pays: 1 now and then, to try the believed cost."""
-        if self._mode != "auto" or not candidates or self._n_without < self._next_try:
+        """Return the tokens to verify where none pays: 1 now and then, to try the believed cost.
+
+        None beside the prompt, whose last pass is not timed.
+        """
+        is_timed = self._mode == "auto" and self._n_generated > 0
+        if not is_timed or not candidates or self._n_without < self._next_try:
             return 0
         self._next_try *= 2
         return 1

@@ -242,6 +242,8 @@ def _are_usable(candidates: Sequence[Candidate], n_max: int, n_vocab: int) -> bo
     for tokens, _, match_length, n_places, probabilities in candidates:
         if not 0 < len(tokens) <= n_max or match_length < 0 or not n_places > 0.0:
             return False
+        if not isinstance(probabilities, tuple | list):  # an array has no truth value
+            return False
         # Not +=, which for an array would be NumPy's addition.
         every_token.extend(tokens)
         every_probability.extend(probabilities)

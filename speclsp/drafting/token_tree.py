@@ -99,15 +99,13 @@ def node_depths(parents: Sequence[int]) -> list[int]:
 
 
 class _Place:
-    """A place in the trie; its options are computed when they are first needed."""
+    """A place in the trie."""
 
-    __slots__ = ("asked", "candidates", "depth", "options", "places")
+    __slots__ = ("asked", "candidates", "depth", "places")
 
     def __init__(self, candidates: list[Candidate], depth: int) -> None:
         self.candidates = candidates
         self.depth = depth
-        self.options: list[_Option] | None = None
-        """The most probable first."""
         self.asked: list[tuple[Cell, Sequence[int]]] = []
         """The cells of the matches in order, and the tokens that each is responsible for."""
         self.places: dict[int, _Place] = {}
@@ -136,7 +134,7 @@ class GrownTree:
 
 
 class CandidateTrie:
-    """All candidates of one pass."""
+    """All candidates of one pass; one tree grows from it."""
 
     def __init__(self, candidates: Sequence[Candidate], table: AcceptanceTable) -> None:
         self._table = table
@@ -197,8 +195,7 @@ class CandidateTrie:
                 if heap or _goes_on(following, place.depth + 1):
                     return tree
                 break
-            below = place.places.get(token) or _Place(following, place.depth + 1)
-            place.places[token] = below
+            below = place.places[token] = _Place(following, place.depth + 1)
             offer(node, below, path)
         n_nodes = len(tree.tokens)
         if gain - costs[n_nodes] > best:
@@ -219,8 +216,7 @@ class CandidateTrie:
             place = place.places.get(token)
 
     def _options(self, place: _Place) -> list[_Option]:
-        if place.options is not None:
-            return place.options
+        """Return the tokens that may follow a place, the most probable first."""
         depth = place.depth
         following: dict[int, list[Candidate]] = {}
         # The first candidate of each match, and its places by tokens that no earlier match has.
@@ -259,7 +255,6 @@ class CandidateTrie:
             share = p / sum(new.values())
             options += [(t, share * n, candidate.source, following[t]) for t, n in new.items()]
         options.sort(key=_p_of, reverse=True)
-        place.options = options
         return options
 
     def _cell(self, candidate: Candidate, depth: int, agreement: int) -> Cell:

@@ -49,6 +49,7 @@ def totals(**changes) -> RequestStats:
         n_predicted=400,
         n_target_passes=229,
         n_decode_passes=217,
+        n_prefill_predicted=12,
         n_drafted=297,
         n_accepted=171,
         n_draft_passes=100,
@@ -72,6 +73,13 @@ def test_llama_cpps_statistics_line():
         "#acc rate/pos = (0.800, 0.600, 0.310), dur(b,g,a) = 1.234, 23.000, 0.500 ms, "
         "#verified tokens =   297"
     )
+
+
+def test_a_drafters_mean_length_is_that_of_the_drafts_that_were_verified():
+    # A drafter without branches is told of each pass in which another proposed the same.
+    told_of_more = dataclasses.replace(LOOKUP, n_accept_calls=900)
+    same, _, rest = drafter_line("prompt-lookup", LOOKUP).partition("   100, #gen drafts")
+    assert drafter_line("prompt-lookup", told_of_more) == f"{same}   900, #gen drafts{rest}"
 
 
 def test_llama_cpps_statistics_line_before_anything_was_verified():
@@ -102,8 +110,9 @@ def test_the_speedups_by_hand():
     assert found.n_tokens == pytest.approx(n_expected)
     assert found.speedup() == pytest.approx(n_expected / (1 + k * t_draft / t_target))
     assert found.speedup(1.9) == pytest.approx(n_expected / (1.9 + k * t_draft / t_target))
-    # 400 tokens less the first one of each of 12 prefills, at 10 ms each, took 5000 ms.
+    # 400 tokens less those of the prompts' last passes, at 10 ms each, took 5000 ms.
     assert measured_speedup(stats) == pytest.approx(388 * 10.0 / 5000.0)
+    assert measured_speedup(totals(n_prefill_predicted=40)) == pytest.approx(360 * 10.0 / 5000.0)
 
 
 def test_what_every_draft_token_promises_where_all_are_right():
@@ -117,6 +126,7 @@ def test_without_speculation_the_speedup_is_one():
         n_predicted=20,
         n_target_passes=20,
         n_decode_passes=19,
+        n_prefill_predicted=1,
         n_single_passes=19,
         ms_single_passes=190.0,
         ms_predict=190.0,

@@ -229,6 +229,7 @@ class TestSources:
         for drafter in (
             Branching(candidate),
             Branching(Candidate([1], "", two)),  # type: ignore[arg-type]
+            Branching(Candidate([1], "", 2, 1.0, np.array([]))),  # type: ignore[arg-type]
             ScriptedDrafter([Draft((1,), "", two)]),  # type: ignore[arg-type]
             ScriptedDrafter([Draft((1,), "", 2, np.array([0.9]))]),  # type: ignore[arg-type]
         ):
@@ -446,6 +447,13 @@ class TestAsking:
         drafts = [merger.propose([1] * n_emitted, 15).tokens for n_emitted in range(60)]
         assert len(drafter.asked) < 6
         assert [n for n, tokens in enumerate(drafts) if tokens] == [16, 49]
+
+    def test_nothing_is_tried_beside_the_prompt_whose_pass_is_not_timed(self) -> None:
+        merger = self.merged(Clock(), Branching(Candidate([2], "", 1)))
+        for n_requests in range(40):
+            self.begin(merger, DEAR)
+            assert not merger.propose([], 15).tokens, n_requests
+        assert merger.propose([1], 15).tokens
 
     def test_one_slow_first_call_says_nothing(self) -> None:
         clock = Clock()
