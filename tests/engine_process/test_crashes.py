@@ -140,9 +140,10 @@ def test_without_memory_there_is_one_problem_and_the_window_goes_on(windows, n_m
     window = windows.open()
     until(lambda: window.window.completer.state() in ("failed", "ready"))
     if window.window.completer.state() == "ready":
-        # What is left may be too little for the threads of a completion.
+        # What is left may be too little for a completion, or for its threads: an engine that dies
+        # answers what runs without text.
         with contextlib.suppress(EngineError):
-            assert text_of(window, "x = 1\n") == "return 1"
+            assert text_of(window, "x = 1\n") in ("return 1", "")
         return
     assert the_problem(window).remedy
     with pytest.raises(SpecLspError):
