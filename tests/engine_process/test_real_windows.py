@@ -157,8 +157,8 @@ async def test_nobody_notices_that_the_engine_is_killed_while_three_windows_type
         assert window.n_answered == window.n_asked > N_KILLS
         assert not [line for line in window.messages if "speclsp" in line.message]
         assert len([state for state in window.states if state.state == "ready"]) > 1
-    # The engine has each window's document: only there does the name stand.  The text leaves no
-    # doubt of it, since the prompt's anchor depends on where the typing began.
+    # The engine has each window's document, and continues it as one of its own would.  The text
+    # leaves no doubt of the name, since the prompt's anchor depends on where the typing began.
     names = [window.folder.name for window in windows]
     for window, name in zip(windows, names, strict=True):
         area = f"def area(width_{name}, height_{name}):\n    return width_{name} * "
@@ -166,6 +166,13 @@ async def test_nobody_notices_that_the_engine_is_killed_while_three_windows_type
         window.server.change(window.text)
     texts = [await window.ghost() for window in windows]
     assert texts == [f"height_{name}" for name in names]
+    own = open_window("one")
+    own.text = windows[0].text
+    await own.start(engine="own")
+    for window, text in zip(windows, texts, strict=True):
+        own.text = window.text
+        own.server.change(own.text)
+        assert await own.ghost() == text
     stores = [path for path in tmp_path.rglob("*.db*") if path.suffix.startswith(".db")]
     for path in stores:
         with sqlite3.connect(path) as database:
