@@ -166,7 +166,8 @@ class Passes:
             self.counts.n_accepted += len(path)
             started = self.clock()
             order = self._order
-            self.proposer.accept(path if order is None else [order[node] for node in path])
+            nodes = path if order is None else [order[node] for node in path]
+            self.proposer.accept(nodes, stopped=not has_own)
             self.counts.ms_draft += self._ms_since(started)
         if finish is None and len(self.emitted) >= self.n_predict:
             finish = "length"

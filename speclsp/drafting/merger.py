@@ -216,13 +216,19 @@ class DraftMerger:
             self._tree = self._grown.first(n_nodes, self._owners)
         return self._tree
 
-    def accept(self, path: Sequence[int]) -> None:
+    def accept(self, path: Sequence[int], *, stopped: bool = False) -> None:
         """Count what became output, and tell the drafters how far theirs was verified."""
         tree = self._tree
         if not tree.tokens:
             return
         depths = node_depths(tree.parents)
         accepted = set(path)
+        # Below the output's end nothing was compared with the output.
+        behind = {path[-1]} if stopped else set()
+        for node, parent in enumerate(tree.parents):
+            if parent in behind:
+                behind.add(node)
+        behind -= accepted
         edges = {
             edge: node for node, edge in enumerate(zip(tree.parents, tree.tokens, strict=True))
         }
@@ -234,12 +240,12 @@ class DraftMerger:
             member.saved += len(right) - cost * len(nodes)
             if nodes:
                 member.measured.count([depths[node] for node in nodes], right)
-            n_verified, n_accepted = len(nodes), len(right)
+            verified = set(nodes)
             if not member.measured.branches:
-                verified = _nodes_along(member.draft.tokens, edges)
-                n_verified, n_accepted = len(verified), len(accepted.intersection(verified))
-            if n_verified:
-                member.measured.accept(n_accepted, n_verified)
+                verified = set(_nodes_along(member.draft.tokens, edges))
+            verified -= behind
+            if verified:
+                member.measured.accept(len(verified & accepted), len(verified))
 
     def stats(self) -> dict[str, DrafterStats]:
         """Counts and times since the last :meth:`begin`, by drafter name."""

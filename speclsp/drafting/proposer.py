@@ -58,8 +58,11 @@ class Proposer(Protocol):
         The tree is valid and has no more leaves than the context's ``n_branches``.
         """
 
-    def accept(self, path: Sequence[int]) -> None:
-        """The nodes ``path`` of the last tree, from the root down, became output; maybe none."""
+    def accept(self, path: Sequence[int], *, stopped: bool = False) -> None:
+        """The nodes ``path`` of the last tree, from the root down, became output; maybe none.
+
+        ``stopped``: the output ended with the last of them, so nothing after it was verified.
+        """
 
     def stats(self) -> dict[str, DrafterStats]:
         """Counts and times since the last :meth:`begin`, by drafter name."""

@@ -112,7 +112,7 @@ class Scripted:
         self.asked.append((len(generated), n_max))
         return self._trees.pop(0) if self._trees else DraftTree()
 
-    def accept(self, path: Sequence[int]) -> None:
+    def accept(self, path: Sequence[int], *, stopped: bool = False) -> None:
         self.accepted.append(list(path))
 
     def stats(self) -> dict[str, object]:

@@ -509,6 +509,26 @@ def test_drafters_learn_the_vocabulary_and_only_what_was_verified():
     assert oracle.accepts == [3, 3]
 
 
+@pytest.mark.parametrize(("n_until_stop", "told"), [(3, (3, 3)), (8, (8, 8)), (9, (8, 8))])
+def test_drafts_behind_the_stop_are_no_misses(n_until_stop: int, told: tuple[int, int]):
+    heard: list[tuple[int, int]] = []
+
+    class Oracle(OracleDrafter):
+        def accept(self, n_accepted: int, n_verified: int) -> None:
+            heard.append((n_accepted, n_verified))
+
+    reference = run(target())
+    emitted: list[int] = []
+
+    def stop(token: int) -> bool:
+        emitted.append(token)
+        return len(emitted) == n_until_stop
+
+    generation = run(target(), Oracle(reference.tokens, n_draft=8), stop=stop)
+    assert generation.tokens == reference.tokens[:n_until_stop]
+    assert heard == [told]
+
+
 def test_times_add_up_and_draftless_passes_give_t1():
     reference = run(target())
     stats = run(target(), AdversarialDrafter(reference.tokens, N_VOCAB, n_draft=3)).stats

@@ -342,6 +342,28 @@ class TestFeedback:
         merger.accept(range(len(tree.tokens)))
         assert drafter.told == [(len(tree.tokens), len(tree.tokens))]
 
+    @pytest.mark.parametrize("mode", ["first", "chain", "tree"])
+    def test_what_the_outputs_end_left_unverified_is_no_miss(self, mode: DraftMode) -> None:
+        drafter = self.Noting(Draft((1, 2, 3, 4, 5, 6), match_length=30), "noting")
+        merger = merged(drafter, mode=mode)
+        assert merger.propose([], 15).tokens == (1, 2, 3, 4, 5, 6)
+        merger.accept([0, 1], stopped=True)
+        assert drafter.told == [(2, 2)]
+        assert merger.stats()["noting"].n_drafted == 6
+
+    def test_a_branch_beside_the_outputs_end_is_verified(self) -> None:
+        told = []
+
+        class Two(Branching):
+            def accept(self, n_accepted: int, n_verified: int) -> None:  # type: ignore[override]
+                told.append((n_accepted, n_verified))
+
+        merger = merged(Two(Candidate((1, 2, 3), "", 8), Candidate((1, 4, 5), "", 4)))
+        tree = merger.propose([], 15)
+        assert sorted(tree.tokens) == [1, 2, 3, 4, 5]
+        merger.accept([tree.tokens.index(1), tree.tokens.index(2)], stopped=True)
+        assert told == [(2, 4)]
+
     def test_a_draft_is_followed_where_others_are_credited(self) -> None:
         sure = self.Noting(Draft((1, 2), match_length=30), "sure")
         unsure = self.Noting(Draft((1, 2, 3), match_length=1), "unsure")

@@ -46,7 +46,7 @@ class TreeProposer:
             self.trees.append(tree)
         return tree
 
-    def accept(self, path: Sequence[int]) -> None:
+    def accept(self, path: Sequence[int], *, stopped: bool = False) -> None:
         self.paths.append(tuple(path))
 
     def stats(self) -> dict[str, DrafterStats]:
