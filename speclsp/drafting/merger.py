@@ -50,8 +50,8 @@ _N_TIMES: Final = 15
 _EXPLORED: Final = 0.003
 """Share of the time for asking drafters that did not save what they take."""
 _FIRST_TRY: Final = 16
-"""Passes without a draft after which one token is verified nevertheless, since the believed T(k)
-may be wrong.  The pause doubles with each such try."""
+"""Passes without a draft after which one is verified nevertheless, since the believed T(k) may be
+wrong.  The pause doubles with each such try."""
 
 _NOMINAL: Final = straight_curve(GPU_SLOPE)
 
@@ -210,7 +210,7 @@ class DraftMerger:
             member.seconds = self.clock() - started
         if candidates:
             self._grow(candidates, n_max)
-        n_nodes = self._grown.n_best or self._tries(candidates)
+        n_nodes = self._grown.n_best or self._tries(candidates, n_max)
         self._n_without = 0 if n_nodes else self._n_without + 1
         if n_nodes:
             self._tree = self._grown.first(n_nodes, self._owners)
@@ -292,23 +292,28 @@ class DraftMerger:
 
     def _grow(self, candidates: Sequence[Candidate], n_max: int) -> None:
         """Grow the tree, unless it has grown from as many candidates."""
-        if len(candidates) == self._n_candidates:
-            return
-        self._n_candidates = len(candidates)
+        if len(candidates) != self._n_candidates:
+            self._n_candidates = len(candidates)
+            self._grow_at(self._costs[: n_max + 1], candidates)
+
+    def _grow_at(self, costs: Sequence[float], candidates: Sequence[Candidate]) -> None:
         self._trie = CandidateTrie(candidates, self._table)
         n_branches = 1 if self._mode == "chain" else self._context.n_branches
-        self._grown = self._trie.grow(n_branches, self._p_split, self._costs[: n_max + 1])
+        self._grown = self._trie.grow(n_branches, self._p_split, costs)
 
-    def _tries(self, candidates: Sequence[Candidate]) -> int:
-        """Return the tokens to verify where none pays: 1 now and then, to try the believed cost.
+    def _tries(self, candidates: Sequence[Candidate], n_max: int) -> int:
+        """Return the tokens to verify where none pays, now and then, to try the believed costs.
 
-        None beside the prompt, whose last pass is not timed.
+        They are those that would pay at half the cost, if that is no less than one token's, or else
+        one.  None beside the prompt, whose last pass is not timed.
         """
         is_timed = self._mode == "auto" and self._n_generated > 0
         if not is_timed or not candidates or self._n_without < self._next_try:
             return 0
         self._next_try *= 2
-        return 1
+        costs = self._costs[: n_max + 1]
+        self._grow_at([max(costs[1], cost - math.log(2.0)) for cost in costs], candidates)
+        return self._grown.n_best or 1
 
     def _first(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return the first draft."""

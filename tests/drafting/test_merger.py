@@ -14,7 +14,7 @@ from scripted_drafters import EmptyDrafter, ScriptedDrafter, SilentBase
 from scripted_proposers import n_leaves
 
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.cost import PassCost, VerifyCurve, straight_curve
+from speclsp.drafting.cost import SHAPES, PassCost, VerifyCurve, straight_curve
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import (
@@ -600,6 +600,29 @@ class TestAsking:
                 sizes.append(len(tree.tokens))
                 merger.accept(range(len(tree.tokens)))
                 cost.observe(sizes[-1] + 1, 0.01 * (1 + 0.05 * sizes[-1]))
+                emitted += [1] * (sizes[-1] + 1)
+        assert sizes[:8] == [0] * 8
+        assert sum(map(bool, sizes[50:])) > 145
+
+    @pytest.mark.parametrize("wrong", [1.6, 2.0])
+    def test_long_drafts_that_seemed_dear_are_tried_again(self, wrong: float) -> None:
+        """All passes over three tokens and more were disturbed; drafts of one token do not pay."""
+        cost = PassCost(0.3, 1.0)
+
+        def observe(size: int, disturbed: float = 1.0) -> None:
+            cost.observe(size, 0.01 if size == 1 else 0.01 * disturbed * (1.9 + 0.1 * size))
+
+        for size in (1, *SHAPES[1:8]) * 5:
+            observe(size, wrong if size > 2 else 1.0)
+        merger = merged(Branching(Candidate([1, 1, 1], "", 40)), mode="auto")
+        sizes = []
+        for _ in range(20):
+            merger.begin(DraftContext(prompt=(0,), verify_curve=cost.curve, single_s=0.01))
+            emitted: list[int] = []
+            for _ in range(10):
+                sizes.append(len(merger.propose(emitted, 15).tokens))
+                merger.accept(range(sizes[-1]))
+                observe(sizes[-1] + 1)
                 emitted += [1] * (sizes[-1] + 1)
         assert sizes[:8] == [0] * 8
         assert sum(map(bool, sizes[50:])) > 145
