@@ -72,6 +72,13 @@ def test_disturbed_passes_change_little():
     assert cost.single_s == pytest.approx(0.01)
 
 
+def test_passes_over_more_tokens_than_the_largest_shape_count_for_it():
+    cost = PassCost(0.1)
+    passes(cost, {1: 0.01, 100: 0.5})
+    # 64 tokens of a pass over 100, by the prior's line.
+    assert cost.curve.ratio(64) == pytest.approx(50.0 * (1 + 0.1 * 63) / (1 + 0.1 * 99))
+
+
 def test_a_machine_that_becomes_slow_leaves_the_ratios_as_they_are():
     cost = PassCost(0.4)
     passes(cost, {1: 0.01, 4: 0.02, 8: 0.03})
