@@ -280,9 +280,10 @@ class DraftMerger:
             found = member.measured.candidates(generated, n_max)
         else:
             draft = member.draft = member.measured.draft(generated, n_max)
-            found = [Candidate(draft.tokens, "", draft.match_length, 1.0, draft.probabilities)]
             if not draft.tokens:
                 return []
+            length, probabilities = draft.match_length, draft.probabilities
+            found = [Candidate(draft.tokens, draft.source, length, 1.0, probabilities)]
         owned: list[Candidate] = []
         for tokens, own_source, match_length, n_places, probabilities in found:
             source = f"{member.name}:{own_source}" if own_source else member.name

@@ -254,6 +254,14 @@ class TestSources:
         assert tree.sources == ("o:d/d",)
 
 
+@pytest.mark.parametrize(("source", "n_drafted"), [("buffer", 1), ("project", 0), ("", 0)])
+def test_a_drafts_source_has_a_prior_of_its_own(source: str, n_drafted: int) -> None:
+    drafter = ScriptedDrafter([Draft((1,), source, match_length=4)], "one")
+    merger = merged(drafter, curve=straight_curve(0.5))
+    tree = merger.propose([], 15)
+    assert tree.sources == ("one",) * n_drafted
+
+
 class TestCounting:
     def test_nodes_are_counted_for_whom_they_are_credited_to(self) -> None:
         one = ScriptedDrafter([Draft((1, 2), match_length=30)], "one")
