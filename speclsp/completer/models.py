@@ -39,6 +39,9 @@ from speclsp.settings import FIELDS, Settings, info
 
 _MIB: Final = 1 << 20
 _DRAFTING: Final = tuple(name for name in FIELDS if "speculation" in info(name).group)
+"""What drafters depend on."""
+_N_PROPOSERS: Final = 4
+"""Most drafting settings whose drafters are kept."""
 
 
 class Models:
@@ -67,9 +70,8 @@ class Models:
         self._give_tokenizer = take_tokenizer
         self._is_stopped = threading.Event()
         self._tokenizer: Tokenizer | None = None
-        self._proposer: Proposer | None = None
-        self._drafting: tuple[object, ...] = ()
-        """The settings that the proposer was made by."""
+        self._proposers: dict[str, Proposer | None] = {}
+        """The drafters on the weights by the settings that they were made by."""
         self._is_for_drafts = False
         """Whether draft model and trees were loaded; `speculation` may be switched on later."""
         self._acceptance = AcceptanceTable()
@@ -141,8 +143,8 @@ class Models:
             self.free("off", "switched off")
         elif reload or not was_enabled or self._lacks_drafts(settings):
             self.load_anew()
-        elif _drafting_of(settings) != self._drafting:
-            self._make_proposer(settings)
+        elif self.weights is not None:
+            self._proposer(settings)
 
     def load_anew(self) -> None:
         """Free the weights and load them."""
@@ -184,15 +186,13 @@ class Models:
 
     def workbench(self, settings: Settings, tokens: DocumentTokens) -> Workbench:
         """Return what a completion with these settings works with; there must be weights."""
-        if _drafting_of(settings) != self._drafting:
-            self._make_proposer(settings)
         assert self._tokenizer is not None
         assert self.weights is not None
         assert self.prompts is not None
         return Workbench(
             tokenizer=self._tokenizer,
             weights=self.weights,
-            proposer=self._proposer,
+            proposer=self._proposer(settings),
             tokens=tokens,
             prompts=self.prompts,
             generated=self._generated,
@@ -219,7 +219,8 @@ class Models:
         # A remote engine keeps what it evaluated before an interruption.
         n_idle_chunk = weights.target.n_batch if weights.engine else N_IDLE_CHUNK
         self.prompts = Prompts(weights.target, n_state_bytes, n_idle_chunk)
-        self._make_proposer(settings)
+        self._proposers.clear()
+        self._proposer(settings)
         for problem in weights.problems:
             self._events.problem(problem.message, problem.remedy)
         self._latest = SessionStats(
@@ -263,19 +264,25 @@ class Models:
         self._n_idle_evaluated = self._all_idle_evaluated()
         weights, self.weights = self.weights, None
         self.prompts = None
-        self._proposer = None
+        self._proposers.clear()
         if weights is not None:
             weights.close()
             self._events.log("info", f"freed the model's memory ({why}).")
 
-    def _make_proposer(self, settings: Settings) -> None:
-        """Make the drafters of the settings; there are none without weights."""
-        self._proposer = None
-        self._drafting = _drafting_of(settings)
-        if self.weights is not None and self._tokenizer is not None:
-            self._proposer = make_proposer(
+    def _proposer(self, settings: Settings) -> Proposer | None:
+        """Return the drafters of the settings; there must be weights.
+
+        Windows may differ in them, and drafters keep what they learned.
+        """
+        assert self.weights is not None
+        drafting = repr([getattr(settings, name) for name in _DRAFTING])
+        if drafting not in self._proposers:
+            if len(self._proposers) == _N_PROPOSERS:
+                del self._proposers[next(iter(self._proposers))]
+            self._proposers[drafting] = make_proposer(
                 settings, self.weights, self._acceptance, self._report_once
             )
+        return self._proposers[drafting]
 
     def _lacks_drafts(self, settings: Settings) -> bool:
         """Whether the weights were loaded without what drafts need by these settings."""
@@ -310,11 +317,6 @@ class Models:
             if is_changed or message:
                 model = self._loaded if state in ("ready", "unloaded") else None
                 self._events.emit(StateChanged(state=state, message=message, model=model))
-
-
-def _drafting_of(settings: Settings) -> tuple[object, ...]:
-    """Return what drafters depend on: windows may differ in the rest."""
-    return tuple(getattr(settings, name) for name in _DRAFTING)
 
 
 def make_proposer(

@@ -282,8 +282,8 @@ class DraftMerger:
             draft = member.draft = member.measured.draft(generated, n_max)
             if not draft.tokens:
                 return []
-            length, probabilities = draft.match_length, draft.probabilities
-            found = [Candidate(draft.tokens, draft.source, length, 1.0, probabilities)]
+            one = Candidate(draft.tokens, draft.source, draft.match_length)
+            found = [one._replace(probabilities=draft.probabilities)]
         owned: list[Candidate] = []
         for tokens, own_source, match_length, n_places, probabilities in found:
             source = f"{member.name}:{own_source}" if own_source else member.name

@@ -592,6 +592,20 @@ def test_a_folders_settings_hold_for_its_requests(make):
     assert ask(completer, overrides=overrides).result(WAIT_S).text == "retu"
 
 
+def test_drafters_keep_what_they_learned_where_settings_take_turns(make, monkeypatch):
+    made = Mock(side_effect=models.make_proposer)
+    monkeypatch.setattr(models, "make_proposer", made)
+    completer = ready(make(ScriptedLoader("return 1"), Settings(persist=False)))
+    for _ in range(3):
+        for overrides in ({}, {"mode": "tree"}, {"max_draft": 3}):
+            assert ask(completer, overrides=overrides).result(WAIT_S).text == "return 1"
+    assert made.call_count == 3
+    for n_draft in range(4, 9):
+        assert ask(completer, overrides={"max_draft": n_draft}).result(WAIT_S).text == "return 1"
+    ask(completer).result(WAIT_S)
+    assert made.call_count == 9  # not all are kept
+
+
 class RaisingDrafter:
     name = "raising"
 
