@@ -219,7 +219,6 @@ class Models:
         # A remote engine keeps what it evaluated before an interruption.
         n_idle_chunk = weights.target.n_batch if weights.engine else N_IDLE_CHUNK
         self.prompts = Prompts(weights.target, n_state_bytes, n_idle_chunk)
-        self._proposers.clear()
         self._proposer(settings)
         for problem in weights.problems:
             self._events.problem(problem.message, problem.remedy)

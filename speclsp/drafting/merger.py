@@ -282,8 +282,14 @@ class DraftMerger:
             draft = member.draft = member.measured.draft(generated, n_max)
             if not draft.tokens:
                 return []
-            one = Candidate(draft.tokens, draft.source, draft.match_length)
-            found = [one._replace(probabilities=draft.probabilities)]
+            found = [
+                Candidate(
+                    draft.tokens,
+                    draft.source,
+                    draft.match_length,
+                    probabilities=draft.probabilities,
+                )
+            ]
         owned: list[Candidate] = []
         for tokens, own_source, match_length, n_places, probabilities in found:
             source = f"{member.name}:{own_source}" if own_source else member.name
@@ -305,8 +311,8 @@ class DraftMerger:
     def _tries(self, candidates: Sequence[Candidate], n_max: int) -> int:
         """Return the tokens to verify where none pays, now and then, to try the believed costs.
 
-        They are those that would pay at half the cost, if that is no less than one token's, or else
-        one.  None beside the prompt, whose last pass is not timed.
+        They are those that would pay at half the cost, but no less than what one token is believed
+        to cost, or else one.  None beside the prompt, whose last pass is not timed.
         """
         is_timed = self._mode == "auto" and self._n_generated > 0
         if not is_timed or not candidates or self._n_without < self._next_try:
