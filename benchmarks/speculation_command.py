@@ -27,6 +27,7 @@ from benchmarks.cases_command import CASES, REPLAY_SEED
 from benchmarks.machine import print_remarks
 from benchmarks.output_file import write_text
 from benchmarks.peers.contract import host_ms_per_step
+from benchmarks.peers.figures import tokens_per_s
 from benchmarks.progress import RunProgress
 from benchmarks.tables import Table
 from benchmarks.typing_session import TypedSession, typed_bursts
@@ -81,9 +82,7 @@ def figures_of(*sessions: TypedSession) -> SessionFigures:
         p50=p50,
         p95=p95,
         total=sum(answer.ms for answer in answers),
-        tokens_per_s=1e3
-        * (stats.n_predicted - stats.n_prefill_predicted)
-        / max(stats.ms_predict, 1e-9),
+        tokens_per_s=tokens_per_s(stats, n_requests=len(ms)) or 0.0,
         tokens_per_pass=stats.n_predicted / max(1, stats.n_target_passes),
         drafted=stats.n_draft_passes / max(1, stats.n_target_passes),
         acceptance=stats.n_accepted / max(1, stats.n_drafted),
