@@ -31,17 +31,15 @@ if TYPE_CHECKING:
 @click.command(cls=SettingsCommand)
 @click.option("--stdio", is_flag=True, help="Serve on standard input and output (the default).")
 @click.option("--tcp", metavar="HOST:PORT", help="Serve one client on a TCP port.")
-@click.option("--ws", metavar="HOST:PORT", help="Serve one client on a WebSocket.")
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Take the token of --tcp or --ws from this file; a new one is written to an empty file.",
+    help="Take the token of --tcp from this file; a new one is written to an empty file.",
 )
-@click.option("--no-token", is_flag=True, help="Admit a client of --tcp or --ws without a token.")
+@click.option("--no-token", is_flag=True, help="Admit a client of --tcp without a token.")
 def serve(
     stdio: bool,
     tcp: str | None,
-    ws: str | None,
     token_file: Path | None,
     no_token: bool,
     **options: Any,
@@ -50,19 +48,19 @@ def serve(
 
     Settings given here hold until the client sets them.
     Without a HOST the address is the loopback one; port 0 takes a free one.
-    A client of --tcp or --ws must give a token, which is written to standard error.
+    A client of --tcp must give a token, which is written to standard error.
     """
-    if stdio + (tcp is not None) + (ws is not None) > 1:
-        raise click.UsageError("Give one of --stdio, --tcp and --ws.")
-    if (token_file is not None or no_token) and tcp is None and ws is None:
-        raise click.UsageError("--token-file and --no-token belong to --tcp and --ws.")
+    if stdio and tcp is not None:
+        raise click.UsageError("Give one of --stdio and --tcp.")
+    if (token_file is not None or no_token) and tcp is None:
+        raise click.UsageError("--token-file and --no-token belong to --tcp.")
     if token_file is not None and no_token:
         raise click.UsageError("Give one of --token-file and --no-token.")
     leave_no_core_file()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     make_server = partial(_make_server, given_options(options))
-    if tcp is not None or ws is not None:
-        code = _serve_port(make_server, tcp, ws, token_file, no_token=no_token)
+    if tcp is not None:
+        code = _serve_port(make_server, tcp, token_file, no_token=no_token)
     else:
         code = serve_stdio(make_server)
     # Everything is closed.  Without this the interpreter's last collection takes up to a second,
@@ -87,23 +85,20 @@ def _make_server(options: dict[str, Any]) -> SpecLanguageServer:
 
 def _serve_port(
     make_server: Callable[[], SpecLanguageServer],
-    tcp: str | None,
-    ws: str | None,
+    tcp: str,
     token_file: Path | None,
     *,
     no_token: bool,
 ) -> int:
-    from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket  # noqa: PLC0415
+    from speclsp.lsp.sockets import parse_address, serve_tcp  # noqa: PLC0415
 
-    option, address = ("--ws", ws or "") if tcp is None else ("--tcp", tcp)
     try:
-        host, port = parse_address(address)
+        host, port = parse_address(tcp)
     except SettingsError as error:
-        raise click.BadParameter(str(error), param_hint=option) from error
+        raise click.BadParameter(str(error), param_hint="--tcp") from error
     token = None if no_token else _token(token_file)
     announce = partial(_announce, token=token if token_file is None else None)
-    serve_port = serve_websocket if tcp is None else serve_tcp
-    return serve_port(make_server(), host, port, token=token, on_listening=announce)
+    return serve_tcp(make_server(), host, port, token=token, on_listening=announce)
 
 
 def _token(file: Path | None) -> str:

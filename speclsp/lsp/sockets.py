@@ -1,10 +1,9 @@
-"""Serves one client on a TCP port or a WebSocket.
+"""Serves one client on a TCP port.
 
 The first client whose first message is ``initialize`` has the server until it leaves; others are
-refused.  With a token, nothing of a client is processed before it has given the token: a WebSocket
-client in the HTTP request (query parameter ``token`` or ``Authorization: Bearer``), a TCP client as
+refused.  With a token, nothing of a client is processed before it has given the token as
 ``initializationOptions.token``.
-pygls's own transports accept every client, and each connection takes the answers over from the one
+pygls's own transport accepts every client, and each connection takes the answers over from the one
 before.
 """
 
@@ -13,21 +12,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import ipaddress
 import json
 import logging
-import re
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from http import HTTPStatus
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest, JsonRpcParseError
-from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
-from websockets.http11 import Request, Response
 
 from speclsp.errors import SettingsError, SpecLspError
 from speclsp.lsp.framing import MAX_BODY_BYTES, FrameDecoder, FramingProblem, frame
@@ -52,18 +45,13 @@ _ONE_CLIENT: Final = "The server has a client; it serves one only."
 _NO_ADMISSION: Final = (
     "The token is missing or wrong. The server wrote it to standard error, or to --token-file."
 )
-_BROKEN: Final = (OSError, ConnectionClosed)
 _EXIT_STOPPED: Final = 1
 _KEEPALIVE: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""A peer that vanished is noticed after about 90 s; WebSockets have pings."""
-_LOCAL_ORIGINS = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
-"""Pages that may connect if they have the token; without tokens, none may."""
+"""A peer that vanished is noticed after about 90 s."""
 
 OnListening = Callable[[str, int], None]
 """Called with the host and the port; port 0 has been replaced by a free one."""
 _Messages = AsyncGenerator[bytes, None]
-_Send = Callable[[bytes], Awaitable[None]]
-_Close = Callable[[], Awaitable[None]]
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -93,84 +81,30 @@ def serve_tcp(
 
     Raises :class:`SpecLspError` if the address cannot be listened on.
     """
-
-    async def listen(client: _OneClient) -> asyncio.Server:
-        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            async def send(body: bytes) -> None:
-                writer.write(frame(body))
-                await writer.drain()
-
-            async def close() -> None:
-                writer.close()
-                await writer.wait_closed()
-
-            # At the server's end asyncio.run cancels this, which Python 3.11 would log.
-            with contextlib.suppress(asyncio.CancelledError):
-                if not client.is_taken:
-                    _keep_alive(writer.get_extra_info("socket"))
-                    await client.converse(_frames(reader), send, close, token)
-            writer.transport.abort()
-
-        return await asyncio.start_server(connected, host, port)
-
-    return asyncio.run(_serve(server, f"{host}:{port}", listen, on_listening))
-
-
-def serve_websocket(
-    server: SpecLanguageServer,
-    host: str,
-    port: int,
-    *,
-    token: str | None,
-    on_listening: OnListening,
-) -> int:
-    """Serve one client on a WebSocket, with one message per text frame.
-
-    Raises :class:`SpecLspError` if the address cannot be listened on.
-    """
-
-    async def listen(client: _OneClient) -> Server:
-        async def connected(websocket: ServerConnection) -> None:
-            async def send(body: bytes) -> None:
-                await websocket.send(body.decode())
-
-            # Its token was checked in the HTTP request.
-            await client.converse(_bodies(websocket), send, websocket.close, None)
-            websocket.transport.abort()
-
-        async def check(websocket: ServerConnection, request: Request) -> Response | None:
-            if not _names_this_host(request.headers.get_all("Host"), host):
-                return websocket.respond(HTTPStatus.FORBIDDEN, "The Host header is wrong.\n")
-            if token is not None and not _is_same(_token_of(request), token):
-                return websocket.respond(HTTPStatus.UNAUTHORIZED, f"{_NO_ADMISSION}\n")
-            if client.is_taken:
-                return websocket.respond(HTTPStatus.SERVICE_UNAVAILABLE, f"{_ONE_CLIENT}\n")
-            return None
-
-        return await serve(
-            connected,
-            host,
-            port,
-            origins=[None] if token is None else [None, _LOCAL_ORIGINS],
-            process_request=check,
-            max_size=MAX_BODY_BYTES,
-            close_timeout=_FLUSH_S,
-        )
-
-    return asyncio.run(_serve(server, f"{host}:{port}", listen, on_listening))
+    return asyncio.run(_serve(server, host, port, token, on_listening))
 
 
 async def _serve(
     server: SpecLanguageServer,
-    address: str,
-    listen: Callable[[_OneClient], Awaitable[asyncio.Server | Server]],
+    host: str,
+    port: int,
+    token: str | None,
     on_listening: OnListening,
 ) -> int:
-    client = _OneClient(server.protocol)
+    client = _OneClient(server.protocol, token)
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # At the server's end asyncio.run cancels this, which Python 3.11 would log.
+        with contextlib.suppress(asyncio.CancelledError):
+            if not client.is_taken:
+                _keep_alive(writer.get_extra_info("socket"))
+                await client.converse(reader, writer)
+        writer.transport.abort()
+
     try:
-        listener = await listen(client)
+        listener = await asyncio.start_server(connected, host, port)
     except OSError as error:
-        raise SpecLspError(f"cannot listen on {address}: {error.strerror}.") from error
+        raise SpecLspError(f"cannot listen on {host}:{port}: {error.strerror}.") from error
     with logging_to(server.session.editor.log):
         on_listening(*next(iter(listener.sockets)).getsockname()[:2])
         try:
@@ -185,40 +119,34 @@ class _OneClient:
     It is also set when the process is told to stop.  Create it on the running loop.
     """
 
-    def __init__(self, connection: JsonRpcConnection) -> None:
+    def __init__(self, connection: JsonRpcConnection, token: str | None) -> None:
         self._connection = connection
+        self._token = token
         self.exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.is_taken = False
         """Whether other clients must be refused."""
         on_stop_signal(self._stop)
 
-    async def converse(
-        self, messages: _Messages, send: _Send, close: _Close, token: str | None
-    ) -> None:
-        """Serve a client until it leaves, or refuse it; the caller then cuts the connection.
-
-        ``messages`` ends with the connection, and raises JsonRpcParseError at the first malformed
-        message.  ``send`` and ``close`` wait for the network.
-        """
+    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a client until it leaves, or refuse it; the caller then cuts the connection."""
+        messages = _frames(reader)
         msg_id = None
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 first = await anext(messages)
             message = read_message(first)
             msg_id = message.get("id") if isinstance(message, dict) else None
-            _check_first(message, token)
+            _check_first(message, self._token)
             if self.is_taken:
                 raise JsonRpcInvalidRequest(_ONE_CLIENT)
         except (StopAsyncIteration, TimeoutError):
             return
         except JsonRpcException as error:
-            with contextlib.suppress(*_BROKEN):
-                await send(json.dumps(error_answer(msg_id, error)).encode())
-                await close()
+            writer.write(frame(json.dumps(error_answer(msg_id, error)).encode()))
+            await _flush(writer)
             return
         self.is_taken = True
-        outbox = _Outbox(send, self._connection.hang_up)
-        self._connection.connect(outbox.put)
+        self._connection.connect(partial(self._send, writer))
         self._connection.take(first)
         reading = asyncio.create_task(self._read(messages))
         code = _EXIT_STOPPED
@@ -226,9 +154,18 @@ class _OneClient:
             await self._connection.until_over()
             reading.cancel()
             code = await self._connection.close()
-            await outbox.flush(close)
+            await _flush(writer)
         finally:
             self._end(code)
+
+    def _send(self, writer: asyncio.StreamWriter, body: bytes) -> None:
+        """Send a message without waiting; a client that reads too slowly gets nothing more."""
+        transport = writer.transport
+        if transport.is_closing() or transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            return
+        writer.write(frame(body))
+        if transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            self._connection.hang_up()
 
     async def _read(self, messages: _Messages) -> None:
         try:
@@ -251,44 +188,16 @@ class _OneClient:
             self.exit_code.set_result(code)
 
 
-class _Outbox:
-    """Sends messages in order; :meth:`put` does not wait for the network."""
-
-    def __init__(self, send: _Send, on_broken: Callable[[], None]) -> None:
-        self._send = send
-        self._on_broken = on_broken
-        self._bodies: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._n_unsent = 0
-        self._sending = asyncio.create_task(self._run())
-
-    def put(self, body: bytes) -> None:
-        """Send a message later; nothing more is sent to a client that reads too slowly."""
-        if self._n_unsent > MAX_UNSENT_BYTES:
-            return
-        self._n_unsent += len(body)
-        self._bodies.put_nowait(body)
-        if self._n_unsent > MAX_UNSENT_BYTES:
-            self._on_broken()
-
-    async def flush(self, close: _Close) -> None:
-        """Send what is left and close the connection, for at most ``_FLUSH_S`` seconds."""
-        self._bodies.put_nowait(None)
-        with contextlib.suppress(*_BROKEN, TimeoutError):
-            async with asyncio.timeout(_FLUSH_S):
-                await self._sending
-                await close()
-
-    async def _run(self) -> None:
-        try:
-            while (body := await self._bodies.get()) is not None:
-                await self._send(body)
-                self._n_unsent -= len(body)
-        except _BROKEN:
-            self._on_broken()
+async def _flush(writer: asyncio.StreamWriter) -> None:
+    """Send what is left and close the connection, for at most ``_FLUSH_S`` seconds."""
+    writer.close()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_FLUSH_S):
+            await writer.wait_closed()
 
 
 async def _frames(reader: asyncio.StreamReader) -> _Messages:
-    """Yield a TCP client's messages; raises JsonRpcParseError at the first malformed header."""
+    """Yield a client's messages; raises JsonRpcParseError at the first malformed header."""
     decoder = FrameDecoder(max_body_bytes=_MAX_FIRST_BYTES)
     with contextlib.suppress(OSError):
         while data := await reader.read(_READ_BYTES):
@@ -297,12 +206,6 @@ async def _frames(reader: asyncio.StreamReader) -> _Messages:
                     raise JsonRpcParseError(piece.reason)
                 yield piece
                 decoder.max_body_bytes = MAX_BODY_BYTES
-
-
-async def _bodies(websocket: ServerConnection) -> _Messages:
-    with contextlib.suppress(ConnectionClosed):
-        async for message in websocket:
-            yield message if isinstance(message, bytes) else message.encode()
 
 
 def _check_first(message: Any, token: str | None) -> None:
@@ -320,31 +223,6 @@ def _is_same(given: object, token: str) -> bool:
     return isinstance(given, str) and hmac.compare_digest(
         given.encode(errors="replace"), token.encode()
     )
-
-
-def _token_of(request: Request) -> str | None:
-    """Return the token of a WebSocket's HTTP request."""
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return given.strip()
-    in_query = parse_qs(urlsplit(request.path).query).get("token")
-    return in_query[0] if in_query else None
-
-
-def _names_this_host(hosts: list[str], own: str) -> bool:
-    """Whether a Host header is an IP address, ``localhost`` or the host listened on.
-
-    A web page whose own name was made to resolve to this host (DNS rebinding) sends that name.
-    """
-    try:
-        (name,) = (urlsplit(f"//{host}").hostname or "" for host in hosts)
-    except ValueError:
-        return False
-    if name in ("localhost", own.lower()):
-        return True
-    with contextlib.suppress(ValueError):
-        return bool(ipaddress.ip_address(name))
-    return False
 
 
 def _keep_alive(connection: socket.socket) -> None:

@@ -23,9 +23,9 @@ from speclsp.settings import Settings
     ("argv", "word"),
     [
         (["--stdio", "--tcp", "127.0.0.1:0"], "one of"),
-        (["--tcp", "127.0.0.1:0", "--ws", "127.0.0.1:0"], "one of"),
+        (["--ws", "127.0.0.1:0"], "--ws"),
         (["--tcp", "nowhere"], "--tcp"),
-        (["--ws", "127.0.0.1:99999"], "--ws"),
+        (["--tcp", "127.0.0.1:99999"], "--tcp"),
         (["--ctx-size", "x"], "--ctx-size"),
         (["--no-token"], "--tcp"),
         (["--stdio", "--token-file", "t"], "--tcp"),

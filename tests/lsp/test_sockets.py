@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import websockets
 from lsp_wire import INLINE, URI, at
 from scripted_completer import ScriptedCompleter
-from websockets.asyncio.client import ClientConnection, connect
 
 from speclsp.errors import SettingsError, SpecLspError
 from speclsp.lsp import sockets
 from speclsp.lsp.framing import frame
 from speclsp.lsp.server import create_server
-from speclsp.lsp.sockets import parse_address, serve_tcp, serve_websocket
+from speclsp.lsp.sockets import parse_address, serve_tcp
 
 SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
 TIMEOUT_S = 60
@@ -34,11 +32,11 @@ async def start() -> AsyncIterator[Start]:
     """Start a server on a free port of loopback."""
     processes: list[asyncio.subprocess.Process] = []
 
-    async def make(option: str, *token: str) -> tuple[asyncio.subprocess.Process, int]:
+    async def make(*token: str) -> tuple[asyncio.subprocess.Process, int]:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             str(SERVER),
-            option,
+            "--tcp",
             "0",
             *token,
             stdout=asyncio.subprocess.PIPE,
@@ -75,32 +73,11 @@ class TcpClient:
         self.writer.close()
 
 
-class WsClient:
-    def __init__(self, connection: ClientConnection) -> None:
-        self.connection = connection
-
-    async def send(self, text: str) -> None:
-        await self.connection.send(text)
-
-    async def receive(self) -> str:
-        message = await self.connection.recv()
-        assert isinstance(message, str)
-        return message
-
-    async def close(self) -> None:
-        await self.connection.close()
+async def client_of(port: int) -> TcpClient:
+    return TcpClient(*await asyncio.open_connection("127.0.0.1", port))
 
 
-Client = TcpClient | WsClient
-
-
-async def client_of(option: str, port: int) -> Client:
-    if option == "--tcp":
-        return TcpClient(*await asyncio.open_connection("127.0.0.1", port))
-    return WsClient(await connect(f"ws://127.0.0.1:{port}"))
-
-
-async def ask(client: Client, msg_id: int, method: str, params: Any = None) -> Any:
+async def ask(client: TcpClient, msg_id: int, method: str, params: Any = None) -> Any:
     message = {"jsonrpc": "2.0", "id": msg_id, "method": method, "params": params}
     await client.send(json.dumps(message))
     async with asyncio.timeout(TIMEOUT_S):
@@ -110,11 +87,11 @@ async def ask(client: Client, msg_id: int, method: str, params: Any = None) -> A
                 return answer["result"]
 
 
-async def notify(client: Client, method: str, params: Any) -> None:
+async def notify(client: TcpClient, method: str, params: Any) -> None:
     await client.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
 
 
-async def initialize(client: Client, **options: Any) -> None:
+async def initialize(client: TcpClient, **options: Any) -> None:
     able = {"textDocument": {"inlineCompletion": {}}}
     params = {"capabilities": able, "initializationOptions": options}
     await ask(client, 1, "initialize", params)
@@ -123,7 +100,7 @@ async def initialize(client: Client, **options: Any) -> None:
     await notify(client, "textDocument/didOpen", {"textDocument": document})
 
 
-async def ghost(client: Client, msg_id: int) -> list[Any]:
+async def ghost(client: TcpClient, msg_id: int) -> list[Any]:
     async with asyncio.timeout(TIMEOUT_S):
         # Empty while the completer is made.
         while not (items := (await ask(client, msg_id, INLINE, at(0, 3)))["items"]):
@@ -131,10 +108,9 @@ async def ghost(client: Client, msg_id: int) -> list[Any]:
     return list(items)
 
 
-@pytest.mark.parametrize("option", ["--tcp", "--ws"])
-async def test_session_over_a_socket(option: str, start: Start) -> None:
-    process, port = await start(option)
-    client = await client_of(option, port)
+async def test_session_over_a_socket(start: Start) -> None:
+    process, port = await start()
+    client = await client_of(port)
     await initialize(client)
     assert (await ghost(client, 2))[0]["insertText"] == " # 2+0"
     assert await ask(client, 3, "shutdown") is None
@@ -142,56 +118,45 @@ async def test_session_over_a_socket(option: str, start: Start) -> None:
     assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 0
 
 
-@pytest.mark.parametrize("option", ["--tcp", "--ws"])
-async def test_second_client_is_refused_and_the_first_goes_on(option: str, start: Start) -> None:
-    process, port = await start(option)
-    first = await client_of(option, port)
+async def test_second_client_is_refused_and_the_first_goes_on(start: Start) -> None:
+    process, port = await start()
+    first = await client_of(port)
     await initialize(first)
     assert await ghost(first, 2)
     for _ in range(3):
-        if option == "--tcp":
-            reader, _ = await asyncio.open_connection("127.0.0.1", port)
-            assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b""
-        else:
-            with pytest.raises(websockets.InvalidStatus) as refusal:
-                await client_of(option, port)
-            assert refusal.value.response.status_code == 503
+        reader, _ = await asyncio.open_connection("127.0.0.1", port)
+        assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b""
     assert await ghost(first, 3)
     assert process.returncode is None
 
 
-@pytest.mark.parametrize("option", ["--tcp", "--ws"])
-async def test_disconnect_ends_the_server(option: str, start: Start) -> None:
-    process, port = await start(option)
-    client = await client_of(option, port)
+async def test_disconnect_ends_the_server(start: Start) -> None:
+    process, port = await start()
+    client = await client_of(port)
     await initialize(client)
     assert await ghost(client, 2)
     await client.close()
     assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 1
 
 
-@pytest.mark.parametrize("option", ["--tcp", "--ws"])
-async def test_who_only_tries_the_port_does_not_end_the_server(option: str, start: Start) -> None:
-    _, port = await start(option)
+async def test_who_only_tries_the_port_does_not_end_the_server(start: Start) -> None:
+    _, port = await start()
     for _ in range(2):
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.close()
-    client = await client_of(option, port)
+    client = await client_of(port)
     await initialize(client)
     assert await ghost(client, 2)
 
 
-@pytest.mark.parametrize("option", ["--tcp", "--ws"])
-async def test_who_tried_the_port_and_a_client_may_be_met_at_once(
-    option: str, start: Start
-) -> None:
-    process, port = await start(option)
+async def test_who_tried_the_port_and_a_client_may_be_met_at_once(start: Start) -> None:
+    process, port = await start()
     process.send_signal(signal.SIGSTOP)
     for _ in range(2):
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.close()
         await writer.wait_closed()
-    connecting = asyncio.create_task(client_of(option, port))
+    connecting = asyncio.create_task(client_of(port))
     await asyncio.sleep(0.05)
     process.send_signal(signal.SIGCONT)
     client = await connecting
@@ -200,10 +165,9 @@ async def test_who_tried_the_port_and_a_client_may_be_met_at_once(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("option", ["--tcp", "--ws"])
-async def test_signal_ends_the_session(option: str, number: signal.Signals, start: Start) -> None:
-    process, port = await start(option)
-    client = await client_of(option, port)
+async def test_signal_ends_the_session(number: signal.Signals, start: Start) -> None:
+    process, port = await start()
+    client = await client_of(port)
     await initialize(client)
     assert await ghost(client, 2)
     process.send_signal(number)
@@ -217,13 +181,12 @@ async def test_signal_ends_the_session(option: str, number: signal.Signals, star
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("option", ["--tcp", "--ws"])
 @pytest.mark.parametrize("connected_for_s", [None, 0.0, 0.1])
 async def test_signal_without_a_session_ends_the_server(
-    connected_for_s: float | None, option: str, number: signal.Signals, start: Start
+    connected_for_s: float | None, number: signal.Signals, start: Start
 ) -> None:
-    process, port = await start(option)
-    client = None if connected_for_s is None else await client_of(option, port)
+    process, port = await start()
+    client = None if connected_for_s is None else await client_of(port)
     await asyncio.sleep(connected_for_s or 0)
     process.send_signal(number)
     assert await ended(process) == (1, b"")
@@ -238,72 +201,10 @@ async def ended(process: asyncio.subprocess.Process) -> tuple[int, bytes]:
     return code, await process.stderr.read()
 
 
-@pytest.mark.parametrize(
-    ("origin", "status"),
-    [("https://evil.example", 403), ("http://localhost.evil.example", 403), ("null", 403)],
-)
-async def test_web_page_from_elsewhere_is_refused(origin: str, status: int, start: Start) -> None:
-    _, port = await start("--ws", TOKEN)
-    url = f"ws://127.0.0.1:{port}?token={TOKEN}"
-    with pytest.raises(websockets.InvalidStatus) as refusal:
-        await connect(url, additional_headers={"Origin": origin})
-    assert refusal.value.response.status_code == status
-    # It has not taken the one place.
-    own = await connect(url, additional_headers={"Origin": "http://localhost:8080"})
-    await own.close()
-
-
-async def test_no_web_page_is_admitted_without_tokens(start: Start) -> None:
-    _, port = await start("--ws")
-    with pytest.raises(websockets.InvalidStatus) as refusal:
-        await connect(f"ws://127.0.0.1:{port}", origin="http://localhost:8080")
-    assert refusal.value.response.status_code == 403
-
-
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example"])
-async def test_websocket_to_another_host_name_is_refused(host: str, start: Start) -> None:
-    _, port = await start("--ws", TOKEN)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    request = (
-        f"GET /?token={TOKEN} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
-        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-    )
-    writer.write(request.encode())
-    assert (await reader.readline()).startswith(b"HTTP/1.1 403")
-    writer.close()
-
-
-@pytest.mark.parametrize(
-    ("query", "headers", "is_admitted"),
-    [
-        (f"?token={TOKEN}", {}, True),
-        ("", {"Authorization": f"Bearer {TOKEN}"}, True),
-        ("", {}, False),
-        ("?token=", {}, False),
-        (f"?token={TOKEN}x", {}, False),
-        (f"?token={TOKEN}", {"Authorization": "Bearer x"}, False),
-    ],
-)
-async def test_websocket_needs_the_token(
-    query: str, headers: dict[str, str], is_admitted: bool, start: Start
-) -> None:
-    _, port = await start("--ws", TOKEN)
-    connecting = connect(f"ws://127.0.0.1:{port}/{query}", additional_headers=headers)
-    if not is_admitted:
-        with pytest.raises(websockets.InvalidStatus) as refusal:
-            await connecting
-        assert refusal.value.response.status_code == 401
-        return
-    client = WsClient(await connecting)
-    await initialize(client)
-    assert await ghost(client, 2)
-
-
 @pytest.mark.parametrize("options", [None, {}, {"token": "x"}, {"token": [TOKEN]}, [TOKEN]])
 async def test_tcp_needs_the_token(options: Any, start: Start) -> None:
-    _, port = await start("--tcp", TOKEN)
-    refused = await client_of("--tcp", port)
+    _, port = await start(TOKEN)
+    refused = await client_of(port)
     params = {"capabilities": {}, "initializationOptions": options}
     message = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params}
     await refused.send(json.dumps(message))
@@ -311,13 +212,12 @@ async def test_tcp_needs_the_token(options: Any, start: Start) -> None:
     assert error["id"] == 7
     assert "token" in error["error"]["message"]
     await assert_closed(refused)
-    admitted = await client_of("--tcp", port)
+    admitted = await client_of(port)
     await initialize(admitted, token=TOKEN, n_predict=8)
     assert await ghost(admitted, 2)
 
 
-async def assert_closed(client: Client) -> None:
-    assert isinstance(client, TcpClient)
+async def assert_closed(client: TcpClient) -> None:
     with suppress(ConnectionError):
         assert await asyncio.wait_for(client.reader.read(), TIMEOUT_S) == b""
 
@@ -327,12 +227,12 @@ async def assert_closed(client: Client) -> None:
 async def test_the_first_message_must_be_initialize(
     message: Any, token: tuple[str, ...], start: Start
 ) -> None:
-    _, port = await start("--tcp", *token)
-    refused = await client_of("--tcp", port)
+    _, port = await start(*token)
+    refused = await client_of(port)
     await refused.send(json.dumps(message))
     assert "initialize" in json.loads(await refused.receive())["error"]["message"]
     await assert_closed(refused)
-    admitted = await client_of("--tcp", port)
+    admitted = await client_of(port)
     await initialize(admitted, token=TOKEN)
     assert await ghost(admitted, 2)
 
@@ -354,7 +254,7 @@ INITIALIZE = frame(
     ],
 )
 async def test_web_pages_post_is_refused_on_tcp(head: bytes, start: Start) -> None:
-    _, port = await start("--tcp")
+    _, port = await start()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(head)
     await writer.drain()
@@ -363,16 +263,15 @@ async def test_web_pages_post_is_refused_on_tcp(head: bytes, start: Start) -> No
         writer.write(b"\r\n\r\n" + INITIALIZE)
         await writer.drain()
         assert b'"result"' not in await asyncio.wait_for(reader.read(), TIMEOUT_S)
-    client = await client_of("--tcp", port)
+    client = await client_of(port)
     await initialize(client)
     assert await ghost(client, 2)
 
 
 async def test_malformed_header_ends_a_session_on_tcp(start: Start) -> None:
-    process, port = await start("--tcp")
-    client = await client_of("--tcp", port)
+    process, port = await start()
+    client = await client_of(port)
     await initialize(client)
-    assert isinstance(client, TcpClient)
     client.writer.write(b"Content-Length: x\r\n\r\n")
     await client.send('{"jsonrpc":"2.0","id":9,"method":"workspace/executeCommand"}')
     async with asyncio.timeout(TIMEOUT_S):
@@ -382,11 +281,10 @@ async def test_malformed_header_ends_a_session_on_tcp(start: Start) -> None:
     assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 1
 
 
-@pytest.mark.parametrize("option", ["--tcp", "--ws"])
-async def test_silent_client_does_not_hold_the_place(option: str, start: Start) -> None:
-    _, port = await start(option)
-    silent = [await client_of(option, port) for _ in range(3)]
-    client = await client_of(option, port)
+async def test_silent_client_does_not_hold_the_place(start: Start) -> None:
+    _, port = await start()
+    silent = [await client_of(port) for _ in range(3)]
+    client = await client_of(port)
     await initialize(client)
     assert await ghost(client, 2)
     for other in silent:
@@ -406,25 +304,23 @@ async def test_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None
         asyncio.to_thread(serve_tcp, server, "127.0.0.1", 0, token=None, on_listening=announce)
     )
     port = await listening
-    half_a_message = await client_of("--tcp", port)
-    assert isinstance(half_a_message, TcpClient)
+    half_a_message = await client_of(port)
     half_a_message.writer.write(INITIALIZE[:40])
     await assert_closed(half_a_message)
     monkeypatch.undo()
-    client = await client_of("--tcp", port)
+    client = await client_of(port)
     await ask(client, 1, "initialize", {"capabilities": {}})
     await ask(client, 2, "shutdown")
     await notify(client, "exit", None)
     assert await asyncio.wait_for(serving, TIMEOUT_S) == 0
 
 
-@pytest.mark.parametrize("option", ["--tcp", "--ws"])
-async def test_client_that_never_reads_is_dropped(option: str, start: Start) -> None:
-    process, port = await start(option)
-    client = await client_of(option, port)
+async def test_client_that_never_reads_is_dropped(start: Start) -> None:
+    process, port = await start()
+    client = await client_of(port)
     await initialize(client)
     large_id = "x" * 2**20
-    with suppress(ConnectionError, websockets.ConnectionClosed):
+    with suppress(ConnectionError):
         for number in range(2 * sockets.MAX_UNSENT_BYTES // len(large_id)):
             message = {"jsonrpc": "2.0", "id": f"{number}{large_id}", "method": "no/such"}
             await client.send(json.dumps(message))
@@ -433,8 +329,8 @@ async def test_client_that_never_reads_is_dropped(option: str, start: Start) -> 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads Linux's table of sockets")
 async def test_vanished_tcp_client_is_noticed_by_keepalive(start: Start) -> None:
-    _, port = await start("--tcp")
-    client = await client_of("--tcp", port)  # closed as soon as nothing refers to it
+    _, port = await start()
+    client = await client_of(port)  # closed as soon as nothing refers to it
     established, keepalive = "01", "02"
     async with asyncio.timeout(TIMEOUT_S):
         while True:  # the server may not have accepted the connection yet
@@ -477,9 +373,8 @@ async def test_address_in_use_is_one_clear_error() -> None:
     def unused(settings: object) -> Any:
         raise AssertionError
 
-    for serve in (serve_tcp, serve_websocket):
-        with pytest.raises(SpecLspError, match=r"cannot listen on 127\.0\.0\.1"):
-            await asyncio.to_thread(
-                serve, create_server(unused, {}), "127.0.0.1", port, token=None, on_listening=print
-            )
+    with pytest.raises(SpecLspError, match=r"cannot listen on 127\.0\.0\.1"):
+        await asyncio.to_thread(
+            serve_tcp, create_server(unused, {}), "127.0.0.1", port, token=None, on_listening=print
+        )
     listener.close()

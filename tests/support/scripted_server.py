@@ -1,7 +1,6 @@
 """The language server as a process of its own, with a scripted completer.
 
-Arguments: ``--stdio``, ``--tcp PORT [TOKEN]`` or ``--ws PORT [TOKEN]``; a socket's address is
-printed.
+Arguments: ``--stdio`` or ``--tcp PORT [TOKEN]``; a socket's address is printed.
 What the text before the cursor ends with decides what the completer does.
 """
 
@@ -20,7 +19,7 @@ from scripted_completer import Asked, ScriptedCompleter
 
 from speclsp.errors import EngineError
 from speclsp.lsp.server import create_server
-from speclsp.lsp.sockets import serve_tcp, serve_websocket
+from speclsp.lsp.sockets import serve_tcp
 from speclsp.lsp.stdio import serve_stdio
 from speclsp.request import LogLine
 from speclsp.settings import Settings
@@ -69,10 +68,9 @@ def serve(arguments: list[str]) -> int:
     # Each request is to reach the completer.
     options = {"suggestion_memory": False, "automatic_filters": False}
     make_server = partial(create_server, make, options)
-    if arguments[0] in {"--tcp", "--ws"}:
-        serve_port = serve_tcp if arguments[0] == "--tcp" else serve_websocket
+    if arguments[0] == "--tcp":
         port, token = int(arguments[1]), (*arguments[2:], None)[0]
-        return serve_port(make_server(), "127.0.0.1", port, token=token, on_listening=announce)
+        return serve_tcp(make_server(), "127.0.0.1", port, token=token, on_listening=announce)
     return serve_stdio(make_server)
 
 
