@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.place import engine_place
@@ -17,7 +18,8 @@ logger = logging.getLogger(__name__)
 
 def make_completer(settings: Settings) -> Completer:
     """Return the completer that the settings ask for."""
-    is_shared = settings.engine == "shared" and not settings.engine_url
+    # Without Unix sockets each window has an engine of its own.
+    is_shared = settings.engine == "shared" and not settings.engine_url and sys.platform != "win32"
     if settings.engine_listens or (is_shared and _can_share(settings)):
         return SharedCompleter(settings, _link)
     # Imported here: a window that shares an engine needs neither NumPy nor llama.cpp.

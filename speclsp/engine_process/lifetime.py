@@ -65,7 +65,7 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 _END_TIMEOUT_S: Final = 15.0
 """Seconds after which the process ends even if a thread of llama.cpp does not."""
 _MAX_UNAUTHENTICATED: Final = 64
-"""Clients of ports and other machines that have not greeted; more are disconnected."""
+"""Clients of the other machines' endpoint that have not greeted; more are disconnected."""
 _ACCEPT_PAUSE_S: Final = 0.1
 _GIB: Final = 1 << 30
 
@@ -158,16 +158,9 @@ class EngineLoop:
         windows and frees the models.  With ``refusal`` every window is refused with that error.
         With ``elsewhere`` windows of other machines connect there, and the process does not end
         when the last has gone.
-
-        Raises :class:`~speclsp.errors.EngineProcessError` for a port without a token in its file.
         """
         self._place = place
-        address = place.address() or Address(place.socket)
-        if listener.family in {socket.AF_INET, socket.AF_INET6} and not address.token:
-            raise EngineProcessError(
-                f"{place.socket} has no token for the engine's port.", remedy="Start it again."
-            )
-        self._own = Endpoint(address, listener, None)
+        self._own = Endpoint(Address(place.socket), listener, None)
         self._elsewhere = elsewhere
         self._serve_window = serve_window
         self._status = status
@@ -184,10 +177,7 @@ class EngineLoop:
         self._lock = threading.RLock()
         self._clients: dict[threading.Thread, socket.socket] = {}
         self._n_unauthenticated = 0
-        """Clients of ports that have not greeted; the process may end while they are connected.
-
-        A client of the Unix socket is the user's own, and counts as a window until it has greeted.
-        """
+        """Clients of ``elsewhere`` that have not greeted."""
         self._windows: set[socket.socket] = set()
         self._exit_s = max(START_TIMEOUT_S, settings.engine_exit_seconds)
         """Seconds without a client after which the process ends; longer until the first window."""
@@ -234,7 +224,7 @@ class EngineLoop:
     def _seconds_left(self) -> float | None:
         """Return the seconds until the engine ends; None while it is used."""
         with self._lock:
-            if self._elsewhere is not None or len(self._clients) > self._n_unauthenticated:
+            if self._elsewhere is not None or self._clients:
                 return None
             return max(0.0, self._idle_since + self._exit_s - time.monotonic())
 
@@ -247,7 +237,7 @@ class EngineLoop:
             logger.warning("a window cannot be accepted: %s", error)
             time.sleep(_ACCEPT_PAUSE_S)
             return
-        is_open_to_others = self._is_open_to_others(endpoint)
+        is_open_to_others = endpoint is self._elsewhere
         if is_open_to_others and self._n_unauthenticated >= _MAX_UNAUTHENTICATED:
             connection.close()
             return
@@ -266,9 +256,6 @@ class EngineLoop:
                 del self._clients[thread]
                 self._n_unauthenticated -= is_open_to_others
 
-    def _is_open_to_others(self, endpoint: Endpoint) -> bool:
-        return endpoint is self._elsewhere or bool(endpoint.address.token)
-
     def _serve(self, connection: socket.socket, peer: object, endpoint: Endpoint) -> None:
         """Serve one client to its end; runs on the client's thread."""
         try:
@@ -276,7 +263,7 @@ class EngineLoop:
                 connection, line = _admitted(connection, endpoint)
             finally:
                 with self._lock:
-                    self._n_unauthenticated -= self._is_open_to_others(endpoint)
+                    self._n_unauthenticated -= endpoint is self._elsewhere
             if line is not None:
                 self._answer(connection, _GREETINGS.decode(line), endpoint)
         except PermissionError as error:

@@ -221,10 +221,6 @@ def _socket_path(text: str) -> Path:
     Raises :class:`~speclsp.errors.EngineProcessError`, and OSError where somebody listens there.
     """
     path = named_path(text)
-    if sys.platform == "win32":
-        raise EngineProcessError(
-            "Windows has no Unix sockets.", remedy="Give HOST:PORT and --token-file FILE."
-        )
     if not path.is_absolute():
         raise EngineProcessError(
             f"{text!r} is no absolute path.", remedy="Write the whole path: unix:/home/YOU/PATH."

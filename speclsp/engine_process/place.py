@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import secrets
 import stat
 import sys
 import tempfile
@@ -25,10 +24,10 @@ import platformdirs
 from filelock import FileLock
 
 import speclsp
-from speclsp.atomic_write import PRIVATE, write_atomically
+from speclsp.atomic_write import PRIVATE
 from speclsp.embedded import model_files
 from speclsp.engine.params import ENVIRONMENT
-from speclsp.engine_process.transport import LOOPBACK, Address, listen
+from speclsp.engine_process.transport import Address, listen
 from speclsp.errors import EngineProcessError, ModelNotFoundError
 from speclsp.settings import FIELDS, Settings, changed, info
 from speclsp.storage.locations import cache_dir, check_own
@@ -38,9 +37,6 @@ PROTOCOL: Final = 1
 
 OWN_ENGINE: Final = "set `engine` to own, and each window loads the model itself."
 """The remedy where no engine can be shared."""
-
-TRANSPORT_VARIABLE: Final = "SPECLSP_ENGINE_TRANSPORT"
-"""``unix`` or ``tcp``, for tests.  Windows, whose Python has no Unix sockets, takes TCP."""
 
 _FOLDER_MODE: Final = 0o700
 _MAX_SOCKET_PATH: Final = 103
@@ -61,8 +57,8 @@ class EnginePlace:
 
     @property
     def socket(self) -> Path:
-        """The Unix socket, or a file with port and token of the TCP socket; mode 0600."""
-        return self.folder / f"{self.name}{'.port' if _takes_port() else '.sock'}"
+        """The Unix socket; mode 0600."""
+        return self.folder / f"{self.name}.sock"
 
     @property
     def lock(self) -> Path:
@@ -87,16 +83,15 @@ class EnginePlace:
         return FileLock(self.lock, timeout=timeout_s, mode=PRIVATE, poll_interval=_LOCK_POLL_S)
 
     def address(self) -> Address | None:
-        """Return where the engine listens, or did before it died; None without socket or port file.
+        """Return where the engine listens, or did before it died; None where there is no socket.
 
         Raises :class:`EngineProcessError` where the path is of another kind of file.
         """
-        reason = f"{self.socket} is no {'file' if _takes_port() else 'socket'}"
+        reason = f"{self.socket} is no socket"
         try:
-            mode = self.socket.lstat().st_mode
-            if stat.S_ISREG(mode) if _takes_port() else stat.S_ISSOCK(mode):
+            if stat.S_ISSOCK(self.socket.lstat().st_mode):
                 check_own(self.socket)
-                return self._address_in_file() if _takes_port() else Address(self.socket)
+                return Address(self.socket)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -105,33 +100,13 @@ class EnginePlace:
             f"No engine can be shared: {reason}.", remedy=f"Remove it, or {OWN_ENGINE}"
         )
 
-    def _address_in_file(self) -> Address | None:
-        try:
-            found = msgspec.json.decode(self.socket.read_bytes(), type=_Port)
-        except msgspec.MsgspecError:
-            return None
-        return Address((LOOPBACK, found.port), found.token.encode())
-
     def listen(self) -> Socket:
         """Return a new listening socket, and replace what a dead engine left; hold the lock.
 
         Raises OSError.
         """
-        if not _takes_port():
-            self.socket.unlink(missing_ok=True)
-            return listen(self.socket)
-        listener = listen((LOOPBACK, 0))
-        made = _Port(port=listener.getsockname()[1], token=secrets.token_hex(32))
-        with write_atomically(self.socket, f".{self.name}.", PRIVATE) as partial:
-            partial.write_bytes(msgspec.json.encode(made))
-        return listener
-
-
-class _Port(msgspec.Struct, frozen=True, kw_only=True):
-    """The file that stands for a Unix socket where there are none."""
-
-    port: int
-    token: str
+        self.socket.unlink(missing_ok=True)
+        return listen(self.socket)
 
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,8 +128,14 @@ def engine_place(settings: Settings, listen: str = "") -> EnginePlace:
 
     With ``listen``, the address for windows of other machines, the engine has another name, and no
     window of this machine uses it.
-    Creates the user's folder.  Raises :class:`EngineProcessError` where that is unsafe.
+    Creates the user's folder.  Raises :class:`EngineProcessError` where that is unsafe, and on
+    Windows, whose Python has no Unix sockets.
     """
+    if sys.platform == "win32":
+        raise EngineProcessError(
+            "Windows has no Unix sockets, by which windows share an engine.",
+            remedy=f"Run speclsp in WSL, or {OWN_ENGINE}",
+        )
     identity: dict[str, object] = {
         "build": _build(),
         "environment": {
@@ -171,7 +152,7 @@ def engine_place(settings: Settings, listen: str = "") -> EnginePlace:
     encoded = msgspec.json.encode(identity, order="sorted")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
     place = EnginePlace(user_folder(), f"{PROTOCOL}-{digest}")
-    if not _takes_port() and len(os.fsencode(place.socket)) > _MAX_SOCKET_PATH:
+    if len(os.fsencode(place.socket)) > _MAX_SOCKET_PATH:
         raise EngineProcessError(
             f"The path {place.socket} is too long for a socket ({_MAX_SOCKET_PATH} bytes).",
             remedy=f"Set XDG_RUNTIME_DIR to a folder with a short path, or {OWN_ENGINE}",
@@ -195,7 +176,7 @@ def known_places() -> list[EnginePlace]:
     """Return the places of engines that run or have run, in the user's folder."""
     folder = user_folder()
     files = folder.glob(f"{PROTOCOL}-*.*")
-    endings = (".sock", ".port", ".json", ".log")
+    endings = (".sock", ".json", ".log")
     names = {file.stem for file in files if file.suffix in endings}
     return [EnginePlace(folder, name) for name in sorted(names)]
 
@@ -281,7 +262,3 @@ def existing_models(settings: Settings) -> list[Path]:
     except ModelNotFoundError:
         return []
     return [path for path in files if path is not None and path.is_file()]
-
-
-def _takes_port() -> bool:
-    return os.environ.get(TRANSPORT_VARIABLE, "tcp" if sys.platform == "win32" else "unix") == "tcp"

@@ -48,15 +48,11 @@ START_TIMEOUT_S: Final = 30.0
 
 _PROGRAM: Final = (sys.executable, "-P", "-m", "speclsp")
 _RETRY_S: Final = 0.02
-_N_HANGUPS: Final = 10
-"""Connections that a process at a port ends in a row before it counts as another program."""
 _CONTROL_TIMEOUT_S: Final = 5.0
-_PROBE_S: Final = 0.5
-"""Seconds without an answer after which a process that listens counts as a busy engine."""
 _REAP_S: Final = 2.0
 _STALE_S: Final = 7 * 24 * 3600.0
 _KILLED: Final = frozenset({-9, -15})
-"""Exit statuses of SIGKILL, which Windows does not have, and SIGTERM."""
+"""Exit statuses of SIGKILL and SIGTERM."""
 
 _Answer = TypeVar("_Answer")
 
@@ -116,32 +112,21 @@ def connect(
     greeting = Greeting(purpose="window", exit_seconds=settings.engine_exit_seconds)
     deadline = time.monotonic() + timeout_s
     process: subprocess.Popen[bytes] | None = None
-    foreign: Address | None = None
-    n_hangups = 0
     while True:
-        found = _dial(place, foreign)
+        found = _dial(place)
         if found is None:
             if process is not None:
                 raise _not_started(place, process, life)
-            found, process = _start(place, settings, program, deadline, foreign)
+            found, process = _start(place, settings, program, deadline)
             if found is None:
                 continue
         connection, address = found
-        try:
-            welcome = greet(connection, address, greeting, deadline)
-        except NotAnEngineError:
-            foreign = address
-            continue
-        except EndBeforeNonceError:
-            welcome = None
+        welcome = greet(connection, address, greeting, deadline)
         if welcome is not None:
             connection.settimeout(None)
             return EngineConnection(connection, place, welcome.pid, process)
         if time.monotonic() >= deadline:
             raise _no_answer(address)
-        n_hangups += 1
-        if address.token and n_hangups >= _N_HANGUPS:
-            foreign = address
         time.sleep(_RETRY_S)  # it is ending, or has died while it started
 
 
@@ -150,12 +135,11 @@ def _start(
     settings: Settings,
     program: Sequence[str],
     deadline: float,
-    foreign: Address | None,
 ) -> tuple[_Dialled | None, subprocess.Popen[bytes] | None]:
     """Start the engine, or connect to the one that another window has started."""
     try:
         with place.locked(max(0.0, deadline - time.monotonic())):
-            found = _dial(place, foreign)
+            found = _dial(place)
             if found is not None:
                 return found, None
             remove_stale([other for other in known_places() if other != place])
@@ -179,7 +163,6 @@ def _spawn(
     try:
         with place.listen() as listener:
             descriptor = listener.fileno()
-            listener.set_inheritable(True)
             process = subprocess.Popen(  # noqa: S603  this program
                 [
                     *program,
@@ -196,11 +179,7 @@ def _spawn(
                 cwd="/",
                 umask=0o077,
                 start_new_session=True,
-                # Windows passes every inheritable handle, and has no sessions.
-                pass_fds=() if sys.platform == "win32" else (descriptor,),
-                close_fds=sys.platform != "win32",
-                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0)
-                | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+                pass_fds=(descriptor,),
             )
     except OSError:
         place.socket.unlink(missing_ok=True)
@@ -255,10 +234,7 @@ def _listens(place: EnginePlace) -> bool:
     with suppress(EngineProcessError, OSError):
         found = _dial(place)
         if found is not None:
-            connection, address = found
-            with connection, suppress(TimeoutError):
-                if address.token:
-                    prove_to_engine(connection, address.token, time.monotonic() + _PROBE_S)
+            found[0].close()
             return True
     return False
 
@@ -317,10 +293,10 @@ def remove_stale(places: Sequence[EnginePlace]) -> None:
 _Dialled = tuple[socket.socket, Address]
 
 
-def _dial(place: EnginePlace, foreign: Address | None = None) -> _Dialled | None:
-    """Connect to an engine; None where there is none, or where nobody or ``foreign`` listens."""
+def _dial(place: EnginePlace) -> _Dialled | None:
+    """Connect to an engine; None where nobody listens."""
     address = place.address()
-    if address is None or address == foreign:
+    if address is None:
         return None
     try:
         connection = dial(address, _CONTROL_TIMEOUT_S)

@@ -23,7 +23,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 128
 MAX_LINE: Final = 1 << 20
 """Bytes of an engine's longest answer."""
@@ -91,10 +90,8 @@ def listen(place: Path | tuple[str, int]) -> socket.socket:
             listener.bind(os.fspath(place))
             place.chmod(0o600)
         else:
-            # Windows lets another process listen at the same port too, unless it is exclusive.
-            # Elsewhere a port is free as soon as its engine has ended.
-            option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
-            listener.setsockopt(socket.SOL_SOCKET, option, 1)
+            # The port is free as soon as its engine has ended.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listener.bind(place)

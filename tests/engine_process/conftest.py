@@ -13,14 +13,9 @@ from pathlib import Path
 import pytest
 from echo_engines import Engines, is_running, wait_until
 
-from speclsp.engine_process.place import TRANSPORT_VARIABLE
-
 
 @pytest.fixture
-def engines(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Engines]:
-    monkeypatch.setenv(TRANSPORT_VARIABLE, getattr(request, "param", "unix"))
+def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
     # A socket's path must be short.
     made = Engines(Path(tempfile.mkdtemp(prefix="speclsp-")) / "run", tmp_path / "starts")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(made.runtime))

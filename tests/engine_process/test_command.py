@@ -13,7 +13,7 @@ import msgspec
 import psutil
 import pytest
 from click.testing import CliRunner
-from echo_engines import Engines, both_transports, wait_for_end
+from echo_engines import Engines, wait_for_end
 
 from speclsp.cli.engine import engine
 from speclsp.engine_process import start
@@ -38,7 +38,6 @@ def test_without_engines_it_says_so(engines: Engines, command: str) -> None:
     assert run(command, "--json").strip() == "[]"
 
 
-@both_transports
 def test_the_status_lists_every_engine(engines: Engines) -> None:
     with ExitStack() as stack:
         first = stack.enter_context(engines.connect().socket)
@@ -66,7 +65,6 @@ def test_names_do_not_drive_the_terminal(engines: Engines, monkeypatch: pytest.M
             assert not set("\x1b\x07\x9b") & set(shown)
 
 
-@both_transports
 def test_leftovers_are_not_listed(engines: Engines) -> None:
     connection = engines.connect()
     os.kill(connection.pid, signal.SIGKILL)
@@ -75,7 +73,6 @@ def test_leftovers_are_not_listed(engines: Engines) -> None:
     assert run("status") == "No engine is running.\n"
 
 
-@both_transports
 def test_stop_ends_one_or_all(engines: Engines) -> None:
     with ExitStack() as stack:
         for settings in (Settings(), Settings(ctx_size=512), Settings(ctx_size=1024)):
@@ -90,7 +87,6 @@ def test_stop_ends_one_or_all(engines: Engines) -> None:
             wait_for_end(pid)
 
 
-@both_transports
 def test_an_engine_that_does_not_answer_is_named(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +125,6 @@ def test_a_crash_leaves_no_core_file(engines: Engines) -> None:
     wait_for_end(connection.pid)
 
 
-@both_transports
 def test_the_log_is_that_of_the_running_engine_or_of_the_last(engines: Engines) -> None:
     assert run("log") == "No engine has run.\n"
     with engines.connect(Settings(engine_exit_seconds=0)).socket:

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from echo_engines import PROGRAM, Engines, both_transports, is_running, wait_for_end, wait_until
+from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
 
 from speclsp.embedded import embedded_target
-from speclsp.engine_process.lifetime import MAX_LOG_BYTES, EngineLoop, needed_bytes
-from speclsp.engine_process.place import TRANSPORT_VARIABLE, EnginePlace
+from speclsp.engine_process.lifetime import MAX_LOG_BYTES, needed_bytes
 from speclsp.engine_process.start import EngineConnection, Greeting, running_engines, status_of
 from speclsp.engine_process.transport import read_line, send_answer
 from speclsp.errors import EngineProcessError
@@ -34,7 +33,6 @@ def n_windows(connection: EngineConnection) -> int:
     return int(status["n_windows"])
 
 
-@both_transports
 def test_the_status_tells_what_runs(engines: Engines) -> None:
     connection = engines.connect()
     with closing(connection.socket):
@@ -48,7 +46,6 @@ def test_the_status_tells_what_runs(engines: Engines) -> None:
     assert status["log"] == str(connection.place.log)
 
 
-@both_transports
 def test_windows_leave_no_thread_descriptor_or_memory_behind(engines: Engines) -> None:
     first = engines.connect()
     engine, here = psutil.Process(first.pid), psutil.Process()
@@ -74,7 +71,6 @@ def test_windows_leave_no_thread_descriptor_or_memory_behind(engines: Engines) -
     first.socket.close()
 
 
-@both_transports
 def test_the_engine_ends_after_its_last_window(engines: Engines) -> None:
     with ExitStack() as stack:
         windows = [engines.connect(EXITS_AT_ONCE) for _ in range(3)]
@@ -92,7 +88,6 @@ def test_the_engine_ends_after_its_last_window(engines: Engines) -> None:
     assert "has ended" in place.log.read_text()
 
 
-@both_transports
 def test_the_engine_stays_for_windows_that_come_back(engines: Engines) -> None:
     # 35 days are more milliseconds than epoll takes.
     first = engines.connect(Settings(engine_exit_seconds=3_000_000))
@@ -120,7 +115,6 @@ def test_an_engine_to_which_no_window_came_ends(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@both_transports
 def test_a_signal_ends_the_engine_orderly(engines: Engines, number: signal.Signals) -> None:
     windows = [engines.connect() for _ in range(3)]
     os.kill(windows[0].pid, number)
@@ -143,7 +137,6 @@ def test_the_engine_leaves_another_ones_socket_alone(engines: Engines) -> None:
         assert place.socket.exists()
 
 
-@both_transports
 def test_an_engine_that_lost_its_socket_serves_its_windows_to_the_end(engines: Engines) -> None:
     first = engines.connect(EXITS_AT_ONCE)
     first.place.socket.unlink()
@@ -206,16 +199,6 @@ def test_a_window_that_has_not_greeted_keeps_the_engine(engines: Engines) -> Non
     wait_for_end(connection.pid)
 
 
-def test_a_port_without_a_token_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TRANSPORT_VARIABLE, "tcp")
-    place = EnginePlace(tmp_path, "engine")
-    with closing(place.listen()) as listener:
-        EngineLoop(place, listener, Settings(), serve_window=socket.socket.close)
-        place.socket.unlink()
-        with pytest.raises(EngineProcessError, match="no token"):
-            EngineLoop(place, listener, Settings(), serve_window=socket.socket.close)
-
-
 def test_a_greeting_that_trickles_in_ends_in_time() -> None:
     ours, theirs = socket.socketpair()
     is_over = threading.Event()
@@ -233,7 +216,6 @@ def test_a_greeting_that_trickles_in_ends_in_time() -> None:
     sender.join()
 
 
-@both_transports
 def test_an_engine_that_may_start_no_thread_goes_on(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,7 +280,6 @@ def killed_window(tmp_path: Path) -> int:
     return pid
 
 
-@both_transports
 def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path) -> None:
     first = engines.connect()
     assert killed_window(tmp_path) == first.pid
@@ -306,7 +287,6 @@ def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path
     first.socket.close()
 
 
-@both_transports
 def test_the_engine_outlives_the_window_that_started_it(engines: Engines, tmp_path: Path) -> None:
     pid = killed_window(tmp_path)
     second = engines.connect()
@@ -336,7 +316,6 @@ def test_a_second_engine_runs_where_memory_allows(
     second.socket.close()
 
 
-@both_transports
 def test_without_memory_for_a_second_engine_one_message_names_both(
     engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
 ) -> None:
@@ -371,7 +350,6 @@ def test_the_memory_for_an_engine_includes_all_parts_of_a_split_model(tmp_path: 
     assert needed_bytes(both) == needed_bytes(alone) + embedded_target().stat().st_size
 
 
-@both_transports
 def test_an_engine_without_windows_makes_room(
     engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
 ) -> None:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import psutil
@@ -26,6 +26,7 @@ from speclsp.engine_process import listening, start, wire
 from speclsp.engine_process.listening import connect_elsewhere, open_endpoint
 from speclsp.engine_process.place import engine_place
 from speclsp.engine_process.start import known_places, running_engines, status_of
+from speclsp.engine_process.transport import TokenRefusedError, prove_to_engine
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.request import AcceptedText, CompletionRequest, Document, Problem, WorkspaceFolder
 from speclsp.seam import Completer
@@ -316,6 +317,58 @@ def test_only_an_end_before_the_nonce_may_be_tls(
             connect_elsewhere(Settings(engine_url=url))
     assert ("no engine without TLS" in error.value.message) == (n_lines == 0)
     assert "engine --listen" in error.value.remedy
+
+
+def dialled(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), WAIT_S)
+
+
+def n_windows(elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", elsewhere.environment["XDG_RUNTIME_DIR"])
+    (place,) = running_engines()
+    status = status_of(place)
+    assert status is not None
+    return int(status["n_windows"])
+
+
+def test_a_window_with_a_wrong_token_is_refused_and_logged(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = elsewhere.listen("127.0.0.1:0", "--token-file", elsewhere.folder / "token")
+    with closing(dialled(address)) as stranger:
+        before = time.monotonic()
+        with pytest.raises(TokenRefusedError):
+            prove_to_engine(stranger, b"0" * 64, before + WAIT_S)
+        assert time.monotonic() - before >= 1.0  # so much for trying one token after the other
+        assert stranger.recv(1) == b""
+    until(lambda: "wrong token" in elsewhere.log())
+    assert "127.0.0.1" in next(
+        line for line in elsewhere.log().splitlines() if "wrong token" in line
+    )
+    assert n_windows(elsewhere, monkeypatch) == 0
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b'{"purpose": "window"}\n',
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\n",
+        b"f" * 4096,
+        b"\xff" * 64 + b"\n",
+    ],
+    ids=["greeting", "http", "empty", "endless", "binary"],
+)
+def test_what_comes_without_a_proof_is_answered_by_nothing(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    address = elsewhere.listen("127.0.0.1:0", "--token-file", elsewhere.folder / "token")
+    with closing(dialled(address)) as stranger, suppress(OSError):
+        stranger.sendall(sent)
+        stranger.shutdown(socket.SHUT_WR)
+        assert stranger.recv(1) == b""
+    assert n_windows(elsewhere, monkeypatch) == 0
 
 
 def test_silent_clients_leave_room_for_a_window(elsewhere: Elsewhere) -> None:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
-from echo_engines import PROGRAM, Engines, both_transports, is_running, wait_for_end, wait_until
+from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
 
 import speclsp
 from speclsp.engine.params import ENVIRONMENT
@@ -42,7 +42,6 @@ def ask(windows: list[subprocess.Popen[str]], what: str) -> list[str]:
     return [window.stdout.readline().strip() for window in windows if window.stdout is not None]
 
 
-@both_transports
 def test_eight_windows_at_once_make_one_engine(engines: Engines) -> None:
     """Each round meets what the one before left: an engine that is ending, or a killed one's."""
     with ExitStack() as stack:
@@ -72,7 +71,6 @@ def test_eight_windows_at_once_make_one_engine(engines: Engines) -> None:
     assert N_ROUNDS / 2 < len(engines.pids()) <= N_ROUNDS
 
 
-@both_transports
 def test_the_second_window_finds_the_first_ones_engine(engines: Engines) -> None:
     first, second = engines.connect(), engines.connect()
     with closing(first.socket), closing(second.socket):
@@ -85,7 +83,6 @@ def test_the_second_window_finds_the_first_ones_engine(engines: Engines) -> None
         assert info.pid == first.pid
 
 
-@both_transports
 def test_the_engine_is_detached(engines: Engines) -> None:
     with closing(engines.connect().socket):
         (pid,) = engines.pids()
@@ -99,7 +96,6 @@ def test_the_engine_is_detached(engines: Engines) -> None:
 # --- what was left behind -------------------------------------------------------------------------
 
 
-@both_transports
 def test_a_killed_engines_leftovers_are_replaced(engines: Engines) -> None:
     first = engines.connect()
     os.kill(first.pid, signal.SIGKILL)
@@ -135,7 +131,6 @@ def hold_lock(engines: Engines) -> subprocess.Popen[bytes]:
     return holder
 
 
-@both_transports
 def test_a_lock_whose_holder_is_killed_is_free(engines: Engines) -> None:
     with hold_lock(engines) as holder:
         with pytest.raises(TimeoutError, match="does not answer"):
@@ -175,7 +170,6 @@ def test_files_of_former_engines_are_removed_after_a_week(engines: Engines) -> N
 # --- engines that do not work ---------------------------------------------------------------------
 
 
-@both_transports
 def test_an_engine_that_cannot_start_is_an_error_with_its_last_words(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,7 +182,6 @@ def test_an_engine_that_cannot_start_is_an_error_with_its_last_words(
     engines.connect().socket.close()
 
 
-@both_transports
 def test_an_engine_that_is_killed_while_it_starts_is_no_reason_to_give_up(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,14 +190,12 @@ def test_an_engine_that_is_killed_while_it_starts_is_no_reason_to_give_up(
         engines.connect()
 
 
-@both_transports
 def test_a_program_that_is_missing_is_an_error(engines: Engines) -> None:
     with pytest.raises(EngineProcessError, match="cannot be started"):
         connect(Settings(), program=["/nowhere/python"], timeout_s=10)
     assert not engines.place().socket.exists()
 
 
-@both_transports
 def test_a_suspended_engine_is_an_error_in_time_and_is_not_replaced(engines: Engines) -> None:
     with closing(engines.connect().socket):
         (pid,) = engines.pids()
@@ -227,7 +218,6 @@ def fresh_build() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh_build")
-@both_transports
 def test_another_version_starts_another_engine(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +263,6 @@ def test_what_makes_an_engine_another_one(
     assert engine_place(settings) != first
 
 
-@both_transports
 def test_settings_reach_the_engine_without_the_token(engines: Engines, tmp_path: Path) -> None:
     settings = Settings(
         model=str(tmp_path / "a b.gguf"), ctx_size=512, fit=False, hf_token="hf_secret"
@@ -429,7 +418,6 @@ def test_a_relative_model_is_found_by_the_engine(
     connection.socket.close()
 
 
-@both_transports
 def test_stop_ends_engines_without_windows_only_where_asked_so(engines: Engines) -> None:
     connection = engines.connect()
     assert not stop(connection.place, only_idle=True)

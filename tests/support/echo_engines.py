@@ -10,14 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import psutil
-import pytest
 
 from speclsp.engine_process.place import EnginePlace, engine_place
 from speclsp.engine_process.start import EngineConnection, connect
 from speclsp.settings import Settings
 
-both_transports = pytest.mark.parametrize("engines", ["unix", "tcp"], indirect=True)
-"""Runs a test with Unix sockets, and with the ports that Windows takes."""
 PROGRAM = (sys.executable, str(Path(__file__).with_name("echo_engine.py")))
 
 
