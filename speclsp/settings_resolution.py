@@ -146,11 +146,6 @@ _NO_SETTINGS |= dict.fromkeys(
 )
 """Normal spellings of former and of llama-server's settings, with what to set or do instead."""
 
-_FORMER_VALUES: dict[tuple[str, str], str] = {
-    ("min_confidence", "learned"): "the threshold is no longer learned; set a number from 0 to 1"
-}
-"""Values that former versions took, and what to set instead."""
-
 
 def former_setting(name: str) -> str | None:
     """Return what replaces a former or llama-server's setting; None for any other name."""
@@ -180,7 +175,7 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
     except UnicodeEncodeError as error:
         raise _wrong_value(name, f"expected UTF-8 text, got {_shown(name, value)}") from error
     except msgspec.ValidationError as error:
-        reason = _FORMER_VALUES.get((name, str(value))) or _reason(name, value, str(error))
+        reason = _reason(name, value, str(error))
         raise _wrong_value(name, reason) from error
     for text in converted if isinstance(converted, list) else [converted]:
         if isinstance(text, str) and "\0" in text:

@@ -161,12 +161,6 @@ def test_a_former_setting_says_what_counts_now(spelling, instead):
     assert instead in problem.message
 
 
-def test_a_value_of_a_former_version_names_what_to_set_instead():
-    (problem,) = resolve([{"min_confidence": "learned"}]).problems
-    assert "a number from 0 to 1" in problem.message
-    assert "0.15" in problem.message
-
-
 def shared(**given: int) -> dict[str, int]:
     """The settings that change where some are given, but for those that are given."""
     resolved = resolve([given])

@@ -20,7 +20,6 @@ from speclsp.storage.database import WorkspaceStore, WorkspaceUse, aside_files_o
 from speclsp.storage.locations import (
     accepted_store_path,
     cache_dir,
-    former_store_paths,
     state_dir,
     token_store_path,
     workspace_id,
@@ -72,7 +71,6 @@ def forget(workspace: str | None, *, everything: bool) -> None:
         raise click.UsageError("Say what to remove: --workspace DIR, or --all.")
     if everything:
         _remove_links()
-    _remove_former_stores()
     with _stores() as stores:
         if workspace is None:
             n_removed = {what: store.forget_all() for what, store in stores.items()}
@@ -94,13 +92,6 @@ def _remove_links() -> None:
             if path.is_symlink():
                 _remove(path)
                 click.echo(f"Removed the symbolic link {path}; its target was left alone.")
-
-
-def _remove_former_stores() -> None:
-    """Remove the databases of former versions; one held all folders' n-grams of accepted text."""
-    for former in former_store_paths():
-        files = [*files_of(former), *aside_files_of(former)]
-        _remove_database(files, "which a former version kept for all folders")
 
 
 def _remove_damaged_stores() -> None:
@@ -190,9 +181,6 @@ def _file_table() -> Table:
         aside = aside_files_of(path)
         if aside:
             table.add_row(f"{name}, damaged", _short(aside[0]), _size(aside))
-    for former in former_store_paths():
-        if files := files_of(former):
-            table.add_row("of a former version, not used", _short(former), _size(files))
     return table
 
 

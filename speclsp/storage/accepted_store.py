@@ -9,12 +9,11 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from speclsp.storage.database import Report, WorkspaceStore, aside_files_of, files_of
-from speclsp.storage.locations import accepted_store_path, former_store_paths, workspace_id
+from speclsp.storage.database import Report, WorkspaceStore
+from speclsp.storage.locations import accepted_store_path, workspace_id
 
 MAX_TEXTS: Final = 2_000
 """Texts kept per workspace; the oldest are removed first."""
@@ -23,16 +22,14 @@ MAX_AGE_S: Final = 180 * 86_400
 MAX_TEXT_BYTES: Final = 16_384
 """Longer texts are not stored."""
 
-_VERSION: Final = 1
-# ``path`` is always empty; former versions stored the document's path.
+_VERSION: Final = 2
 _SCHEMA: Final = """
 CREATE TABLE accepted (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     workspace BLOB NOT NULL,
     accepted_s INTEGER NOT NULL,
-    path TEXT NOT NULL,
     text TEXT NOT NULL,
-    n_before INTEGER NOT NULL DEFAULT 0
+    n_before INTEGER NOT NULL
 );
 CREATE INDEX accepted_by_workspace ON accepted (workspace, id);
 CREATE INDEX accepted_by_time ON accepted (accepted_s)
@@ -44,7 +41,7 @@ class KeptText(NamedTuple):
 
     text: str
     n_before: int
-    """Characters of ``text`` before the accepted part; 0 for texts of former versions."""
+    """Characters of ``text`` before the accepted part."""
 
 
 class AcceptedStore(WorkspaceStore):
@@ -66,20 +63,11 @@ class AcceptedStore(WorkspaceStore):
         super().__init__(path, _SCHEMA, _VERSION, report)
         self._max_texts = max_texts
         self._clock = clock
-        self.run(_add_n_before)
 
     @classmethod
     def open(cls, report: Report = lambda _error: None) -> Self:
-        """Open the user's store.  ``report`` is called where a damaged file was replaced.
-
-        Removes the databases of former versions.
-        """
-        store = cls(accepted_store_path(), report=report)
-        for former in former_store_paths():
-            for file in (*files_of(former), *aside_files_of(former)):
-                with suppress(OSError):
-                    file.unlink()
-        return store
+        """Open the user's store.  ``report`` is called where a damaged file was replaced."""
+        return cls(accepted_store_path(), report=report)
 
     def append(self, root: str, text: str, n_before: int = 0) -> None:
         """Store a text accepted in the workspace ``root``; see :class:`KeptText`."""
@@ -90,8 +78,7 @@ class AcceptedStore(WorkspaceStore):
 
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute(
-                "INSERT INTO accepted (workspace, accepted_s, path, text, n_before) "
-                "VALUES (?, ?, '', ?, ?)",
+                "INSERT INTO accepted (workspace, accepted_s, text, n_before) VALUES (?, ?, ?, ?)",
                 (workspace, now_s, text_bytes.decode(), n_before),
             )
             connection.execute(
@@ -115,21 +102,3 @@ class AcceptedStore(WorkspaceStore):
             ).fetchall()
         )
         return [KeptText(*row) for row in reversed(rows)]
-
-
-def _add_n_before(connection: sqlite3.Connection) -> None:
-    """Add the column that tables of former versions lack, and remove the paths that they hold.
-
-    The version stays: a running server of a former version would set the database aside.
-    """
-    if _has_n_before(connection):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    if not _has_n_before(connection):  # no other process was faster
-        connection.execute("ALTER TABLE accepted ADD COLUMN n_before INTEGER NOT NULL DEFAULT 0")
-        connection.execute("UPDATE accepted SET path = ''")
-
-
-def _has_n_before(connection: sqlite3.Connection) -> bool:
-    columns = connection.execute("PRAGMA table_info(accepted)").fetchall()
-    return "n_before" in {name for _, name, *_ in columns}

@@ -24,8 +24,8 @@ Report = Callable[[StoreError], None]
 _Result = TypeVar("_Result")
 
 _BUSY_S: Final = 2.0
-_PARTS: Final = ("", "-journal", "-wal", "-shm")
-"""Endings of a database's files; former versions kept a write-ahead log and its index."""
+_PARTS: Final = ("", "-journal")
+"""Endings of a database's files."""
 _ASIDE: Final = ".damaged"
 _NO_DAMAGE: Final = frozenset(
     {
@@ -154,7 +154,6 @@ class Database:
         try:
             # A damaged database may hold other bytes.
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            _keep_rollback_journal(connection)
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
@@ -276,19 +275,6 @@ def aside_files_of(path: Path) -> list[Path]:
 def _version_of(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
-
-
-def _keep_rollback_journal(connection: sqlite3.Connection) -> None:
-    """Keep a rollback journal, also in a database that a former version wrote.
-
-    SQLite refuses this while another process uses the database with a write-ahead log, which then
-    stays until a later connection.
-    """
-    try:
-        connection.execute("PRAGMA journal_mode = DELETE")
-    except sqlite3.OperationalError as error:
-        if not _is_busy(error):
-            raise
 
 
 def _is_busy(error: Exception) -> bool:

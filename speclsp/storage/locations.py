@@ -45,12 +45,6 @@ def accepted_store_path() -> Path:
     return state_dir() / "accepted.sqlite3"
 
 
-def former_store_paths() -> tuple[Path, ...]:
-    """Return the paths of databases that former versions kept and no version reads now."""
-    names = ("calibration", "acceptance", "learned")
-    return tuple(state_dir() / f"{name}.sqlite3" for name in names)
-
-
 def workspace_id(root: str) -> bytes:
     """Return a workspace folder's id in the stores: a hash of its path, links resolved.
 

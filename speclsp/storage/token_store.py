@@ -6,7 +6,6 @@ identified by the hash of its path, the store records which tokens it uses.
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import threading
 import time
@@ -21,7 +20,7 @@ import numpy as np
 from speclsp.drafting.protocol import TokenArray
 from speclsp.errors import StoreError
 from speclsp.storage.database import BusyError, Report, WorkspaceStore
-from speclsp.storage.locations import cache_dir, token_store_path, workspace_id
+from speclsp.storage.locations import token_store_path, workspace_id
 
 MAX_BYTES: Final = 512 * 2**20
 """Maximum bytes of compressed tokens; the longest unused are removed first."""
@@ -51,7 +50,6 @@ CREATE TABLE use (
 CREATE INDEX use_by_tokens ON use (tokens)
 """
 
-_FORMER_INDEX: Final = "index"
 _DAY_S: Final = 86_400
 _MAX_PENDING: Final = 20_000
 """Contents that stay pending while another process writes; more are tokenised again later."""
@@ -86,11 +84,7 @@ class TokenStore(WorkspaceStore):
 
     @classmethod
     def open(cls, report: Report = lambda _error: None) -> Self:
-        """Open the user's store.  ``report`` is called where a damaged file was replaced.
-
-        Removes the index files of earlier versions.
-        """
-        shutil.rmtree(cache_dir() / _FORMER_INDEX, ignore_errors=True)
+        """Open the user's store.  ``report`` is called where a damaged file was replaced."""
         return cls(token_store_path(), report=report)
 
     def get(self, fingerprint: str, content: bytes) -> TokenArray | None:

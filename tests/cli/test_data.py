@@ -83,18 +83,6 @@ def test_a_short_name_is_no_id_of_another_workspace() -> None:
         assert "an id needs its 12 digits" in error
 
 
-@pytest.mark.parametrize("arguments", [("--workspace", "."), ("--all",)])
-def test_any_forget_removes_the_databases_of_former_versions(
-    tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
-    keep_something(str(tmp_path / "here"), "/there")
-    learned = state_dir() / "learned.sqlite3"
-    for name in ("learned.sqlite3", "learned.sqlite3-wal", "learned.sqlite3.damaged"):
-        (state_dir() / name).write_bytes(b"the user's tokens")
-    assert f"Removed {learned}" in run("forget", *arguments).output
-    assert [file.name for file in state_dir().iterdir()] == ["accepted.sqlite3"]
-
-
 def test_forget_all(tmp_path: Path) -> None:
     keep_something(str(tmp_path / "here"), "/there")
     output = run("forget", "--all").output
@@ -138,19 +126,17 @@ def test_a_folder_that_only_a_damaged_store_knows_is_forgotten_with_it(tmp_path:
     assert not [*tmp_path.rglob("*.damaged")]
 
 
-def test_a_linked_folders_target_keeps_its_damaged_and_former_stores(tmp_path: Path) -> None:
+def test_a_linked_folders_target_keeps_its_damaged_stores(tmp_path: Path) -> None:
     keep_something(str(tmp_path / "here"), "/there")
     state_dir().rename(tmp_path / "elsewhere")
     state_dir().symlink_to(tmp_path / "elsewhere")
     aside = tmp_path / "elsewhere" / f"{accepted_store_path().name}.damaged"
-    former = tmp_path / "elsewhere" / "learned.sqlite3"
-    for file in (aside, former):
-        file.write_text("kept")
+    aside.write_text("kept")
     result = CliRunner().invoke(data, ["forget", "--workspace", "/there"])
     assert "symbolic link" in str(result.exception)
     accepted_store_path().unlink()  # now no store is opened that could refuse the link
     run("forget", "--workspace", "/there")
-    assert aside.read_text() == former.read_text() == "kept"
+    assert aside.read_text() == "kept"
 
 
 def test_forget_all_removes_links_and_goes_on(tmp_path: Path) -> None:

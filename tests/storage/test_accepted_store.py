@@ -53,29 +53,6 @@ def test_where_the_accepted_part_begins_is_kept(make_store: MakeStore) -> None:
     assert make_store().recent("/a", 10) == [("x = abc", 4)]
 
 
-FORMER_SCHEMA = """
-CREATE TABLE accepted (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, workspace BLOB NOT NULL, accepted_s INTEGER NOT NULL,
-    path TEXT NOT NULL, text TEXT NOT NULL
-);
-PRAGMA user_version = 1;
-"""
-
-
-def test_a_former_versions_store_keeps_its_texts(make_store: MakeStore, tmp_path: Path) -> None:
-    (tmp_path / "s").mkdir()
-    with closing(sqlite3.connect(tmp_path / "s" / "a.sqlite3")) as connection, connection:
-        connection.executescript(FORMER_SCHEMA)
-        row = "INSERT INTO accepted (workspace, accepted_s, path, text) VALUES (?, ?, ?, ?)"
-        connection.execute(row, (workspace_id("/a"), 2**32, "my/path.py", "former"))
-    problems: list[StoreError] = []
-    for _ in range(2):
-        make_store(report=problems.append).append("/a", "now", 1)
-    assert make_store().recent("/a", 10) == [("former", 0), ("now", 1), ("now", 1)]
-    assert problems == []
-    assert b"my/path.py" not in (tmp_path / "s" / "a.sqlite3").read_bytes()
-
-
 def test_a_store_opens_and_reads_while_another_process_writes(
     make_store: MakeStore, tmp_path: Path
 ) -> None:
@@ -182,7 +159,5 @@ def test_user_store_lies_in_the_state_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    (tmp_path / "speclsp").mkdir()
-    (tmp_path / "speclsp" / "learned.sqlite3").write_bytes(b"of a former version")
     AcceptedStore.open().close()
     assert [path.name for path in (tmp_path / "speclsp").iterdir()] == ["accepted.sqlite3"]

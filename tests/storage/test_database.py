@@ -351,33 +351,6 @@ def test_files_beside_the_database_may_be_cut_while_it_is_open(tmp_path: Path) -
     assert subprocess.run(command, check=False).returncode == 0
 
 
-WRITE_AHEAD = """
-import os, signal, sqlite3, sys
-connection = sqlite3.connect(sys.argv[1])
-connection.execute("PRAGMA journal_mode = WAL")
-for statement in sys.argv[2].split(";"):
-    connection.execute(statement)
-connection.execute("PRAGMA user_version = 1")
-connection.execute("INSERT INTO t VALUES (7)")
-connection.commit()
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_a_former_version_s_write_ahead_log_is_taken_over(
-    tmp_path: Path, open_database: Callable[..., Database], reports: list
-) -> None:
-    path = tmp_path / "d" / "x.sqlite3"
-    path.parent.mkdir()
-    subprocess.run([sys.executable, "-c", WRITE_AHEAD, str(path), SCHEMA], check=False)
-    assert Path(f"{path}-wal").stat().st_size
-    database = open_database()
-    assert values(database) == [7]
-    assert journal_mode(database) == "delete"
-    assert files_of(path) == [path]
-    assert reports == []
-
-
 def test_a_database_that_was_removed_while_open_is_made_anew(
     open_database: Callable[..., Database], reports: list
 ) -> None:

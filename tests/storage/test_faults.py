@@ -20,7 +20,7 @@ SUPPORT = Path(__file__).parents[1] / "support"
 SHARE = os.environ.get("SPECLSP_FAULTS_SHARE", "0.01")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 WORKLOADS = [
-    "accepted", "accepted-new", "accepted-former", "accepted-damaged", "tokens",
+    "accepted", "accepted-new", "accepted-damaged", "tokens",
     "statistics", "statistics-llama.cpp",
 ]  # fmt: skip
 

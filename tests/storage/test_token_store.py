@@ -235,14 +235,3 @@ def test_user_store_lies_in_the_cache_folder(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     TokenStore.open().close()
     assert (tmp_path / "speclsp" / "tokens.sqlite3").exists()
-
-
-def test_the_index_of_earlier_versions_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    segment = tmp_path / "speclsp" / "index" / "vocabulary" / "workspace" / "0a.segment"
-    segment.parent.mkdir(parents=True)
-    segment.write_bytes(b"sorted")
-    TokenStore.open().close()
-    assert [path.name for path in (tmp_path / "speclsp").iterdir()] == ["tokens.sqlite3"]

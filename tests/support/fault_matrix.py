@@ -19,7 +19,6 @@ import json
 import os
 import random
 import shutil
-import sqlite3
 import sys
 import time
 import traceback
@@ -33,7 +32,6 @@ import numpy as np
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import Observations, table_of
 from speclsp.ngrams.files import open_statistics, write
-from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.locations import workspace_id
 from speclsp.storage.token_store import TokenStore
@@ -104,33 +102,6 @@ class Accepted(Workload):
         store.close()
         assert texts == [str(number) for number in range(len(texts))], texts
         return len(texts) - 1 + is_forgotten
-
-
-class FormerAccepted(Accepted):
-    """As a former version left it: a write-ahead log, part of which is not in the database.
-
-    Its table lacks a column.
-    """
-
-    def prepare(self) -> None:
-        elsewhere = self.folder / "elsewhere"
-        connection = sqlite3.connect(elsewhere)
-        connection.execute("PRAGMA journal_mode = WAL")
-        former = accepted_store._SCHEMA.replace(
-            "text TEXT NOT NULL,\n    n_before INTEGER NOT NULL DEFAULT 0", "text TEXT NOT NULL"
-        )
-        assert former != accepted_store._SCHEMA
-        for statement in former.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {accepted_store._VERSION}")
-        row = "INSERT INTO accepted (workspace, accepted_s, path, text) VALUES (?, ?, '', ?)"
-        connection.execute(row, (workspace_id("/other"), 2**32, "x"))
-        connection.execute(row, (workspace_id("/a"), 2**32, "0"))
-        connection.commit()
-        for part in ("", "-wal"):
-            shutil.copyfile(f"{elsewhere}{part}", f"{self.path}{part}")
-        connection.close()
-        elsewhere.unlink()
 
 
 class NewAccepted(Accepted):
@@ -241,7 +212,6 @@ class LlamaCppStatisticsFile(StatisticsFile):
 WORKLOADS: dict[str, type[Workload]] = {
     "accepted": Accepted,
     "accepted-new": NewAccepted,
-    "accepted-former": FormerAccepted,
     "accepted-damaged": DamagedAccepted,
     "tokens": Tokens,
     "statistics": StatisticsFile,
