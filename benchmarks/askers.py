@@ -19,7 +19,6 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from benchmarks.cases import EditCase
-from benchmarks.server_process import CaseServer, InlineItem, line_and_character
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.models import Loader
@@ -38,6 +37,7 @@ from speclsp.request import (
 )
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
+from tests.support.server_process import CaseServer, InlineItem, line_and_character
 
 _POLL_S: Final = 0.01
 _LONGEST_WAIT_S: Final = 300.0

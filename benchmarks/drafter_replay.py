@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final, Literal
 
-from benchmarks.prompts import build_prompt
 from benchmarks.replay_project import N_TRUTH, ReplayCursor, ReplayProject, Tokenize
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
@@ -26,6 +25,7 @@ from speclsp.engine.models import Tokenizer, Weights
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import DraftMode, Settings
 from speclsp.text.repetition import repeated_characters, repeated_lines
+from tests.support.prompts import build_prompt
 
 OFF: Final = "off"
 MERGED: Final = "merged"

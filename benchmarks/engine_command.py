@@ -21,7 +21,6 @@ import numpy as np
 import psutil
 
 from benchmarks.machine import print_remarks
-from benchmarks.server_process import ServerProcess
 from benchmarks.tables import Table
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options, given_settings
@@ -32,6 +31,7 @@ from speclsp.errors import EngineUnavailableError
 from speclsp.request import CompletionRequest, Document, TextEdit
 from speclsp.seam import Completer
 from speclsp.settings import Settings
+from tests.support.server_process import ServerProcess
 
 _LINE: Final = "    total_of_items = first_item + second_item\n"
 _TYPED: Final = "return total_of_items + "

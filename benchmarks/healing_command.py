@@ -24,7 +24,6 @@ from typing import Any, Final
 import click
 
 from benchmarks.progress import RunProgress
-from benchmarks.prompts import build_prompt
 from benchmarks.tables import Table
 from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.decoding.protocol import Target
@@ -35,6 +34,7 @@ from speclsp.engine.models import LlamaLoader, Tokenizer
 from speclsp.prompt.healing import HealingSampler, healing_prefix
 from speclsp.prompt.prompt import PromptBudget, PromptWindow
 from speclsp.prompt.protocol import Vocabulary
+from tests.support.prompts import build_prompt
 
 _WORD: Final = re.compile(r"[^\W\d]\w+")
 _BUDGET: Final = PromptBudget(n_prompt=512)

@@ -15,8 +15,9 @@ from typing import Any, Final, NamedTuple
 
 import click
 import numpy as np
+import psutil
 
-from benchmarks.machine import print_remarks, resident_bytes
+from benchmarks.machine import print_remarks
 from benchmarks.progress import RunProgress
 from benchmarks.source_corpus import IndexedFile, SourceCorpus, source_corpus, varied
 from benchmarks.tables import Table
@@ -119,8 +120,8 @@ class IndexSize:
     build: Stopwatch
     """Since the first token, sorting included."""
     array_bytes: int
-    resident_bytes: int | None
-    """How much the process grew; None where the system does not say."""
+    resident_bytes: int
+    """How much the process grew."""
     look_up: Quantiles
 
 
@@ -177,7 +178,8 @@ def _grow(
 ) -> list[IndexSize]:
     """Add all files, as an index does, and measure at each mark and at the end."""
     gc.collect()
-    resident_before = resident_bytes()
+    process = psutil.Process()
+    resident_before = process.memory_info().rss
     sizes: list[IndexSize] = []
     due = sorted({*marks, sum(len(tokens) for _, tokens in files)})
     build = Stopwatch()
@@ -192,8 +194,6 @@ def _grow(
         if is_marked:
             due = [mark for mark in due if mark > n_added] or [n_added + 1]
             gc.collect()
-            resident = resident_bytes()
-            has_grown = resident is not None and resident_before is not None
             sizes.append(
                 IndexSize(
                     n_tokens=n_added,
@@ -201,7 +201,7 @@ def _grow(
                     n_indexes=index.n_indexes,
                     build=replace(build),
                     array_bytes=index.n_bytes,
-                    resident_bytes=(resident or 0) - (resident_before or 0) if has_grown else None,
+                    resident_bytes=process.memory_info().rss - resident_before,
                     look_up=measure_look_up(index, tails),
                 )
             )
@@ -295,7 +295,7 @@ def growth_table(report: IndexReport) -> Table:
             str(size.n_indexes),
             f"{size.n_tokens / size.build.wall_s / 1e6:.2f}",
             f"{size.array_bytes / size.n_tokens:.1f}",
-            _per_token(size.resident_bytes, size.n_tokens),
+            f"{size.resident_bytes / size.n_tokens:.1f}",
             *_look_up_cells(size.look_up),
         )
     return table
@@ -323,7 +323,7 @@ def summary_table(report: IndexReport) -> Table:
     size, replacing = report.sizes[-1], report.replacing
     build = size.n_tokens / size.build.wall_s / 1e6
     replace_us = 1e6 * replacing.spent.wall_s / max(1, replacing.n_tokens)
-    memory = max(size.array_bytes, size.resident_bytes or 0) / size.n_tokens
+    memory = max(size.array_bytes, size.resident_bytes) / size.n_tokens
     slowest = max(size.look_up.p50, replacing.look_up.p50)
     table = Table("At the largest size", ("", "measured"))
     table.add("build after tokenising", f"{build:.2f} Mtok/s")
@@ -358,10 +358,6 @@ _LOOK_UP_COLUMNS: Final = ("p50 µs", "p95 µs", "p99 µs", "most µs")
 
 def _look_up_cells(quantiles: Quantiles) -> list[str]:
     return [f"{value:,.0f}" for value in quantiles]
-
-
-def _per_token(n_bytes: int | None, n_tokens: int) -> str:
-    return "unknown" if n_bytes is None else f"{n_bytes / n_tokens:.1f}"
 
 
 def size_marks(n_tokens: int) -> list[int]:

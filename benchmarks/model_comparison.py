@@ -13,8 +13,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from benchmarks.margins import greedy_margin
-from benchmarks.prompts import build_prompt
 from benchmarks.replay_project import ReplayProject
 from speclsp.decoding.protocol import Target
 from speclsp.drafting.cost import SHAPES
@@ -23,6 +21,8 @@ from speclsp.engine.llama.loading import load_target
 from speclsp.engine.models import LlamaLoader
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import Settings
+from tests.support.margins import greedy_margin
+from tests.support.prompts import build_prompt
 
 _PROJECTS: Final = Path(__file__).parents[1] / "fixtures/cases"
 N_PREDICT: Final = 32

@@ -18,19 +18,12 @@ from benchmarks.askers import Answer, Asker
 from benchmarks.machine import has_gpu, server_devices
 from benchmarks.peers.contract import PeerOptions, PeerSession
 from benchmarks.peers.infill import InfillAnswer, JsonObject, continued, infill_answer
-from benchmarks.peers.serving_process import (
-    ANSWERS_WITHIN_S,
-    LOADS_WITHIN_S,
-    ServingProcess,
-    serving,
-    wait_until,
-)
 from benchmarks.peers.vim_asker import VimAsker
 from speclsp.errors import EngineError, EngineUnavailableError
+from tests.support.serving_process import ServingProcess, serving_llama_server
 
 _N_SHOWN: Final = 500
 _NO_SPECULATION: Final = re.compile(r"failed to initialize speculative decoding context: (.+)")
-_ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
 class LlamaServer:
@@ -98,23 +91,12 @@ class LlamaServer:
 def llama_server(command: Sequence[str], log: Path) -> Iterator[LlamaServer]:
     """Start a server, wait until it is ready, and end it at the end.
 
-    It finds a port itself.  Raises :class:`~speclsp.errors.EngineUnavailableError` where it does
-    not get ready, with its last words, and where it says that it does not speculate.
+    Raises :class:`~speclsp.errors.EngineUnavailableError` where it does not get ready, with its
+    last words, and where it says that it does not speculate.
     """
-    with serving([*command, "--host", "127.0.0.1", "--port", "0"], log) as process:
-        address = f"http://127.0.0.1:{_port(process)}"
-        with httpx2.Client(base_url=address, timeout=ANSWERS_WITHIN_S, trust_env=False) as client:
-            wait_until(lambda: _is_ready(client), process, longest_s=LOADS_WITHIN_S)
-            _check_speculation(process)
-            yield LlamaServer(process, client)
-
-
-def _is_ready(client: httpx2.Client) -> bool:
-    """Return whether the server has loaded its model."""
-    try:
-        return client.get("/health").status_code == httpx2.codes.OK
-    except httpx2.HTTPError:
-        return False
+    with serving_llama_server(command, log) as (process, client):
+        _check_speculation(process)
+        yield LlamaServer(process, client)
 
 
 def _check_speculation(process: ServingProcess) -> None:
@@ -122,18 +104,6 @@ def _check_speculation(process: ServingProcess) -> None:
     match = _NO_SPECULATION.search(process.words())
     if match is not None:
         raise EngineUnavailableError(f"it does not speculate: {match[1].strip()}.")
-
-
-def _port(process: ServingProcess) -> int:
-    """Return the port that the server says it listens on, once it says so."""
-
-    def found() -> re.Match[str] | None:
-        return _ADDRESS.search(process.words())
-
-    wait_until(lambda: found() is not None, process, longest_s=LOADS_WITHIN_S)
-    match = found()
-    assert match is not None
-    return int(match[1])
 
 
 NAME: Final = "llama-server"

@@ -12,16 +12,16 @@ import msgspec
 from benchmarks.askers import Answer, Asker
 from benchmarks.peers.contract import Peer, PeerOptions, PeerSession, host_ms_per_step
 from benchmarks.peers.infill import InfillAnswer, JsonObject, continued, infill_answer
-from benchmarks.peers.serving_process import (
+from benchmarks.peers.vim_asker import VimAsker
+from speclsp.decoding.session import summed
+from speclsp.errors import EngineError
+from speclsp.request import RequestStats
+from tests.support.serving_process import (
     ANSWERS_WITHIN_S,
     LOADS_WITHIN_S,
     ServingProcess,
     talking,
 )
-from benchmarks.peers.vim_asker import VimAsker
-from speclsp.decoding.session import summed
-from speclsp.errors import EngineError
-from speclsp.request import RequestStats
 
 NAME: Final = "llama-cpp-python"
 _WORKER: Final = "benchmarks.peers.lookup_worker"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from benchmarks.askers import Asker, ServerAsker, server_asker
-from benchmarks.machine import tree_resident_mib
 from benchmarks.peers.contract import Peer, PeerOptions, PeerSession, host_ms_per_step
 from speclsp.settings import Settings
+from tests.support.serving_process import resident_mib
 
 OURS: Final = "speclsp"
 OURS_PLAIN: Final = "speclsp (no speculation)"
@@ -87,7 +87,7 @@ class OwnSession:
 
     def resident_mib(self) -> float:
         """Return the resident memory of the server and what it started."""
-        return tree_resident_mib(self.server.pid)
+        return resident_mib(self.server.pid)
 
     def host_ms_per_step(self) -> float | None:
         """Return what a step took outside llama_decode, over the session."""

@@ -15,9 +15,9 @@ import pytest
 from case_folders import case
 
 from benchmarks.askers import ServerAsker
-from benchmarks.server_process import CaseServer, InlineItem, ServerProcessError
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.request import LogLine, SessionStats
+from tests.support.server_process import CaseServer, InlineItem, ServerProcessError
 
 SCRIPTED_SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.margins import draw_margin, greedy_margin
 from speclsp.decoding.sampling import (
     GreedySampler,
     SamplingParams,
@@ -21,6 +20,7 @@ from speclsp.decoding.sampling import (
     make_sampler,
     sole_candidate,
 )
+from tests.support.margins import draw_margin, greedy_margin
 
 
 def params(

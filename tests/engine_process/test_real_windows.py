@@ -21,11 +21,11 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from benchmarks.server_process import InlineItem, ServerProcess
 from speclsp.engine_process.place import known_places, read_info
 from speclsp.engine_process.start import running_engines, status_of
 from speclsp.request import LogLine, StateChanged
 from speclsp.storage.accepted_store import AcceptedStore
+from tests.support.server_process import InlineItem, ServerProcess
 
 pytestmark = pytest.mark.real
 

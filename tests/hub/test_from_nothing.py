@@ -14,10 +14,10 @@ import pytest
 import pytest_asyncio
 from fake_hub import FakeHub, serve_hub
 
-from benchmarks.server_process import ServerProcess
 from speclsp import embedded
 from speclsp.hub.presets import PRESETS
 from speclsp.request import LogLine, StateChanged
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.real
 

@@ -18,7 +18,6 @@ from real_prompts import RealPrompt
 from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter, RandomDrafter
 from scripted_proposers import adversarial_trees, oracle_trees, random_trees
 
-from benchmarks.margins import draw_margin, greedy_margin
 from speclsp.decoding.protocol import Target
 from speclsp.decoding.sampling import (
     GreedySampler,
@@ -36,6 +35,7 @@ from speclsp.drafting.registry import load_drafter
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.settings import DraftMode, Settings
+from tests.support.margins import draw_margin, greedy_margin
 
 pytestmark = pytest.mark.real
 

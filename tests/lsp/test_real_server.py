@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from benchmarks.server_process import InlineItem, ServerProcess
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write
 from speclsp.request import LogLine, Progress, SessionStats, StateChanged
+from tests.support.server_process import InlineItem, ServerProcess
 
 pytestmark = pytest.mark.real
 

@@ -12,12 +12,12 @@ import pytest
 from kept_texts import kept_texts
 from planted_secrets import Planted, planted_secrets
 
-from benchmarks.server_process import InlineItem, ServerProcess
 from speclsp.embedded import embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine_process.place import user_folder
 from speclsp.engine_process.start import running_engines, stop
 from speclsp.request import LogLine, Progress, StateChanged
+from tests.support.server_process import InlineItem, ServerProcess
 
 pytestmark = pytest.mark.real
 

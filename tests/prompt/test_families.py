@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.prompts import build_prompt
 from speclsp.errors import NotFimModelError
 from speclsp.prompt.chunks import ChunkWindow, ContextChunk, LaidOutChunk
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import PromptBudget, PromptLayout
+from tests.support.prompts import build_prompt
 
 BUDGET = PromptBudget(n_prompt=512, n_chunks=256)
 CODE = "def f(x):\n    ret▮ x\n\nf(1)\n"

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.prompts import build_prompt
 from speclsp.errors import SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import PromptBudget, PromptLayout
+from tests.support.prompts import build_prompt
 
 SOURCE = Path(ast.__file__).read_text(encoding="utf-8")
 BUDGET = PromptBudget(n_prompt=700)

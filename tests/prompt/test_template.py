@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.prompts import build_prompt
 from speclsp.errors import TemplateError
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import PromptBudget
+from tests.support.prompts import build_prompt
 
 CODE = "def f(x):\n    ret▮ x\n\nf(1)\n"
 

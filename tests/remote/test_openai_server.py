@@ -10,12 +10,12 @@ from importlib.util import find_spec
 import httpx2
 import pytest
 
-from benchmarks.peers.serving_process import LOADS_WITHIN_S, serving, wait_until
 from speclsp.embedded import model_files
 from speclsp.errors import RemoteError
 from speclsp.remote.engine import HttpEngine
 from speclsp.remote.protocol import RemoteParams, RemotePrompt
 from speclsp.settings import Settings
+from tests.support.serving_process import responds, serving, wait_until
 
 needed = ("fastapi", "uvicorn", "sse_starlette", "starlette_context", "pydantic_settings")
 missing = [name for name in needed if find_spec(name) is None]
@@ -40,15 +40,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command += ["--model", str(model_files(Settings()).target), "--n_threads", "1"]
     command += ["--model_alias", "embedded", "--api_key", "a-key"]
     log = tmp_path_factory.mktemp("server") / "log"
-    with serving(command, log) as process:
-
-        def is_ready() -> bool:
-            try:
-                return httpx2.get(f"http://127.0.0.1:{port}/docs").is_success
-            except httpx2.HTTPError:
-                return False
-
-        wait_until(is_ready, process, longest_s=LOADS_WITHIN_S)
+    with serving(command, log) as process, httpx2.Client() as client:
+        wait_until(lambda: responds(client, f"http://127.0.0.1:{port}/docs"), process)
         yield f"http://127.0.0.1:{port}/v1"
 
 

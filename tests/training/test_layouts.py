@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.prompts import build_prompt
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.prompt import PromptBudget
+from tests.support.prompts import build_prompt
 from training.layouts import FimText, Sample, SpecialTokens, Weights, document_sample, fim_sample
 
 TEXT = FimText(

@@ -116,7 +116,7 @@ class ServerProcess:
             await self._client.start_io(argv[0], *argv[1:], cwd=str(folder))
         except OSError as error:
             raise ServerProcessError(f"cannot start {argv[0]}: {error}") from error
-        self._process = self._client._server  # noqa: SLF001  pygls keeps the process to itself
+        self._process = self._client._server
         self._stderr_task = asyncio.create_task(self._drain_stderr())
         root = folder.resolve()
         params = types.InitializeParams(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -13,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from benchmarks.machine import tree_resident_mib
+import httpx2
+import psutil
+
 from speclsp.engine.params import ENVIRONMENT
 from speclsp.errors import EngineUnavailableError
 
@@ -24,6 +27,7 @@ LOADS_WITHIN_S: Final = 300.0
 _ENDS_WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.05
 _N_LAST_LINES: Final = 12
+_ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 class ServingProcess:
@@ -93,7 +97,7 @@ class ServingProcess:
 
     def resident_mib(self) -> float:
         """Return its resident memory and its children's in MiB, 0 where it has ended."""
-        return tree_resident_mib(self._process.pid)
+        return resident_mib(self._process.pid)
 
     def end(self) -> None:
         """Ask it to end, and kill it where it does not."""
@@ -133,7 +137,52 @@ def talking(command: Sequence[str], name: str, log: Path) -> Iterator[ServingPro
         yield found
 
 
-def wait_until(is_ready: Callable[[], bool], process: ServingProcess, *, longest_s: float) -> None:
+@contextmanager
+def serving_llama_server(
+    command: Sequence[str], log: Path, *, port: int = 0
+) -> Iterator[tuple[ServingProcess, httpx2.Client]]:
+    """Start a llama-server on this machine, wait for its model, and end it at the end.
+
+    Port 0 is a free one.  The client's base URL is the server's address.
+    Raises :class:`~speclsp.errors.EngineUnavailableError` where it does not get ready, with its
+    last words.
+    """
+    with serving([*command, "--host", "127.0.0.1", "--port", str(port)], log) as process:
+        wait_until(lambda: bool(_ADDRESS.search(process.words())), process)
+        address = _ADDRESS.findall(process.words())[0]
+        with httpx2.Client(base_url=address, timeout=ANSWERS_WITHIN_S, trust_env=False) as client:
+            wait_until(lambda: responds(client, "/health"), process)
+            yield process, client
+
+
+def responds(client: httpx2.Client, path: str) -> bool:
+    """Return whether a server answers a request for ``path`` with success."""
+    try:
+        return client.get(path).is_success
+    except httpx2.HTTPError:
+        return False
+
+
+def resident_mib(pid: int) -> float:
+    """Return the resident memory of a process and its children in MiB, 0 where it has ended.
+
+    Pages that several of them share, as those of a model file are, count for each.
+    """
+    try:
+        process = psutil.Process(pid)
+        tree = [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0.0
+    n_bytes = 0
+    for one in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            n_bytes += one.memory_info().rss
+    return n_bytes / (1 << 20)
+
+
+def wait_until(
+    is_ready: Callable[[], bool], process: ServingProcess, *, longest_s: float = LOADS_WITHIN_S
+) -> None:
     """Poll ``is_ready`` while the program runs.
 
     Raises :class:`~speclsp.errors.EngineUnavailableError` where it ends or takes longer.
@@ -159,7 +208,7 @@ def _running(
     own = {name: value for name, value in os.environ.items() if ENVIRONMENT.get(name) != value}
     guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
     try:
-        process = subprocess.Popen(  # noqa: S603 - the user's own program, by a list
+        process = subprocess.Popen(
             [*guard, *command], stdin=stdin, stdout=stdout, stderr=words, env=own
         )
     except OSError as error:

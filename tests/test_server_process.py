@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from benchmarks.server_process import InlineItem, ServerProcess, ServerProcessError
 from speclsp.request import LogLine
+from tests.support.server_process import InlineItem, ServerProcess, ServerProcessError
 
-SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
+SERVER = Path(__file__).parent / "support" / "scripted_server.py"
 ARGV = [sys.executable, str(SERVER), "--stdio"]
 
 

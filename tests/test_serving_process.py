@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks.peers.contract import reason
-from benchmarks.peers.serving_process import talking, wait_until
 from speclsp.errors import EngineUnavailableError
+from tests.support.serving_process import resident_mib, talking, wait_until
 
 SAYS_AND_ENDS = "import sys; sys.stderr.write('at first\\nout of memory\\n'); sys.exit(3)"
 
@@ -59,3 +60,18 @@ def test_a_program_that_ends_instead_of_answering_is_told_with_its_last_words(
         pytest.raises(EngineUnavailableError, match="the peer has ended: out of memory"),
     ):
         process.exchange(b"one\n", 60.0)
+
+
+STARTS_ANOTHER = (
+    "import subprocess, sys; "
+    "subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'])"
+)
+
+
+def test_the_memory_of_what_a_program_started_counts(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTS_ANOTHER]
+    with talking(command, "the peer", tmp_path / "log") as process:
+        assert process.exchange(b"", 60.0) == b"1\n"
+        own = psutil.Process(process._process.pid).memory_info().rss / (1 << 20)
+        assert process.resident_mib() > own > 0
+    assert resident_mib(process._process.pid) == 0.0
