@@ -6,6 +6,8 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -83,12 +85,23 @@ IMPURE_MODULES = {
 }
 
 
-def sources() -> list[Path]:
-    return sorted(p for p in PACKAGE.rglob("*.py") if "_fixtures" not in p.parts)
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One module of the product."""
+
+    name: str
+    """Its path below ``speclsp/``."""
+    home: str
+    """The module or package directly below ``speclsp/``."""
+    modules: frozenset[str]
+    """The modules that it imports; ``from a import b`` counts as a and a.b."""
+    calls: frozenset[str]
+    """The names that it calls as functions."""
 
 
-def imported_modules(path: Path) -> set[str]:
+def read(path: Path) -> Source:
     modules: set[str] = set()
+    calls: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
@@ -96,33 +109,43 @@ def imported_modules(path: Path) -> set[str]:
             assert node.level == 0, f"{path}: relative import"
             assert node.module is not None
             modules |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return modules
-
-
-def home(path: Path) -> str:
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            calls.add(node.func.id)
     relative = path.relative_to(PACKAGE)
-    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+    home = relative.parts[0] if len(relative.parts) > 1 else relative.stem
+    return Source(relative.as_posix(), home, frozenset(modules), frozenset(calls))
+
+
+SOURCES = [read(path) for path in sorted(PACKAGE.rglob("*.py")) if "_fixtures" not in path.parts]
+
+
+def top(modules: Iterable[str]) -> set[str]:
+    return {module.partition(".")[0] for module in modules}
 
 
 def test_every_module_has_a_layer():
-    assert {home(path) for path in sources()} <= set(LAYERS)
+    assert len(SOURCES) > 150
+    assert {source.home for source in SOURCES} <= set(LAYERS)
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_go_down_only(path: Path):
-    layer = LAYERS[home(path)]
-    for module in imported_modules(path):
-        parts = module.split(".")
-        if parts[0] == "speclsp" and len(parts) > 1 and parts[1] in LAYERS:
-            assert LAYERS[parts[1]] <= layer, f"{path} (L{layer}) imports {module}"
+def test_imports_go_down_only():
+    upward = [
+        (source.name, module)
+        for source in SOURCES
+        for module in source.modules
+        if (parts := module.split("."))[0] == "speclsp"
+        and LAYERS.get((*parts, "")[1], 0) > LAYERS[source.home]
+    ]
+    assert upward == []
 
 
 def test_no_import_cycles():
     """Imports for type checkers count, too."""
-    paths = {
-        ".".join(("speclsp", *p.relative_to(PACKAGE).with_suffix("").parts)): p for p in sources()
+    by_module = {
+        f"speclsp.{source.name.removesuffix('.py').replace('/', '.')}": source.modules
+        for source in SOURCES
     }
-    graph = {name: imported_modules(path) & paths.keys() for name, path in paths.items()}
+    graph = {name: modules & by_module.keys() for name, modules in by_module.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -133,54 +156,44 @@ def test_no_import_cycles():
 SIDES = {"suggestions": "completer", "lsp": "completer", "completer": "suggestions"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in sources() if home(p) in SIDES],
-    ids=lambda p: str(p.relative_to(PACKAGE)),
-)
-def test_the_sides_of_the_seam_meet_in_it_only(path: Path):
-    other = f"speclsp.{SIDES[home(path)]}"
-    assert not [m for m in imported_modules(path) if m == other or m.startswith(f"{other}.")]
+def test_the_sides_of_the_seam_meet_in_it_only():
+    across = [
+        (source.name, module)
+        for source in SOURCES
+        for module in source.modules
+        if f"{module}.".startswith(f"speclsp.{SIDES.get(source.home, '-')}.")
+    ]
+    assert across == []
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_foreign_packages_stay_behind_their_border(path: Path):
-    relative = path.relative_to(PACKAGE).as_posix()
-    for module in imported_modules(path):
-        allowed = ONLY_IN.get(module.split(".")[0])
-        if allowed is not None:
-            assert relative.startswith(allowed), f"{relative} imports {module}"
+def test_foreign_packages_stay_behind_their_border():
+    strays = [
+        (source.name, module)
+        for source in SOURCES
+        for module in source.modules
+        if not source.name.startswith(ONLY_IN.get(module.partition(".")[0], ""))
+    ]
+    assert strays == []
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in sources() if home(p) in PURE], ids=lambda p: str(p.relative_to(PACKAGE))
-)
-def test_the_computing_layer_has_no_threads_clock_or_files(path: Path):
-    assert not IMPURE_MODULES & {m.split(".")[0] for m in imported_modules(path)}
-    calls = {
-        node.func.id
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    assert not {"open", "print"} & calls
+def test_the_computing_layer_has_no_threads_clock_or_files():
+    pure = [source for source in SOURCES if source.home in PURE]
+    assert {source.home for source in pure} == PURE
+    assert [s.name for s in pure if IMPURE_MODULES & top(s.modules) or "open" in s.calls] == []
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_nothing_prints_since_stdout_is_the_wire(path: Path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id != "print", f"{path}:{node.lineno}"
+def test_nothing_prints_since_stdout_is_the_wire():
+    assert [source.name for source in SOURCES if "print" in source.calls] == []
 
 
 def test_no_folder_is_a_drawer_for_everything():
-    stems = {p.stem for p in sources()}
+    stems = {Path(source.name).stem for source in SOURCES}
     assert not stems & {"utils", "util", "helpers", "common", "misc"}
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_the_product_knows_neither_its_benchmarks_nor_its_training(path: Path):
+def test_the_product_knows_neither_its_benchmarks_nor_its_training():
     beside = {"benchmarks", "training", "tests", "tools"}
-    assert not beside & {module.split(".")[0] for module in imported_modules(path)}
+    assert [source.name for source in SOURCES if beside & top(source.modules)] == []
 
 
 def test_initialize_is_answered_before_most_modules_are_imported():
