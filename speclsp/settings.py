@@ -660,6 +660,51 @@ class Settings:
         aliases=("threads_draft",),
         short="-td",
     )
+    spec_draft_threads_batch: _Threads = _setting(
+        -1,
+        _ADVANCED_MODEL,
+        "draft: CPU threads of the draft model for batches and prompts; -1 follows "
+        "`spec_draft_threads` where that is given, else `threads_batch`.",
+        aliases=("threads_batch_draft",),
+        short="-tbd",
+    )
+    spec_draft_ctx_size: _NonNegative = _setting(
+        0,
+        _ADVANCED_MODEL,
+        "draft: size of the draft model's KV cache in tokens; of a longer prompt the draft model "
+        "reads the end. 0 takes the target's.",
+        aliases=("ctx_size_draft",),
+        short="-cd",
+    )
+    spec_draft_type_k: KvCacheType = _setting(
+        "f16",
+        _ADVANCED_MODEL,
+        "draft: data type of the keys in the draft model's KV cache.",
+        aliases=("cache_type_k_draft",),
+        short="-ctkd",
+    )
+    spec_draft_type_v: KvCacheType = _setting(
+        "f16",
+        _ADVANCED_MODEL,
+        "draft: data type of the values in the draft model's KV cache; a quantised one needs flash "
+        "attention.",
+        aliases=("cache_type_v_draft",),
+        short="-ctvd",
+    )
+    spec_draft_cpu_moe: bool = _setting(
+        False,
+        _ADVANCED_MODEL,
+        "draft: keep all experts of a mixture-of-experts draft model on the CPU.",
+        aliases=("cpu_moe_draft",),
+        short="-cmoed",
+    )
+    spec_draft_n_cpu_moe: _Layers = _setting(
+        0,
+        _ADVANCED_MODEL,
+        "draft: keep the experts of the draft model's first N layers on the CPU.",
+        aliases=("spec_draft_ncmoe", "n_cpu_moe_draft"),
+        short="-ncmoed",
+    )
 
     max_document_size: _Positive = _setting(
         4_000_000, _ADVANCED_PROJECT, "Largest document with suggestions, in characters."

@@ -118,21 +118,11 @@ _NO_SETTINGS: dict[str, str] = {
         "n_prefix n_suffix": "set n_prompt; the text after the cursor takes a quarter of it.",
         "n_line_end": "set t_max_predict_ms, the milliseconds after which a suggestion ends with "
         "its line.",
-        "spec_draft_ctx_size ctx_size_draft cd": "the draft model's context is the target's, "
-        "ctx_size.",
         "spec_draft_batch_size batch_size_draft": "the draft model follows batch_size.",
         "spec_draft_ubatch_size ubatch_size_draft": "the draft model follows ubatch_size.",
-        "spec_draft_threads_batch threads_batch_draft tbd": "set spec_draft_threads, which counts "
-        "for batches too.",
         "spec_draft_flash_attn flash_attn_draft": "the draft model follows flash_attn.",
-        "spec_draft_type_k cache_type_k_draft ctkd": "the draft model's KV cache is f16.",
-        "spec_draft_type_v cache_type_v_draft ctvd": "the draft model's KV cache is f16.",
         "spec_draft_override_tensor override_tensor_draft otd": "set spec_draft_ngl, the draft "
         "model's layers on the GPU.",
-        "spec_draft_cpu_moe cpu_moe_draft cmoed": "set spec_draft_ngl, the draft model's layers on "
-        "the GPU.",
-        "spec_draft_n_cpu_moe spec_draft_ncmoe n_cpu_moe_draft ncmoed": "set spec_draft_ngl, the "
-        "draft model's layers on the GPU.",
         "draft_sampling": "the draft model drafts its most probable tokens at every temperature.",
         "spec_replace": "choose a draft model of the target's family, which has the same "
         "vocabulary.",

@@ -149,10 +149,9 @@ def test_a_setting_of_a_former_version_names_what_to_set_instead(spelling):
         ("excludeAutomatic", "set exclude"),
         ("statistics_every", "after every 50"),
         ("n-suffix", "n_prompt"),
-        ("specDraftCtxSize", "ctx_size"),
-        ("cache-type-k-draft", "f16"),
-        ("cd", "ctx_size"),
-        ("spec_draft_n_cpu_moe", "spec_draft_ngl"),
+        ("specDraftBatchSize", "batch_size"),
+        ("flash-attn-draft", "flash_attn"),
+        ("otd", "spec_draft_ngl"),
     ],
 )
 def test_a_former_setting_says_what_counts_now(spelling, instead):

@@ -21,6 +21,10 @@ Log = Callable[[LogLevel, str], None]
 _N_STEPS = 15
 """Latest times of a draft token, whose lower quartile counts."""
 
+_N_WINDOW_STEPS = 4
+"""Steps in which the window of a prompt beyond the context moves on: three quarters of the context
+then stay in the KV cache, or are evaluated again, once for many tokens."""
+
 COSTLY = 0.2
 """T_draft / T_target from which on drafts seldom pay: with 70 % of the draft tokens right, the
 expected speed-up of drafts of four falls below 1.6."""
@@ -55,6 +59,7 @@ class DraftModelDrafter:
 
     The KV cache is kept between requests: a shared beginning and accepted draft tokens are never
     evaluated again.  Prompts of other documents are saved in at most ``n_state_bytes``.
+    Of a text that is longer than the context, the model reads the end.
     """
 
     name = "draft"
@@ -83,11 +88,12 @@ class DraftModelDrafter:
         self._text: list[int] = []
         self._n_prompt = 0
         self._steps_s: deque[float] = deque(maxlen=_N_STEPS)
-        self._is_cost_told = False
+        self._is_cost_told = self._is_cut_told = False
         self._single_s = 0.0
         self._least_path = 0.0
-        # The first _n_in_step tokens of the text are known to be in the model's cache.
-        self._n_in_step = 0
+        # The model reads the text from token _start on, and the first _n_in_step tokens of that
+        # are known to be in its cache.
+        self._start = self._n_in_step = 0
 
     @property
     def model(self) -> LoadedTarget:
@@ -115,23 +121,23 @@ class DraftModelDrafter:
         curve = context.verify_curve
         self._least_path = curve.least_slope if curve is not None else 0.0
         self._n_prompt = len(self._text)
-        self._n_in_step = 0
+        self._start = self._n_in_step = 0
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Draft at most ``n_max`` tokens.
 
-        Returns no draft where the text exceeds the context or contains unknown ids, and after an
-        interrupt.
+        Returns no draft where the text contains unknown ids, and after an interrupt.
         """
         text = self._text
         text.extend(generated[len(text) - self._n_prompt :])
+        self._move_window(len(text))
         # The last draft token is never evaluated, so it needs no room in the context.
-        n_room = self._model.n_ctx - len(text) + 1
+        n_room = self._model.n_ctx - (len(text) - self._start) + 1
         n_tokens = min(n_max, self._n_max, n_room)
         if n_tokens <= 0 or n_tokens < self._n_min or not text:
             return NO_DRAFT
         try:
-            draft = self._propose(text, n_tokens)
+            draft = self._propose(text[self._start :], n_tokens)
         except DecodeError as error:  # an interrupt, or a failure that the target need not share
             self._n_in_step = 0
             if self._log is not None and not self._interrupted():
@@ -166,6 +172,25 @@ class DraftModelDrafter:
     def close(self) -> None:
         """Free the draft model."""
         self._model.close()
+
+    def _move_window(self, n_text: int) -> None:
+        """Move the window on if a text of ``n_text`` tokens exceeds the context."""
+        n_ctx = self._model.n_ctx
+        start = 0
+        if n_text > n_ctx:
+            step = max(1, n_ctx // _N_WINDOW_STEPS)
+            n_over = n_text + min(self._n_max, step) - n_ctx
+            start = min(-(-n_over // step) * step, n_text - 1)
+            if not self._is_cut_told and self._log is not None:
+                self._is_cut_told = True
+                self._log(
+                    "info",
+                    f"the draft model reads the end of prompts of more than {n_ctx} tokens, the "
+                    "size of its context (`spec_draft_ctx_size`); this one has "
+                    f"{self._n_prompt}",
+                )
+        if start != self._start:
+            self._start, self._n_in_step = start, 0
 
     def _propose(self, text: list[int], n_tokens: int) -> Draft:
         logits = self._catch_up(text)
@@ -211,7 +236,7 @@ class DraftModelDrafter:
         if any(token >= self._n_ids for token in text[self._n_in_step :]):
             return None
         if self._n_in_step == 0:
-            self._states.prepare(text[: self._n_prompt])
+            self._states.prepare(text[: max(0, self._n_prompt - self._start)])
         n_kept = self._n_in_step
         for cached, wanted in zip(model.cached[n_kept:], text[n_kept:], strict=False):
             if cached != wanted:

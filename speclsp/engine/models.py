@@ -15,7 +15,7 @@ from speclsp import embedded
 from speclsp.drafting.cost import CPU_SLOPE, CPU_STEP, GPU_SLOPE, PassCost
 from speclsp.embedded import model_files
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
-from speclsp.engine.params import draft_settings
+from speclsp.engine.params import check_value_cache, draft_settings
 from speclsp.errors import (
     EngineLibraryError,
     ModelError,
@@ -32,9 +32,6 @@ from speclsp.settings import FIELDS, Settings, info
 
 MAX_PROMPT = 2048
 """Default limit of prompt tokens.  A larger prompt makes every jump to another place slower."""
-
-_DRAFT_CONTEXT_BYTES: Final = 512 << 20
-"""Estimate of a draft model's KV cache and compute buffers on a GPU."""
 
 COST_OF_KEY: Final = "speclsp.cost_true.cost_of"
 """Metadata key of cost-true models, which compute a small model's function at the cost of a large
@@ -235,7 +232,16 @@ def load_draft_model(
     check_vocabularies(vocabulary, load_vocabulary(path))
     of_draft = draft_settings(settings, n_ctx_target)
     try:
-        model = load_target(path, of_draft, progress=lambda _share: True, log=log)
+        check_value_cache(settings, "spec_draft_type_v")
+        model = load_target(
+            path,
+            of_draft,
+            progress=lambda _share: True,
+            log=log,
+            memory_remedy="Lower `spec_draft_ctx_size` (`-cd`), quantise the draft model's KV "
+            "cache (`-ctkd q8_0 -ctvd q8_0`), keep the draft model on the CPU (`-ngld 0`), choose "
+            "a smaller one, or use drafters that need no model.",
+        )
     except SettingsError as error:
         # An unusable draft model must not stop the target.
         raise ModelLoadError(error.message, remedy=error.remedy) from error
@@ -264,11 +270,14 @@ def _version(path: Path) -> tuple[int, int] | None:
 
 def _draft_bytes(path: Path, settings: Settings) -> int:
     """Estimate the GPU memory that the target must leave to the draft model."""
-    from speclsp.engine.llama.model_file import gguf_parts  # noqa: PLC0415 (see tokenizer)
+    from speclsp.engine.llama.fit import gpu_bytes  # noqa: PLC0415 (see tokenizer)
+    from speclsp.engine.llama.model_file import read_gguf_header  # noqa: PLC0415
 
-    elsewhere = settings.spec_draft_device not in ("", settings.device)
-    if elsewhere or settings.spec_draft_ngl == 0 or not path.is_file():
-        return 0  # loading the draft model reports a missing file
-    # Loading reports missing parts, too.
-    parts = (part for part in gguf_parts(path) if part.is_file())
-    return sum(part.stat().st_size for part in parts) + _DRAFT_CONTEXT_BYTES
+    if settings.spec_draft_device not in ("", settings.device):
+        return 0
+    try:
+        check_value_cache(settings, "spec_draft_type_v")
+        of_draft = draft_settings(settings, settings.ctx_size)
+        return gpu_bytes(read_gguf_header(path), of_draft)
+    except SpecLspError:
+        return 0  # loading the draft model reports it

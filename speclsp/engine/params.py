@@ -39,22 +39,23 @@ _CGROUP_QUOTA_FILE: Final = Path("/sys/fs/cgroup/cpu.max")
 def draft_settings(settings: Settings, n_ctx_target: int) -> Settings:
     """Return the settings to load the draft model with; ``n_ctx_target`` is the target's context.
 
-    The draft model has its own devices, layers and threads; all else follows the target.
+    What has no setting ``spec_draft_*`` follows the target.
     """
-    n_own = settings.spec_draft_threads
+    n_own, n_own_batch = settings.spec_draft_threads, settings.spec_draft_threads_batch
     of_target = n_own <= 0
+    n_batch = settings.threads_batch if of_target else n_own
     return replace(
         settings,
         device=settings.spec_draft_device or settings.device,
         n_gpu_layers=settings.spec_draft_ngl,
         threads=settings.threads if of_target else n_own,
-        threads_batch=settings.threads_batch if of_target else n_own,
+        threads_batch=n_own_batch if n_own_batch > 0 else n_batch,
         override_tensor="",
-        cpu_moe=False,
-        n_cpu_moe=0,
-        ctx_size=n_ctx_target,
-        cache_type_k="f16",
-        cache_type_v="f16",
+        cpu_moe=settings.spec_draft_cpu_moe,
+        n_cpu_moe=settings.spec_draft_n_cpu_moe,
+        ctx_size=settings.spec_draft_ctx_size or n_ctx_target,
+        cache_type_k=settings.spec_draft_type_k,
+        cache_type_v=settings.spec_draft_type_v,
         speculation=False,
     )
 
@@ -63,10 +64,19 @@ def check_params(settings: Settings) -> None:
     """Raise :class:`~speclsp.errors.SettingsError` for malformed or contradictory settings."""
     tensor_split(settings)
     tensor_placements(settings)
-    if settings.flash_attn == "off" and settings.cache_type_v not in _FLOAT_CACHE_TYPES:
+    check_value_cache(settings, "cache_type_v")
+
+
+def check_value_cache(settings: Settings, name: str) -> None:
+    """Raise :class:`~speclsp.errors.SettingsError` if flash attention is off, which it needs.
+
+    ``name`` is the setting of the data type, the target's or the draft model's.
+    """
+    data_type = getattr(settings, name)
+    if settings.flash_attn == "off" and data_type not in _FLOAT_CACHE_TYPES:
         raise SettingsError(
-            f"cache_type_v {settings.cache_type_v} needs flash attention, but flash_attn is off.",
-            remedy="Set flash_attn to auto, or cache_type_v to f16.",
+            f"{name} {data_type} needs flash attention, but flash_attn is off.",
+            remedy=f"Set flash_attn to auto, or {name} to f16.",
         )
 
 

@@ -96,7 +96,6 @@ def test_it_drafts_what_the_model_finds_most_probable() -> None:
         ({"n_max": 1, "n_target_vocab": 5}, 16, (0,)),
         ({"n_ctx": 3}, 16, (5,)),
         ({"n_ctx": 4}, 16, (5, 6)),
-        ({"n_ctx": 2}, 16, ()),
     ],
 )
 def test_lengths(options: dict[str, Any], n_max: int, tokens: tuple[int, ...]) -> None:
@@ -167,6 +166,30 @@ def test_another_documents_prompt_comes_back() -> None:
         drafter.begin(DraftContext(prompt=prompt))
         drafter.draft([], 1)
         assert len(model.evaluated) == n_evaluated
+
+
+def test_of_a_prompt_beyond_its_context_it_reads_the_end_and_says_so_once() -> None:
+    lines: list[str] = []
+    drafter, model = scripted(
+        n_vocab=300, n_ctx=16, n_prompt=0, log=lambda level, line: lines.append(f"{level}: {line}")
+    )
+    prompt = list(range(100, 120))
+    drafter.begin(DraftContext(prompt=prompt))
+    assert len(drafter.draft([], 3).tokens) == 3
+    # 20 tokens and 3 drafted ones exceed 16 positions by 7: two steps of 4.
+    assert list(model.cached)[:12] == prompt[8:]
+    told = "the end of prompts of more than 16 tokens, the size of its context"
+    assert lines == [f"info: the draft model reads {told} (`spec_draft_ctx_size`); this one has 20"]
+    # The window stays until it is full, so that a keystroke evaluates what is new.
+    drafter.begin(DraftContext(prompt=[*prompt, 7]))
+    del model.evaluated[:]
+    drafter.draft([], 1)
+    assert model.evaluated == [(12, 7)]
+    generated = [7, 7, 7]
+    drafter.begin(DraftContext(prompt=[*prompt, 7]))
+    assert len(drafter.draft(generated, 3).tokens) == 3
+    assert list(model.cached)[:12] == [*prompt[12:], 7, 7, 7, 7]
+    assert len(lines) == 1
 
 
 def test_an_interrupt_between_micro_batches() -> None:
@@ -394,22 +417,24 @@ def test_no_token_of_a_real_generation_is_evaluated_twice(
     assert complete(target_f16, prompt, None).tokens == with_drafts.tokens
 
 
-def test_a_full_draft_context_drafts_nothing_and_the_target_goes_on(
+def test_a_small_draft_context_reads_the_end_of_the_prompt_and_drafts_on(
     target_q8: LlamaTarget, vocabulary: LlamaVocabulary, model_folder: Path
 ) -> None:
+    lines: list[str] = []
     drafter = load_draft_model(
         model_folder / "embedded-draft-q8_0.gguf",
-        Settings(threads=1),
+        Settings(threads=1, spec_draft_ctx_size=256, spec_draft_type_k="q8_0"),
         vocabulary,
-        256,
-        lambda level, line: None,
+        2048,
+        lambda level, line: lines.append(line),
     )
-    prompt = vocabulary.tokenize(SOURCE).tolist()[:245]
+    prompt = vocabulary.tokenize(SOURCE).tolist()[:600]
     target_q8.truncate(0)
     generation = complete(target_q8, prompt, drafter, n_predict=40)
     assert len(generation.tokens) == 40
-    assert 0 < generation.stats.n_drafted < 40
+    assert generation.stats.n_accepted > 10
     assert len(drafter.model.cached) <= drafter.model.n_ctx == 256
+    assert [line for line in lines if "the end of prompts of more than 256" in line] == lines[-1:]
     drafter.close()
     drafter.close()
 

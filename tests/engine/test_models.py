@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from speclsp.engine.models import _DRAFT_CONTEXT_BYTES, LlamaLoader, _draft_bytes
+from speclsp.engine.llama.fit import estimate_shape
+from speclsp.engine.llama.model_file import read_gguf_header
+from speclsp.engine.models import LlamaLoader, _draft_bytes
 from speclsp.errors import ModelNotFoundError
 from speclsp.settings import Settings
 
@@ -30,10 +33,21 @@ def test_the_vocabulary_is_loaded_once_for_a_file(model_folder: Path, tmp_path: 
         loader.tokenizer(Settings(model=str(path)))
 
 
-def test_all_parts_of_a_split_draft_model_count(tmp_path: Path) -> None:
-    parts = [tmp_path / f"draft-0000{number}-of-00002.gguf" for number in (1, 2)]
-    for number, part in enumerate(parts, start=1):
-        part.write_bytes(bytes(1000 * number))
-    assert _draft_bytes(parts[0], Settings()) == 3000 + _DRAFT_CONTEXT_BYTES
-    assert _draft_bytes(parts[0], Settings(spec_draft_ngl=0)) == 0
+@pytest.mark.real
+def test_the_memory_left_to_a_draft_model_follows_its_own_settings(
+    model_folder: Path, tmp_path: Path
+) -> None:
+    path = model_folder / "embedded-draft-q8_0.gguf"
+    header = read_gguf_header(path)
+
+    def left(**given: Any) -> int:
+        return _draft_bytes(path, Settings(ctx_size=2048, **given))
+
+    shape = estimate_shape(header, Settings(ctx_size=2048))
+    assert left() == shape.offloaded_bytes(shape.n_layers, 2048)
+    n_kv = sum(shape.kv_bytes_per_position)
+    assert left() - left(spec_draft_ctx_size=1024) == 1024 * n_kv
+    assert left(spec_draft_type_k="q8_0", spec_draft_type_v="q8_0") < left() - 900 * n_kv
+    assert left(spec_draft_ngl=0) == left(spec_draft_device="none") == 0
+    assert left(spec_draft_type_v="q8_0", flash_attn="off") == 0  # it will not be loaded
     assert _draft_bytes(tmp_path / "none.gguf", Settings()) == 0

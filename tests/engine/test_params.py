@@ -35,6 +35,13 @@ EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
         ({"threads": 3}, (3, 3), (3, 3)),
         ({"threads": 3, "threads_batch": 5}, (3, 5), (3, 5)),
         ({"threads": 3, "spec_draft_threads": 1}, (3, 3), (1, 1)),
+        (
+            {"threads": 8, "spec_draft_threads": 4, "threads_batch": 16}
+            | {"spec_draft_threads_batch": 2},
+            (8, 16),
+            (4, 2),
+        ),
+        ({"threads": 3, "spec_draft_threads_batch": 2}, (3, 3), (3, 2)),
         ({"threads": 0}, (N_CORES, N_CORES), (N_CORES, N_CORES)),
     ],
 )
@@ -81,6 +88,24 @@ def test_the_draft_model_s_own_settings_reach_it() -> None:
     assert not of_draft.speculation
     assert tensor_placements(settings) == ((EXPERTS, "CPU"),)
     assert tensor_placements(of_draft) == ()
+
+
+def test_the_draft_model_has_its_own_context_cache_types_and_experts() -> None:
+    of_draft = draft_settings(
+        Settings(
+            cpu_moe=True,
+            spec_draft_ctx_size=1024,
+            spec_draft_type_k="q8_0",
+            spec_draft_type_v="q4_0",
+            spec_draft_n_cpu_moe=1,
+        ),
+        4096,
+    )
+    assert of_draft.ctx_size == 1024
+    assert (of_draft.cache_type_k, of_draft.cache_type_v) == ("q8_0", "q4_0")
+    assert tensor_placements(of_draft) == ((rf"blk\.0{EXPERTS}", "CPU"),)
+    whole = draft_settings(Settings(spec_draft_cpu_moe=True), 4096)
+    assert tensor_placements(whole) == ((EXPERTS, "CPU"),)
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,14 @@ def estimate_shape(header: GgufHeader, settings: Settings) -> ModelShape:
     )
 
 
+def gpu_bytes(header: GgufHeader, settings: Settings) -> int:
+    """Return the bytes on GPUs of a model that is offloaded as the settings say, ``auto`` whole."""
+    wanted, n_ctx = settings.n_gpu_layers, _wanted_ctx(header, settings)
+    some = isinstance(wanted, int) and wanted >= 0  # llama.cpp takes a negative number for all
+    n_gpu_layers = min(int(wanted), header.n_layers) if some else header.n_layers
+    return estimate_shape(header, settings).offloaded_bytes(n_gpu_layers, n_ctx)
+
+
 def _wanted_ctx(header: GgufHeader, settings: Settings) -> int:
     n_ctx_train = header.number("context_length", settings.ctx_size)
     return min(settings.ctx_size or n_ctx_train, n_ctx_train)

@@ -55,11 +55,13 @@ def load_target(
     progress: LoadProgress,
     log: Log,
     n_bytes_reserved: int = 0,
+    memory_remedy: str = "Choose a smaller model or quantisation, or lower ctx_size.",
 ) -> LlamaTarget:
     """Load the model at ``path``, make its context, and warm it up.
 
     Where memory is short, ``settings.fit`` tries fewer layers on the GPU, then a smaller KV cache;
     ``n_bytes_reserved`` of the GPUs' memory stay free for models loaded later.
+    ``memory_remedy`` tells the user what to do where nothing fits.
     ``progress`` takes the loaded share and returns whether to continue.
     Raises :class:`~speclsp.errors.SettingsError`, :class:`~speclsp.errors.ModelNotFoundError`,
     :class:`~speclsp.errors.ModelLoadError`, or
@@ -88,7 +90,7 @@ def load_target(
             if following is None or not settings.fit:
                 raise ModelLoadError(
                     f"The model {path} does not fit the memory: {error.message}",
-                    remedy="Choose a smaller model or quantisation, or lower ctx_size.",
+                    remedy=memory_remedy,
                 ) from error
             log("warning", _step_down(path, attempt, following, error))
             attempt = following
