@@ -45,7 +45,7 @@ SWITCHED_OFF: Final[dict[str, Any]] = {
     "n_context": 0,
     "min_confidence": 0.0,
     "suggestion_memory": False,
-    "prefetch": False,
+    "idle_work": "prompts",
     "automatic_filters": False,
     "debounce_ms": 0,
 }

@@ -167,16 +167,12 @@ class Settings:
         "Answer text that you type as suggested with the rest of the suggestion, without running "
         "the model; a running generation continues while you type what it generates.",
     )
-    prefetch: bool = _setting(
-        True,
+    idle_work: Literal["auto", "always", "prompts", "never"] = _setting(
+        "auto",
         _MEMORY,
-        "While a suggestion is shown, generate what follows it; off saves power.",
-    )
-    on_battery: Literal["rest", "work"] = _setting(
-        "rest",
-        _MEMORY,
-        "While the computer runs on its battery, `rest` leaves out `prefetch` and the evaluation "
-        "of prompts in idle time; `work` does both.",
+        "What the engine does while you pause: `auto` generates what follows a suggestion that is "
+        "shown (prefetch) and evaluates the next prompt, but rests on battery; `always` works on "
+        "battery, too; `prompts` leaves out the prefetch; `never` does nothing.",
     )
 
     preset: str = _setting(

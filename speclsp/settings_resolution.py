@@ -115,6 +115,8 @@ _NO_SETTINGS: dict[str, str] = {
         "exclude_automatic": "set exclude; the files that it names get no suggestions.",
         "statistics_every": "they are logged after every 50 completions, and by the command "
         "speclsp.showStatistics.",
+        "prefetch": "set idle_work; `prompts` switches the prefetch off.",
+        "on_battery": "set idle_work; `always` works on battery, too.",
         "n_prefix n_suffix": "set n_prompt; the text after the cursor takes a quarter of it.",
         "n_line_end": "set t_max_predict_ms, the milliseconds after which a suggestion ends with "
         "its line.",

@@ -17,7 +17,7 @@ OURS: Final = "speclsp"
 OURS_PLAIN: Final = "speclsp (no speculation)"
 
 _PLAIN: Final[Mapping[str, Any]] = {"speculation": False}
-_FORGETFUL: Final[Mapping[str, Any]] = {"suggestion_memory": False, "prefetch": False}
+_FORGETFUL: Final[Mapping[str, Any]] = {"suggestion_memory": False, "idle_work": "prompts"}
 _ONE_LINE: Final[Mapping[str, Any]] = {"multiline": "never"}
 
 

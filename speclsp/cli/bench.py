@@ -141,7 +141,12 @@ def bench(project: Path, n_lines: int, seconds: int, show_timings: bool, **optio
 
 def _settings(options: Mapping[str, Any]) -> Settings:
     """Return the settings of both sides.  Raises UsageError where they name a remote engine."""
-    given = {"persist": False, "suggestion_memory": False, "prefetch": False, "speculation": True}
+    given = {
+        "persist": False,
+        "suggestion_memory": False,
+        "idle_work": "prompts",
+        "speculation": True,
+    }
     resolved = given_settings({**options, **given})
     if resolved.engine_url:
         raise click.UsageError(

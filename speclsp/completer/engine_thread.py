@@ -442,8 +442,9 @@ class EngineThread:
             self.run_idle("prompts", self._settle_prompts)
 
     def _rests(self) -> bool:
-        """Whether idle work is skipped to save the battery."""
-        return self._models.settings.on_battery == "rest" and self._battery.is_discharging()
+        """Whether idle work is left out, by the settings or to save the battery."""
+        wanted = self._models.settings.idle_work
+        return wanted == "never" or (wanted != "always" and self._battery.is_discharging())
 
     def _abandon(self, error: SpecLspError) -> None:
         """Fail every completion that still waits."""

@@ -501,7 +501,7 @@ class HttpEngine:
             remedy = "Redirects are not followed: set engine_url to the address itself."
             return self._failure(f"redirects to {target}", remedy)
         if status == httpx2.codes.TOO_MANY_REQUESTS:
-            remedy = "Wait, or ask less often: raise debounce_ms or set prefetch to false."
+            remedy = "Wait, or ask less often: raise debounce_ms or set idle_work to never."
             error = self._failure(f"limits how often it is asked{said}", remedy)
         else:
             error = self._failure(f"is overloaded or broken, status {status}{said}")

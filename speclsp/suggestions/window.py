@@ -409,7 +409,7 @@ class Window:
         if after == "unknown":
             return None
         settings = self._settings_of(after)
-        wants = settings.prefetch and settings.suggestion_memory
+        wants = settings.idle_work in ("auto", "always") and settings.suggestion_memory
         if not wants or self._ledger.has_text_at(after):
             return None
         return dataclasses.replace(after, completion_id=new_id())

@@ -88,13 +88,27 @@ def test_another_choice_costs_no_keystroke_anything(typist: Typist) -> None:
         assert typist.completer.wait_idle(WAIT_S)
 
 
-@pytest.mark.parametrize(("on_battery", "is_held"), [("rest", False), ("work", True)])
+@pytest.mark.parametrize(
+    ("idle_work", "is_plugged", "is_held"),
+    [
+        ("auto", False, False),
+        ("auto", True, True),
+        ("prompts", False, False),
+        ("prompts", True, True),
+        ("always", False, True),
+        ("never", True, False),
+    ],
+)
 def test_idle_time_rests_on_battery(
-    on_battery: str, is_held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    idle_work: str,
+    is_plugged: bool,
+    is_held: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("psutil.sensors_battery", lambda: SimpleNamespace(power_plugged=False))
+    monkeypatch.setattr("psutil.sensors_battery", lambda: SimpleNamespace(power_plugged=is_plugged))
     write(tmp_path / "models.py", MODELS)
-    typist = Typist(tmp_path, on_battery=on_battery)
+    typist = Typist(tmp_path, idle_work=idle_work)
     try:
         typist.ask("cart.py", CART)
         assert typist.completer.wait_idle(WAIT_S)

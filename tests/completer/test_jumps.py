@@ -44,7 +44,7 @@ def typed(**settings) -> Settings:
         deadline_ms=60_000,
         debounce_ms=0,
         suggestion_memory=False,
-        prefetch=False,
+        idle_work="prompts",
         automatic_filters=False,
         min_confidence=0.0,
         **settings,

@@ -49,7 +49,7 @@ def make() -> Iterator[Callable[..., TypedWindow]]:
                 deadline_ms=60_000,
                 debounce_ms=0,
                 suggestion_memory=False,
-                prefetch=False,
+                idle_work="prompts",
                 automatic_filters=False,
                 **settings,
             )

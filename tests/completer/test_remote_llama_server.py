@@ -48,7 +48,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(**settings: Any) -> TypedWindow:
-    window = typed_completer(Settings(persist=False, prefetch=False, **settings))
+    window = typed_completer(Settings(persist=False, idle_work="prompts", **settings))
     window.start()
     return window
 

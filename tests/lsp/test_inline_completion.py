@@ -521,7 +521,7 @@ def delay(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 async def test_what_is_known_is_answered_without_waiting_or_asking(
     connect: Callable[..., LspWire], delay: list[float]
 ) -> None:
-    wire = connect(base_options={"suggestion_memory": True, "prefetch": False})
+    wire = connect(base_options={"suggestion_memory": True, "idle_work": "prompts"})
     await wire.initialize()
     wire.open("x")
     delay[0] = 0.0

@@ -205,7 +205,7 @@ async def test_ghost_text_while_the_index_is_still_building(
 async def test_a_suggestion_that_is_typed_as_it_stands_costs_no_target_pass(
     tmp_path: Path, start: Start
 ) -> None:
-    heard = await start(tmp_path, persist=False, multiline="always", prefetch=False)
+    heard = await start(tmp_path, persist=False, multiline="always", idle_work="prompts")
     before = (
         "def area(width, height):\n    return width * height\n\n\n"
         "class Box:\n    def __init__(self, width, height):"
@@ -259,7 +259,7 @@ async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(
         str(used),
         command=[sys.executable, "-c", SERVE_FROM_THE_FILES, "serve"],
         persist=False,
-        prefetch=False,
+        idle_work="prompts",
         suggestion_memory=False,
     )
     heard.server.open(tmp_path / "repositories.py", text)

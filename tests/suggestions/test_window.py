@@ -25,7 +25,7 @@ from speclsp.settings import Settings
 WAIT_S = 60
 SCRIPT = "first = 1\nsecond = 2\nthird = 3\nupper = 4\nlower = 5\nouter = 6"
 TWO_LINES = "first = 1\nsecond = 2"
-TYPING = Settings(mode="chain", persist=False, multiline="always", max_lines=2, prefetch=False)
+TYPING = Settings(mode="chain", persist=False, multiline="always", max_lines=2, idle_work="prompts")
 
 
 def reciting(script: str) -> Callable[[Sequence[int]], Sequence[float]]:
@@ -452,9 +452,11 @@ def test_the_request_that_a_prefetch_is_made_for_waits_for_it(make) -> None:
     assert stats.totals.n_predicted == first.stats.n_predicted + result.stats.n_predicted
 
 
-@pytest.mark.parametrize("switch", ["prefetch", "suggestion_memory"])
+@pytest.mark.parametrize(
+    "switch", [{"idle_work": "prompts"}, {"idle_work": "never"}, {"suggestion_memory": False}]
+)
 def test_prefetch_can_be_switched_off(make, switch) -> None:
-    settings = Settings(persist=False, multiline="always", **{switch: False})
+    settings = Settings(persist=False, multiline="always", **switch)
     typist = make(settings)
     typist.completer.shown(typist.ask("¦").completion_id)
     typist.completer.wait_idle(WAIT_S)

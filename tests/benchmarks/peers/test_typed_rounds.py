@@ -184,8 +184,8 @@ def test_our_sides_forget_where_nobody_remembers(tmp_path: Path) -> None:
         plain.settings_for(options(tmp_path, with_cache=with_cache)) for with_cache in (True, False)
     )
     assert not remembering.speculation
-    assert (remembering.suggestion_memory, remembering.prefetch) == (True, True)
-    assert (forgetting.suggestion_memory, forgetting.prefetch) == (False, False)
+    assert (remembering.suggestion_memory, remembering.idle_work) == (True, "auto")
+    assert (forgetting.suggestion_memory, forgetting.idle_work) == (False, "prompts")
 
 
 def test_our_sides_end_a_text_with_its_line_where_all_do(tmp_path: Path) -> None:
