@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -74,24 +74,19 @@ class SettingInfo:
         return reader if colon and reader.islower() else ""
 
 
-# What the settings of a group share.  Groups that most users need come first, in help texts too.
-_COMPLETION = SettingInfo(group="completion", per_language=True, by_folder=True)
-_MEMORY = SettingInfo(group="memory")
-_MODEL = SettingInfo(group="model", scope="engine")
+# What the settings of a group share.
+_COMPLETION = SettingInfo(group="suggestions", per_language=True, by_folder=True)
+_MEMORY = SettingInfo(group="suggestions")
+_MODEL = SettingInfo(group="models", scope="engine")
 _MODEL_FILES = replace(_MODEL, of_machine=True)
 _REMOTE = SettingInfo(group="remote engine", scope="engine", of_machine=True)
 _PROMPT = SettingInfo(group="prompt", by_folder=True)
 _SPECULATION = SettingInfo(group="speculation")
+_DRAFTERS = replace(_SPECULATION, scope="engine")
 _STATISTICS_FILES = replace(_SPECULATION, of_machine=True)
 _PROJECT = SettingInfo(group="project")
 _LOG = SettingInfo(group="log")
 _SAMPLING = SettingInfo(group="sampling", per_language=True, by_folder=True)
-_ADVANCED_PROMPT = SettingInfo(group="advanced: prompt", by_folder=True)
-_ADVANCED_SPECULATION = SettingInfo(group="advanced: speculation")
-_ADVANCED_DRAFTERS = replace(_ADVANCED_SPECULATION, scope="engine")
-_ADVANCED_MODEL = SettingInfo(group="advanced: models", scope="engine")
-_ADVANCED_MODEL_FILES = replace(_ADVANCED_MODEL, of_machine=True)
-_ADVANCED_PROJECT = SettingInfo(group="advanced: project")
 
 
 def _setting(default: Any, shared: SettingInfo, help_text: str, **own: Any) -> Any:
@@ -420,245 +415,241 @@ class Settings:
 
     n_jump: _NonNegative = _setting(
         192,
-        _ADVANCED_PROMPT,
+        _PROMPT,
         "Maximum prompt tokens that the first request at another place in a file evaluates while "
         "you type; the rest follows in idle time. 0 evaluates the whole prompt.",
     )
     fim_layout: FimLayout = _setting(
         "anchored",
-        _ADVANCED_PROMPT,
+        _PROMPT,
         "Where the prompt's middle begins: at a line above the cursor (`anchored`), so that a "
         "keystroke evaluates only what you typed, or at the cursor (`plain`).",
         aliases=("layout",),
     )
     healing: bool = _setting(
         True,
-        _ADVANCED_PROMPT,
+        _PROMPT,
         "Token healing: the model generates the last characters that you typed again, constrained "
         "to them, so that no word is split between tokens; off ends the prompt at the cursor.",
     )
 
     mode: DraftMode = _setting(
         "auto",
-        _ADVANCED_SPECULATION,
+        _SPECULATION,
         "How drafts are joined: all drafters in one `tree` or one best `chain`, `auto` for a "
         "tree where it saves time, or `first` for the first drafter that drafts, as llama.cpp "
         "does.",
     )
     p_split: _Probability = _setting(
         0.02,
-        _ADVANCED_SPECULATION,
+        _SPECULATION,
         "tree: minimum probability of a second branch.",
         aliases=("spec_draft_p_split", "draft_p_split"),
     )
     max_draft: _Positive = _setting(
-        15, _ADVANCED_SPECULATION, "chain and tree: maximum draft tokens that one pass verifies."
+        15, _SPECULATION, "chain and tree: maximum draft tokens that one pass verifies."
     )
     draft_max: _MinusOneOrMore = _setting(
         -1,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "Maximum tokens of one draft, for each drafter whose own setting is not given; -1 leaves "
         "each its default.",
         aliases=("draft", "draft_n", "draft_n_max"),
     )
     draft_min: _MinusOneOrMore = _setting(
         -1,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "Drafts shorter than this are dropped, for each drafter whose own setting is not given; "
         "-1 leaves each its default.",
         aliases=("draft_n_min",),
     )
     spec_ngram_size_n: _NgramDraftSize = _setting(
         0,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "Tokens of context that must match, for each ngram drafter whose own setting is not given; "
         "0 leaves each its default.",
     )
     spec_ngram_size_m: _NgramDraftSize = _setting(
         0,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "Maximum tokens of one draft, for each ngram drafter whose own setting is not given; 0 "
         "leaves each its default.",
     )
     spec_ngram_min_hits: _NonNegative = _setting(
         0,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "Occurrences of the context in the text before it is drafted from, for each ngram drafter "
         "whose own setting is not given; 0 leaves each its default.",
     )
     max_ngram_size: _Positive = _setting(
-        16, _ADVANCED_SPECULATION, "prompt-lookup: maximum tokens of context to match."
+        16, _SPECULATION, "prompt-lookup: maximum tokens of context to match."
     )
     min_ngram_size: _Positive = _setting(
-        3, _ADVANCED_SPECULATION, "prompt-lookup: minimum tokens of context that must match."
+        3, _SPECULATION, "prompt-lookup: minimum tokens of context that must match."
     )
     num_pred_tokens: _Positive = _setting(
-        10, _ADVANCED_SPECULATION, "prompt-lookup: maximum tokens of one draft."
+        10, _SPECULATION, "prompt-lookup: maximum tokens of one draft."
     )
     spec_ngram_simple_size_n: _NgramSize = _setting(
-        12, _ADVANCED_DRAFTERS, "ngram-simple: tokens of context that must match."
+        12, _DRAFTERS, "ngram-simple: tokens of context that must match."
     )
     spec_ngram_simple_size_m: _NgramSize = _setting(
-        48, _ADVANCED_DRAFTERS, "ngram-simple: maximum tokens of one draft."
+        48, _DRAFTERS, "ngram-simple: maximum tokens of one draft."
     )
     spec_ngram_simple_min_hits: _Positive = _setting(
         1,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "ngram-simple: occurrences of the context in the text before it is drafted from.",
     )
     spec_ngram_map_k_size_n: _NgramSize = _setting(
-        12, _ADVANCED_DRAFTERS, "ngram-map-k: tokens of context that must match."
+        12, _DRAFTERS, "ngram-map-k: tokens of context that must match."
     )
     spec_ngram_map_k_size_m: _NgramSize = _setting(
-        48, _ADVANCED_DRAFTERS, "ngram-map-k: maximum tokens of one draft."
+        48, _DRAFTERS, "ngram-map-k: maximum tokens of one draft."
     )
     spec_ngram_map_k_min_hits: _Positive = _setting(
         1,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "ngram-map-k: occurrences of the context in the text before it is drafted from.",
     )
     spec_ngram_map_k4v_size_n: _NgramSize = _setting(
-        12, _ADVANCED_DRAFTERS, "ngram-map-k4v: tokens of context that must match."
+        12, _DRAFTERS, "ngram-map-k4v: tokens of context that must match."
     )
     spec_ngram_map_k4v_size_m: _NgramSize = _setting(
         48,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "ngram-map-k4v: maximum tokens of one draft, and tokens that tell values apart.",
     )
     spec_ngram_map_k4v_min_hits: _Positive = _setting(
         1,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "ngram-map-k4v: occurrences of the context in the text before it is drafted from.",
     )
     spec_ngram_mod_n_match: _NgramSize = _setting(
-        24, _ADVANCED_DRAFTERS, "ngram-mod: tokens of context that must match."
+        24, _DRAFTERS, "ngram-mod: tokens of context that must match."
     )
     spec_ngram_mod_n_min: _NgramDraftSize = _setting(
-        48, _ADVANCED_DRAFTERS, "ngram-mod: drafts shorter than this are dropped."
+        48, _DRAFTERS, "ngram-mod: drafts shorter than this are dropped."
     )
     spec_ngram_mod_n_max: _NgramDraftSize = _setting(
-        64, _ADVANCED_DRAFTERS, "ngram-mod: maximum tokens of one draft."
+        64, _DRAFTERS, "ngram-mod: maximum tokens of one draft."
     )
     spec_ngram_cache_n_max: _Positive = _setting(
-        8, _ADVANCED_SPECULATION, "ngram-cache: maximum tokens of one draft."
+        8, _SPECULATION, "ngram-cache: maximum tokens of one draft."
     )
-    spec_draft_n_max: _NonNegative = _setting(
-        3, _ADVANCED_DRAFTERS, "draft: maximum tokens of one draft."
-    )
+    spec_draft_n_max: _NonNegative = _setting(3, _DRAFTERS, "draft: maximum tokens of one draft.")
     spec_draft_n_min: _NonNegative = _setting(
-        0, _ADVANCED_DRAFTERS, "draft: drafts shorter than this are dropped."
+        0, _DRAFTERS, "draft: drafts shorter than this are dropped."
     )
     spec_draft_p_min: _Probability = _setting(
         0.0,
-        _ADVANCED_DRAFTERS,
+        _DRAFTERS,
         "draft: a token less probable than this ends the draft.",
         aliases=("draft_p_min",),
     )
 
     hf_file: str = _setting(
-        "", _ADVANCED_MODEL_FILES, "File of `hf_repo`, instead of a quantization.", short="-hff"
+        "", _MODEL_FILES, "File of `hf_repo`, instead of a quantization.", short="-hff"
     )
     spec_draft_hf: str = _setting(
         "",
-        _ADVANCED_MODEL_FILES,
+        _MODEL_FILES,
         "Draft model on Hugging Face, as `hf_repo`.",
         aliases=("hf_repo_draft", "hfrd"),
         short="-hfd",
     )
     hf_token: str = _setting(
         "",
-        _ADVANCED_MODEL_FILES,
+        _MODEL_FILES,
         "Token for private and gated repositories; empty takes HF_TOKEN's, or that of "
         "`hf auth login`.",
         short="-hft",
         may_be_secret=True,
     )
     offline: bool = _setting(
-        False, _ADVANCED_MODEL_FILES, "Use downloaded models only, and offer no download."
+        False, _MODEL_FILES, "Use downloaded models only, and offer no download."
     )
 
     split_mode: SplitMode = _setting(
-        "layer", _ADVANCED_MODEL, "How to split the model across several GPUs.", short="-sm"
+        "layer", _MODEL, "How to split the model across several GPUs.", short="-sm"
     )
     tensor_split: str = _setting(
-        "", _ADVANCED_MODEL, "Share of the model on each GPU, for example `3,1`.", short="-ts"
+        "", _MODEL, "Share of the model on each GPU, for example `3,1`.", short="-ts"
     )
     main_gpu: _NonNegative = _setting(
-        0, _ADVANCED_MODEL, "The GPU to use with split_mode none or row.", short="-mg"
+        0, _MODEL, "The GPU to use with split_mode none or row.", short="-mg"
     )
     override_tensor: str = _setting(
         "",
-        _ADVANCED_MODEL,
+        _MODEL,
         "Buffer types for tensors by name: `PATTERN=TYPE,…`, for example `blk\\.1.*=CPU`.",
         short="-ot",
     )
     cpu_moe: bool = _setting(
         False,
-        _ADVANCED_MODEL,
+        _MODEL,
         "Keep all experts of a mixture-of-experts model on the CPU.",
         short="-cmoe",
     )
     n_cpu_moe: _Layers = _setting(
-        0, _ADVANCED_MODEL, "Keep the experts of the first N layers on the CPU.", short="-ncmoe"
+        0, _MODEL, "Keep the experts of the first N layers on the CPU.", short="-ncmoe"
     )
-    kv_offload: bool = _setting(
-        True, _ADVANCED_MODEL, "Keep the KV cache in GPU memory.", short="-kvo"
-    )
+    kv_offload: bool = _setting(True, _MODEL, "Keep the KV cache in GPU memory.", short="-kvo")
     load_mode: LoadMode = _setting(
         "auto",
-        _ADVANCED_MODEL,
+        _MODEL,
         "How to read model files: `none`, `mlock` and `dio` read them, the others map them into "
         "memory.",
         short="-lm",
     )
     batch_size: _Positive = _setting(
         2048,
-        _ADVANCED_MODEL,
+        _MODEL,
         "Maximum tokens of one decode call.",
         aliases=("n_batch",),
         short="-b",
     )
     ubatch_size: _Positive = _setting(
         512,
-        _ADVANCED_MODEL,
+        _MODEL,
         "Tokens that the backend computes at once.",
         aliases=("n_ubatch",),
         short="-ub",
     )
     threads_batch: _Threads = _setting(
         -1,
-        _ADVANCED_MODEL,
+        _MODEL,
         "CPU threads for batches and prompts; -1 takes `threads`.",
         aliases=("n_threads_batch",),
         short="-tb",
     )
     fit_ctx: _Positive = _setting(
-        2048, _ADVANCED_MODEL, "Smallest KV cache that `fit` may choose, in tokens.", short="-fitc"
+        2048, _MODEL, "Smallest KV cache that `fit` may choose, in tokens.", short="-fitc"
     )
     spec_draft_device: str = _setting(
         "",
-        _ADVANCED_MODEL,
+        _MODEL,
         "draft: devices of the draft model; empty follows `device`.",
         aliases=("device_draft",),
         short="-devd",
     )
     spec_draft_ngl: GpuLayers = _setting(
         "auto",
-        _ADVANCED_MODEL,
+        _MODEL,
         "draft: layers of the draft model in GPU memory, as `n_gpu_layers`.",
         aliases=("gpu_layers_draft", "n_gpu_layers_draft", "spec_draft_n_gpu_layers"),
         short="-ngld",
     )
     spec_draft_threads: _Threads = _setting(
         -1,
-        _ADVANCED_MODEL,
+        _MODEL,
         "draft: CPU threads of the draft model; -1 follows `threads`, fewer for a small model.",
         aliases=("threads_draft",),
         short="-td",
     )
     spec_draft_threads_batch: _Threads = _setting(
         -1,
-        _ADVANCED_MODEL,
+        _MODEL,
         "draft: CPU threads of the draft model for batches and prompts; -1 follows "
         "`spec_draft_threads` where that is given, else `threads_batch`.",
         aliases=("threads_batch_draft",),
@@ -666,7 +657,7 @@ class Settings:
     )
     spec_draft_ctx_size: _NonNegative = _setting(
         0,
-        _ADVANCED_MODEL,
+        _MODEL,
         "draft: size of the draft model's KV cache in tokens; of a longer prompt the draft model "
         "reads the end. 0 takes the target's.",
         aliases=("ctx_size_draft",),
@@ -674,14 +665,14 @@ class Settings:
     )
     spec_draft_type_k: KvCacheType = _setting(
         "f16",
-        _ADVANCED_MODEL,
+        _MODEL,
         "draft: data type of the keys in the draft model's KV cache.",
         aliases=("cache_type_k_draft",),
         short="-ctkd",
     )
     spec_draft_type_v: KvCacheType = _setting(
         "f16",
-        _ADVANCED_MODEL,
+        _MODEL,
         "draft: data type of the values in the draft model's KV cache; a quantised one needs flash "
         "attention.",
         aliases=("cache_type_v_draft",),
@@ -689,25 +680,25 @@ class Settings:
     )
     spec_draft_cpu_moe: bool = _setting(
         False,
-        _ADVANCED_MODEL,
+        _MODEL,
         "draft: keep all experts of a mixture-of-experts draft model on the CPU.",
         aliases=("cpu_moe_draft",),
         short="-cmoed",
     )
     spec_draft_n_cpu_moe: _Layers = _setting(
         0,
-        _ADVANCED_MODEL,
+        _MODEL,
         "draft: keep the experts of the draft model's first N layers on the CPU.",
         aliases=("spec_draft_ncmoe", "n_cpu_moe_draft"),
         short="-ncmoed",
     )
 
     max_document_size: _Positive = _setting(
-        4_000_000, _ADVANCED_PROJECT, "Largest document with suggestions, in characters."
+        4_000_000, _PROJECT, "Largest document with suggestions, in characters."
     )
     max_index_tokens: _Positive = _setting(
         20_000_000,
-        _ADVANCED_PROJECT,
+        _PROJECT,
         "Maximum tokens in the index of a workspace folder; each takes 8 bytes of memory.",
     )
 
@@ -731,6 +722,33 @@ class Settings:
         return self.engine_url.startswith(("speclsp://", "speclsp+unix://"))
 
 
+MOST_SET: Final = (
+    "enabled",
+    "model",
+    "multiline",
+    "n_predict",
+    "max_lines",
+    "min_confidence",
+    "complete_comments",
+    "languages",
+    "idle_work",
+    "spec_draft_model",
+    "n_gpu_layers",
+    "ctx_size",
+    "threads",
+    "engine",
+    "engine_url",
+    "engine_model",
+    "engine_key_file",
+    "speculation",
+    "lookup_cache_dynamic",
+    "index_project",
+    "exclude",
+    "mask_secrets",
+    "persist",
+)
+"""The settings that most people set, in the order of documents and VS Code; others are advanced."""
+
 FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(Settings)}
 TYPES: dict[str, Any] = typing.get_type_hints(Settings, include_extras=True)
 
@@ -743,7 +761,7 @@ def info(name: str) -> SettingInfo:
 PER_REQUEST: frozenset[str] = frozenset(
     name
     for name in FIELDS
-    if info(name).scope == "live" and not info(name).of_machine and info(name).group != "model"
+    if info(name).scope == "live" and not info(name).of_machine and info(name).group != "models"
 )
 """Settings that each request reads, and may set; the others are the machine's or the models'."""
 

@@ -59,3 +59,12 @@ def test_files_and_executables_are_the_machines() -> None:
     assert paths | remote <= set(restricted)
     assert "speclsp.maskSecrets" in restricted
     assert all(PROPERTIES[name]["scope"] == "machine" for name in restricted)
+
+
+def test_the_page_begins_with_what_most_people_set_and_hides_the_rest() -> None:
+    shown = [name for name, row in PROPERTIES.items() if "advanced" not in row.get("tags", ())]
+    assert shown[:3] == ["speclsp.enabled", "speclsp.model", "speclsp.multiline"]
+    assert len(shown) <= 25
+    categories = PACKAGE["contributes"]["configuration"]
+    assert [category["order"] for category in categories] == list(range(len(categories)))
+    assert [PROPERTIES[name]["order"] for name in shown] == list(range(len(shown)))

@@ -15,7 +15,6 @@ from speclsp.cli.options import default_text, is_switch, long_option, metavar
 
 BEGIN: Final = "<!-- written by `make docs` -->"
 _PAGES: Final = ("settings.md", "settings-advanced.md")
-_ADVANCED: Final = "advanced: "
 _HEADER: Final = """\
 | setting | command line | default | meaning | change |
 |---|---|---|---|---|"""
@@ -29,16 +28,19 @@ _EFFECT: Final = {
 def with_settings(page: str, text: str) -> str:
     """Return a page's text (Markdown) with everything behind its mark written anew.
 
-    ``page`` is the file's name; the page gets a table for each of its groups of settings.
+    ``page`` is the file's name: one has the settings that most people set, the other one the rest,
+    a table for each group.
     """
     groups: dict[str, list[str]] = {}
-    for name in settings.FIELDS:
-        groups.setdefault(settings.info(name).group, []).append(name)
+    if page == "settings.md":
+        groups["Most used"] = list(settings.MOST_SET)
+    else:
+        for name in settings.FIELDS:
+            if name not in settings.MOST_SET:
+                groups.setdefault(settings.info(name).group.capitalize(), []).append(name)
     parts = [text[: text.index(BEGIN)] + BEGIN]
-    for group, names in groups.items():
-        if group.startswith(_ADVANCED) == (page == "settings-advanced.md"):
-            title = group.removeprefix(_ADVANCED).capitalize()
-            parts.append(f"## {title}\n\n" + "\n".join((_HEADER, *map(_row, names))))
+    for title, names in groups.items():
+        parts.append(f"## {title}\n\n" + "\n".join((_HEADER, *map(_row, names))))
     return "\n\n".join(parts) + "\n"
 
 

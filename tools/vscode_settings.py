@@ -65,6 +65,8 @@ CLIENT_SETTINGS: dict[str, dict[str, Any]] = {
         "the log's level is *Trace*.",
     },
 }
+MOST_SET_OF_CLIENT = ("speclsp.server.path", "speclsp.server.arguments")
+"""The extension's own settings that are not advanced."""
 
 
 def camel_case(name: str) -> str:
@@ -90,30 +92,46 @@ def _property(name: str) -> dict[str, Any]:
             schema["pattern"] = f"^({'|'.join(words)})$"
     elif "enum" in schema:
         schema["type"] = "string"
-    default = settings.default(name)
     return {
         **schema,
-        "default": default,
+        "default": settings.default(name),
         "scope": _scope(name),
         "markdownDescription": row.help + _EFFECT[row.scope],
     }
 
 
 def configuration() -> list[dict[str, Any]]:
-    """Return ``contributes.configuration``: one category for each group of the table."""
-    groups: dict[str, dict[str, Any]] = {}
+    """Return ``contributes.configuration``: what most people set, then a category for each group.
+
+    Without ``order`` VS Code sorts categories and settings by their names.
+    """
+    server = [name for name in CLIENT_SETTINGS if name not in MOST_SET_OF_CLIENT]
+    groups = {"speclsp": [*map(_shown, settings.MOST_SET), *MOST_SET_OF_CLIENT], "server": server}
     for name in settings.FIELDS:
-        group = groups.setdefault(settings.info(name).group, {})
-        group[f"speclsp.{camel_case(name)}"] = _property(name)
-    first = {"title": "Server", "properties": CLIENT_SETTINGS}
-    rest = [{"title": title.capitalize(), "properties": group} for title, group in groups.items()]
-    return [first, *rest]
+        if name not in settings.MOST_SET:
+            groups.setdefault(settings.info(name).group, []).append(_shown(name))
+    known = {_shown(name): _property(name) for name in settings.FIELDS} | CLIENT_SETTINGS
+    return [
+        {
+            "title": title if title == "speclsp" else title.capitalize(),
+            "order": order,
+            "properties": {
+                name: known[name] | {"order": row} | ({"tags": ["advanced"]} if order else {})
+                for row, name in enumerate(names)
+            },
+        }
+        for order, (title, names) in enumerate(groups.items())
+    ]
+
+
+def _shown(name: str) -> str:
+    return f"speclsp.{camel_case(name)}"
 
 
 def restricted() -> list[str]:
     """Return the settings that an untrusted workspace cannot give."""
     client = [name for name in CLIENT_SETTINGS if name.startswith("speclsp.server.")]
-    return sorted([*client, *(f"speclsp.{camel_case(name)}" for name in OF_THE_MACHINE)])
+    return sorted([*client, *map(_shown, OF_THE_MACHINE)])
 
 
 def with_settings(package: dict[str, Any]) -> dict[str, Any]:

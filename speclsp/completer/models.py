@@ -38,7 +38,7 @@ from speclsp.request import EngineState, LoadedModel, SessionStats, StateChanged
 from speclsp.settings import FIELDS, Settings, info
 
 _MIB: Final = 1 << 20
-_DRAFTING: Final = tuple(name for name in FIELDS if "speculation" in info(name).group)
+_DRAFTING: Final = tuple(name for name in FIELDS if info(name).group == "speculation")
 """What drafters depend on."""
 _N_PROPOSERS: Final = 4
 """Most drafting settings whose drafters are kept."""

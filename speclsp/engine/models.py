@@ -39,7 +39,7 @@ one: the model whose shape it has."""
 TEXT_OF_KEY: Final = "speclsp.cost_true.text_of"
 """Metadata key of cost-true models: the file name of the model whose function it computes."""
 
-_OF_PASSES: Final = tuple(name for name in FIELDS if info(name).group.endswith(("model", "models")))
+_OF_PASSES: Final = tuple(name for name in FIELDS if info(name).group == "models")
 """Settings of the models, on which the time of a pass may depend."""
 
 Progress = Callable[[float], bool]
