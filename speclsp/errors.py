@@ -30,20 +30,23 @@ Each has a message and a remedy; editors show both.
 
 from __future__ import annotations
 
+from speclsp.printable import printable
+
 
 class SpecLspError(Exception):
     """Base of all errors of speclsp.
 
     ``remedy`` is one sentence that tells the user what to do, or empty.
+    Both may quote files' names and other programs' words: what is not printable is replaced.
     """
 
     was_told = False
     """Whether the user has seen it in the log."""
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.remedy = remedy
+        self.message = printable(message)
+        self.remedy = printable(remedy)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}" if self.remedy else self.message

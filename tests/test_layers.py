@@ -22,6 +22,7 @@ PACKAGE = Path(speclsp.__file__).parent
 LAYERS = {
     "__init__": 0,
     "errors": 0,
+    "printable": 0,
     "events": 0,
     "settings": 0,
     "settings_resolution": 0,

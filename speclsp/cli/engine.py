@@ -6,7 +6,6 @@ import faulthandler
 import gc
 import logging
 import os
-import re
 import socket
 import sys
 import time
@@ -38,6 +37,7 @@ from speclsp.engine_process.start import listen_alone, running_engines, status_o
 from speclsp.engine_process.start import stop as stop_engine
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.hub.references import model_title
+from speclsp.printable import printable
 from speclsp.request import Event, LogLine, Problem, StateChanged
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def status(*, as_json: bool) -> None:
         return
     for row in rows:
         for line in _status_lines(row):
-            click.echo(_printable(line))
+            click.echo(printable(line, keep="\t\n"))
 
 
 @engine.command()
@@ -268,12 +268,12 @@ def log(lines: int, *, follow: bool) -> None:
             click.echo(f"==> {place.log} <==")
         text, read[place] = _read_from(place, (0, 0))
         for line in deque(text.splitlines(), lines):
-            click.echo(_printable(line))
+            click.echo(printable(line, keep="\t\n"))
     while follow:
         time.sleep(_FOLLOW_S)
         for place in places:
             text, read[place] = _read_from(place, read[place])
-            click.echo(_printable(text), nl=False)
+            click.echo(printable(text, keep="\t\n"), nl=False)
             sys.stdout.flush()
 
 
@@ -331,11 +331,6 @@ def _duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}"
-
-
-def _printable(text: str) -> str:
-    """Return a text without control characters: a folder's name must not control the terminal."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def _print_json(data: object) -> None:
