@@ -22,10 +22,11 @@ from rich.progress import (
 from rich.table import Table
 
 from speclsp.hub import download
-from speclsp.hub.choice import Choice, named, preset_rows
+from speclsp.hub.choice import Choice, choice_of, named, preset_rows
 from speclsp.hub.memory import Memory, find_memory
 from speclsp.hub.presets import PRESETS, preset, recommend
 from speclsp.hub.references import model_title
+from speclsp.settings import Settings
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 
@@ -92,12 +93,26 @@ def list_models(*, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("name")
+@click.argument("name", default="")
+@click.option("--hf-repo", "-hf", "repository", default="", metavar="REPO", help="Same as NAME.")
+@click.option("--hf-file", "-hff", default="", metavar="FILE", help="A file of the repository.")
+@click.option(
+    "--spec-draft-hf", "--hf-repo-draft", "-hfd", "draft", default="", metavar="REPO",
+    help="Download this draft model, too.",
+)  # fmt: skip
 @click.option("--hf-token", "-hft", default="", metavar="TOKEN", help="Hugging Face's token.")
 @_AS_JSON
-def pull(name: str, hf_token: str, *, as_json: bool) -> None:
-    """Download a model; an interrupted download is resumed."""
-    choice = named(name)
+def pull(
+    name: str, repository: str, hf_file: str, draft: str, hf_token: str, *, as_json: bool
+) -> None:
+    """Download a model, or a target and a draft model; an interrupted download is resumed."""
+    if name and repository:
+        raise click.UsageError("Give one of NAME and -hf.")
+    target = "hf_repo" if repository or "/" in name else "preset"
+    wished = replace(Settings(hf_file=hf_file, spec_draft_hf=draft), **{target: repository or name})
+    choice = choice_of(wished)
+    if choice is None:
+        raise click.UsageError("Name a model: NAME, -hf REPO or -hfd REPO.")
     wanted = download.plan(choice.references, hf_token)
     console = Console(stderr=True)
     columns = (
@@ -123,8 +138,7 @@ def pull(name: str, hf_token: str, *, as_json: bool) -> None:
         return
     for path in paths:
         click.echo(path)
-    option = "-hf" if "/" in choice.name else "--preset"
-    click.echo(f"Next: speclsp serve {option} {choice.name}, or set it in your editor.", err=True)
+    click.echo(f"Next: speclsp serve {choice.serve_options}, or set it in your editor.", err=True)
 
 
 @models.command()

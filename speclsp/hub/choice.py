@@ -29,6 +29,8 @@ class Choice:
     target: Reference | None
     """None if only the draft model is on the hub."""
     draft: Reference | None = None
+    own_draft: str = ""
+    """The draft model's name where the user chose it beside the target."""
     size_bytes: int | None = None
     """Size of the download; None if only the hub knows it."""
 
@@ -42,6 +44,21 @@ class Choice:
         """Whether all of them are in the cache."""
         return all(cached_paths(reference) is not None for reference in self.references)
 
+    @property
+    def pull_command(self) -> str:
+        """The command that downloads all of them."""
+        words = ["speclsp models pull"]
+        if self.target is not None:
+            words.append(f"-hf {self.name}" if self.own_draft and "/" in self.name else self.name)
+        return " ".join((*words, *((f"-hfd {self.own_draft}",) if self.own_draft else ())))
+
+    @property
+    def serve_options(self) -> str:
+        """The options of ``speclsp serve`` that load them."""
+        target = f"{'-hf' if '/' in self.name else '--preset'} {self.name}"
+        words = (target if self.target else "", f"-hfd {self.own_draft}" if self.own_draft else "")
+        return " ".join(filter(None, words))
+
     def files(self) -> dict[Reference, tuple[Path, ...]]:
         """Return each model's files in the cache, the first part first.
 
@@ -51,7 +68,7 @@ class Choice:
         if len(found) < len(self.references):
             raise ModelNotFoundError(
                 f"{self.title} is not downloaded.",
-                remedy=f"Run `speclsp models pull {self.name}`.",
+                remedy=f"Run `{self.pull_command}`.",
             )
         return found
 
@@ -94,11 +111,13 @@ def choice_of(settings: Settings, memory: Callable[[], Memory] = find_memory) ->
         found = Choice(name=str(reference), title=_title(reference), target=reference)
     if settings.spec_draft_hf:
         draft = parse_reference(settings.spec_draft_hf)
+        own, title = str(draft), _title(draft)
         if found is None:
-            return Choice(name=str(draft), title=_title(draft), target=None, draft=draft)
-        return replace(found, draft=draft, size_bytes=None)
+            return Choice(name=own, title=title, target=None, draft=draft, own_draft=own)
+        title = f"{_target_title(found)} with {title}"
+        return replace(found, title=title, draft=draft, own_draft=own, size_bytes=None)
     if found is not None and settings.spec_draft_model:
-        return replace(found, draft=None)
+        return replace(found, title=_target_title(found), draft=None)
     return found
 
 
@@ -148,6 +167,11 @@ def preset_rows(memory: Memory) -> list[dict[str, Any]]:
         }
         for name, row in PRESETS.items()
     ]
+
+
+def _target_title(choice: Choice) -> str:
+    """Return the title without that of a preset's draft model."""
+    return choice.title if choice.target is None else _title(choice.target)
 
 
 def _title(reference: Reference) -> str:

@@ -149,9 +149,9 @@ class NamedModels:
     # --- download ---------------------------------------------------------------------------------
 
     def _offer(self, choice: Choice, settings: Settings, error: ModelNotFoundError) -> None:
-        if choice.name in self._offered:
+        if choice.pull_command in self._offered:
             return
-        self._offered.add(choice.name)
+        self._offered.add(choice.pull_command)
         if settings.offline:
             self._report(str(error))
         else:
@@ -164,7 +164,7 @@ class NamedModels:
             "Until it is, the small trial model completes."
         )
         if await self._editor.ask(text, (_DOWNLOAD, _NOT_NOW)) != _DOWNLOAD:
-            self._editor.log("info", f"`speclsp models pull {choice.name}` downloads the model.")
+            self._editor.log("info", f"`{choice.pull_command}` downloads the model.")
             return
         try:
             await self._pull(choice, token)

@@ -172,3 +172,32 @@ def test_a_missing_file_is_one_message(hub: FakeHub) -> None:
         "Error: ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF has no Q5_K_M. "
         "It has qwen2.5-coder-7b-q8_0.gguf.\n"
     )
+
+
+def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(
+    hub: FakeHub,
+) -> None:
+    hub.repositories["owner/big"] = {"big-Q4_K_M.gguf": embedded.embedded_target().read_bytes()}
+    hub.repositories["owner/small"] = {"small-Q8_0.gguf": embedded.embedded_draft().read_bytes()}
+    names = ("-hf", "owner/big", "-hfd", "owner/small:Q8_0")
+    refused = speclsp("complete", *names)
+    command = "speclsp models pull -hf owner/big -hfd owner/small:Q8_0"
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: big with small Q8_0 is not downloaded. Run `{command}`.\n"
+    )
+    pulled = speclsp(*command.split()[1:])
+    assert pulled.returncode == 0, pulled.stderr
+    assert [Path(path).name for path in pulled.stdout.splitlines()] == [
+        "big-Q4_K_M.gguf",
+        "small-Q8_0.gguf",
+    ]
+    assert "Next: speclsp serve -hf owner/big -hfd owner/small:Q8_0" in pulled.stderr
+    assert speclsp("complete", *names).returncode == 0
+    # Where one of the two is there already, the same command downloads the other.
+    other = speclsp("complete", "--preset", "qwen2.5-coder-7b-q8_0-draft", "-hfd", "owner/else")
+    assert other.stderr == (
+        "Error: Qwen2.5-Coder 7B Q8_0 with else is not downloaded. "
+        "Run `speclsp models pull qwen2.5-coder-7b-q8_0-draft -hfd owner/else`.\n"
+    )
+    assert "Name a model" in speclsp("models", "pull").stderr
