@@ -12,7 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -131,16 +132,44 @@ _NO_SETTINGS: dict[str, str] = {
     }.items()
     for spelling in spellings.split()
 }
-_NO_SETTINGS |= dict.fromkeys(
-    ("np", "parallel", "nparallel"),
-    "parallel: there are no server slots. All editor windows share one engine, which answers the "
-    "requests of all their documents in turn.",
+"""Normal spellings of former settings, with what to set or do instead."""
+
+
+class NotNeeded(NamedTuple):
+    """Options of llama-server that have no meaning in a language server."""
+
+    spellings: str
+    n_values: int
+    why: str
+
+
+_NO_SLOTS: Final = (
+    "all editor windows share one engine, which answers the requests of all documents in turn"
 )
-"""Normal spellings of former and of llama-server's settings, with what to set or do instead."""
+_NO_HTTP: Final = "the language server talks to its editor, not to HTTP clients"
+_NO_CHAT: Final = "completions have no chat template"
+NOT_NEEDED: Final = (
+    NotNeeded("-np --parallel --slot-save-path", 1, _NO_SLOTS),
+    NotNeeded("-cb --cont-batching -nocb --no-cont-batching --slots --no-slots", 0, _NO_SLOTS),
+    NotNeeded("--host --port --path --api-prefix --api-key --api-key-file", 1, _NO_HTTP),
+    NotNeeded("--ssl-key-file --ssl-cert-file -to --timeout --threads-http", 1, _NO_HTTP),
+    NotNeeded("--metrics --props --webui --no-webui", 0, _NO_HTTP),
+    NotNeeded("-a --alias", 1, "clients ask for no model by name"),
+    NotNeeded("--chat-template --chat-template-file", 1, _NO_CHAT),
+    NotNeeded("--jinja --no-jinja", 0, _NO_CHAT),
+)
+"""They are accepted and named in one line each; all others that are unknown are errors."""
+
+_NO_SETTINGS |= {
+    _normal(spelling): f"{spelling.lstrip('-')} is not needed: {row.why}."
+    for row in NOT_NEEDED
+    for spelling in row.spellings.split()
+    if spelling.startswith("--")
+}
 
 
 def former_setting(name: str) -> str | None:
-    """Return what replaces a former or llama-server's setting; None for any other name."""
+    """Return what replaces a former setting or makes one needless; None for any other name."""
     return _NO_SETTINGS.get(_normal(name))
 
 
@@ -238,7 +267,9 @@ def _named(spelling: str, language_id: str) -> str:
     """Return the canonical name.  Raises SettingsError for a name that cannot be set."""
     name = canonical_name(spelling)
     if name is None:
-        raise SettingsError(former_setting(spelling) or f"unknown setting {spelling!r}.")
+        close = get_close_matches(_normal(spelling), _CANONICAL, n=1)
+        meant = f" Did you mean {_CANONICAL[close[0]]}?" if close else ""
+        raise SettingsError(former_setting(spelling) or f"unknown setting {spelling!r}.{meant}")
     if language_id and not info(name).per_language:
         raise SettingsError("not a setting that a language may override.")
     return name

@@ -96,7 +96,8 @@ def test_every_commands_own_options_are_documented(words: str) -> None:
     lines = page("cli.md").splitlines()
     (row,) = [line for line in lines if line.startswith(f"| `speclsp {words}` |")]
     for parameter in COMMANDS[words].params:
-        if isinstance(parameter, click.Option) and not isinstance(parameter, SettingOption):
+        is_own = isinstance(parameter, click.Option) and not isinstance(parameter, SettingOption)
+        if is_own and not parameter.hidden:
             assert any(opt in row for opt in parameter.opts), (words, parameter.opts)
 
 

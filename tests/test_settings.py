@@ -160,6 +160,22 @@ def test_a_former_setting_says_what_counts_now(spelling, instead):
     assert instead in problem.message
 
 
+@pytest.mark.parametrize(
+    ("spelling", "meant"), [("draftMx", "draft_max"), ("n_predikt", "n_predict")]
+)
+def test_an_unknown_setting_is_told_with_the_one_that_is_meant(spelling, meant):
+    (problem,) = resolve([{spelling: 16}]).problems
+    assert problem.message == f"unknown setting {spelling!r}. Did you mean {meant}?"
+    (problem,) = resolve([{"zzz": 16}]).problems
+    assert problem.message == "unknown setting 'zzz'."
+
+
+@pytest.mark.parametrize("spelling", ["parallel", "host"])
+def test_a_setting_of_a_server_says_why_it_is_not_needed(spelling):
+    (problem,) = resolve([{spelling: 4}]).problems
+    assert problem.message.startswith(f"{spelling} is not needed: ")
+
+
 def shared(**given: int) -> dict[str, int]:
     """The settings that change where some are given, but for those that are given."""
     resolved = resolve([given])

@@ -23,8 +23,8 @@ from rich.table import Table
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.ngram_build import found_files
 from speclsp.cli.options import SettingsCommand, given_settings, show_timings_option
-from speclsp.cli.without_editor import running
-from speclsp.decoding.report import timing_lines, tokens_per_pass
+from speclsp.cli.without_editor import running, shown_timings
+from speclsp.decoding.report import tokens_per_pass
 from speclsp.decoding.session import summed
 from speclsp.embedded import TARGET_FILE_NAME, model_files
 from speclsp.errors import SpecLspError
@@ -132,8 +132,8 @@ def bench(project: Path, n_lines: int, seconds: int, show_timings: bool, **optio
     if show_timings:
         for is_on in (False, True):
             stats = _sum([line[is_on] for line in lines]).stats
-            text = "\n".join((f"speculation {'on' if is_on else 'off'}:", *timing_lines(stats)))
-            click.echo(text, err=True)
+            title = f"speculation {'on' if is_on else 'off'}:"
+            click.echo(f"{title}\n{shown_timings(stats)}", err=True)
     if is_interrupted:
         click.echo("Interrupted.", err=True)
         sys.exit(130)

@@ -23,9 +23,8 @@ from pygls.server import JsonRPCServer
 
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.without_editor import complete_when_ready
+from speclsp.cli.without_editor import complete_when_ready, shown_timings
 from speclsp.completer.accepted import is_learned
-from speclsp.decoding.report import timing_lines
 from speclsp.errors import SpecLspError
 from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
 from speclsp.request import (
@@ -227,7 +226,7 @@ class HeadlessServer(JsonRPCServer):
         finally:
             self._close_documents()
         if self._options.show_timings and result is not None:
-            click.echo("\n".join(timing_lines(result.stats)), err=True)
+            click.echo(shown_timings(result.stats), err=True)
         return result
 
     async def _accepted(self, params: Any) -> dict[str, int]:

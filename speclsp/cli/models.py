@@ -108,8 +108,13 @@ def pull(
     """Download a model, or a target and a draft model; an interrupted download is resumed."""
     if name and repository:
         raise click.UsageError("Give one of NAME and -hf.")
-    target = "hf_repo" if repository or "/" in name else "preset"
-    wished = replace(Settings(hf_file=hf_file, spec_draft_hf=draft), **{target: repository or name})
+    preset_name = "" if "/" in name else name
+    wished = Settings(
+        preset=preset_name,
+        hf_repo=repository or name.removeprefix(preset_name),
+        hf_file=hf_file,
+        spec_draft_hf=draft,
+    )
     choice = choice_of(wished)
     if choice is None:
         raise click.UsageError("Name a model: NAME, -hf REPO or -hfd REPO.")

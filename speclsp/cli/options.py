@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -19,7 +21,7 @@ import msgspec
 from speclsp import settings
 from speclsp.errors import SettingsError
 from speclsp.hub.presets import LLAMA_CPP_NAMES
-from speclsp.settings_resolution import convert, former_setting, resolve
+from speclsp.settings_resolution import NOT_NEEDED, convert, former_setting, resolve
 
 SWITCH_INTERVAL_S = 0.0005
 """Seconds that the engine's thread may run Python code while the event loop waits.
@@ -35,6 +37,14 @@ def leave_no_core_file() -> None:
         import resource  # noqa: PLC0415  # not on Windows
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+_OF_COMPLETE: Final = {
+    "-p": "`speclsp complete -p TEXT` completes a text once and prints the completion",
+    "--prompt": "`speclsp complete -p TEXT` completes a text once and prints the completion",
+    "--show-timings": "`speclsp complete` and `speclsp bench` print timings",
+}
+"""Options of llama-cli that one command has, with what the others say."""
 
 
 class SettingOption(click.Option):
@@ -71,23 +81,49 @@ class SettingsCommand(click.Command):
 
     Options that are not given are None or empty; :func:`given_options` leaves them out.
     Its help lists the settings by group.
+    llama-server's options that are not needed are told and ignored, unless the command has them.
     """
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
+        own = {spelling for parameter in self.params for spelling in parameter.opts}
         self.params += [SettingOption(name) for name in settings.FIELDS]
+        for row in NOT_NEEDED:
+            self.params += [
+                click.Option(
+                    [spelling],
+                    is_flag=row.n_values == 0,
+                    hidden=True,
+                    expose_value=False,
+                    callback=partial(_tell_not_needed, why=row.why),
+                )
+                for spelling in row.spellings.split()
+                if spelling not in own
+            ]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; llama.cpp's flags for models are presets.
 
         An option of a former version is an error that names what to set instead.
         """
-        args = [f"--preset={arg[2:]}" if arg[2:] in LLAMA_CPP_NAMES else arg for arg in args]
-        # Asked first, since click takes `-cd` for `-c` with the value `d`.
+        flags = {f"--{name}": f"--preset={name}" for name in LLAMA_CPP_NAMES}
+        args = [flags.get(arg, arg) for arg in args]
+        known = {spelling for parameter in self.params for spelling in parameter.opts}
+        # Asked first, since click takes `-otd` for `-o` with the value `td`.
         for option in (arg.partition("=")[0] for arg in args if arg.startswith("-")):
-            if instead := former_setting(option.strip("-").removeprefix("no-")):
+            instead = former_setting(option.strip("-").removeprefix("no-"))
+            if instead and option not in known:
                 raise click.UsageError(f"{option}: {instead}", ctx)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = _OF_COMPLETE.get(error.option_name)
+            raise click.NoSuchOption(
+                error.option_name,
+                error.message + (f" ({hint})" if hint else ""),
+                [*get_close_matches(error.option_name, flags), *(error.possibilities or ())],
+                ctx,
+            ) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the settings under their groups' names."""
@@ -109,9 +145,17 @@ class SettingsCommand(click.Command):
                 formatter.write_dl(records)
 
 
+def _tell_not_needed(
+    _ctx: click.Context, parameter: click.Parameter, value: object, *, why: str
+) -> None:
+    """Tell that an option, if it is given, has no effect."""
+    if value not in (None, False):
+        click.echo(f"info: {parameter.opts[0]} is not needed: {why}.", err=True)
+
+
 show_timings_option = click.option(
     "--show-timings/--no-show-timings",
-    help="Print llama.cpp's lines on prompt and generation times to standard error.",
+    help="Print llama.cpp's lines on times and draft acceptance to standard error.",
 )
 
 

@@ -12,6 +12,7 @@ import click
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
+from speclsp.decoding.report import draft_acceptance_line, timing_lines
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.log import LEVELS, EventPump
 from speclsp.request import (
@@ -22,6 +23,7 @@ from speclsp.request import (
     LogLine,
     Problem,
     Progress,
+    RequestStats,
     StateChanged,
     WorkspaceFolder,
 )
@@ -80,6 +82,12 @@ def complete_when_ready(
                 raise
             time.sleep(_POLL_S)
     return None
+
+
+def shown_timings(stats: RequestStats) -> str:
+    """Return what ``--show-timings`` prints: llama.cpp's lines on times and draft acceptance."""
+    drafts = (draft_acceptance_line(stats),) if stats.drafters else ()
+    return "\n".join((*timing_lines(stats), *drafts))
 
 
 def write_event(least_level: LogLevel, event: Event) -> None:

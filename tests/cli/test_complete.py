@@ -207,8 +207,9 @@ def test_timings_are_shown_after_each_answer() -> None:
         "prompt eval time",
         "eval time",
         "total time",
+        "draft acceptance rate",
     ]
-    for answer, line in zip(found, shown[1::3], strict=True):
+    for answer, line in zip(found, shown[1::4], strict=True):
         assert f"{answer['result']['stats']['nPredicted']} tokens (" in line
 
 
@@ -323,3 +324,25 @@ def test_a_signal_ends_the_process(number: signal.Signals, process: Process) -> 
     assert process.answer()["id"] == 1
     process.process.send_signal(number)
     assert process.process.wait(timeout=600) == 1
+
+
+def test_a_text_is_completed_once_with_timings_and_the_acceptance_of_drafts() -> None:
+    text = PREFIXES[4]
+    outcome = complete(b"", "-p", text, "-n", "24", "--mode", "tree", "--show-timings")
+    assert outcome.returncode == 0, outcome.stderr.decode()
+    said = outcome.stderr.decode().splitlines()
+    timings = [line for line in said if not line.startswith("info: ")]
+    assert [line.partition(" = ")[0].strip() for line in timings] == [
+        "prompt eval time",
+        "eval time",
+        "total time",
+        "draft acceptance rate",
+    ]
+    drafted = [line for line in said if "statistics           suffix" in line]
+    assert len(drafted) == 1, said
+    asked = lines(request(1, text, suffix="", path="", singleLine=False))
+    (answer,) = answers(complete(asked, "--mode", "tree"))
+    assert outcome.stdout.decode() == answer["result"]["text"] + "\n"
+    plain = complete(b"", "-p", text, "-n", "24", "--no-speculation", "--show-timings")
+    assert plain.stdout == outcome.stdout
+    assert not re.search(rb"^draft acceptance", plain.stderr, re.MULTILINE)

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from speclsp import settings
 from speclsp.cli import options
 from speclsp.cli.options import SettingsCommand, given_options
-from speclsp.settings_resolution import resolve
+from speclsp.settings_resolution import NOT_NEEDED, resolve
 
 SWITCHES = [name for name in settings.FIELDS if options.is_switch(name)]
 VALUED = [name for name in settings.FIELDS if not options.is_switch(name)]
@@ -162,8 +162,53 @@ def test_an_option_of_a_former_version_names_what_to_set_instead() -> None:
     assert "t_max_predict_ms" in result.stderr
 
 
-@pytest.mark.parametrize("option", ["-np", "--parallel"])
-def test_server_slots_are_refused_with_what_serves_several_windows(option: str) -> None:
-    result = CliRunner().invoke(SettingsCommand("serve"), [option, "4"])
-    assert result.exit_code == 2
-    assert "All editor windows share one engine" in result.stderr
+SERVER_OPTIONS = [
+    (spelling, row.n_values, row.why) for row in NOT_NEEDED for spelling in row.spellings.split()
+]
+
+
+@pytest.mark.parametrize(("spelling", "n_values", "why"), SERVER_OPTIONS)
+def test_an_option_of_a_server_is_told_as_it_was_typed_and_the_command_goes_on(
+    spelling: str, n_values: int, why: str
+) -> None:
+    @click.command(cls=SettingsCommand)
+    def command(**given: Any) -> None:
+        click.echo(str(given_options(given)))
+
+    values = ["9"] * n_values
+    result = CliRunner().invoke(command, ["-n", "5", spelling, *values, "-t", "2"])
+    assert result.exit_code == 0, result.output
+    assert result.stderr == f"info: {spelling} is not needed: {why}.\n"
+    assert result.stdout == "{'n_predict': 5, 'threads': 2}\n"
+    if n_values:
+        joined = f"{spelling}=9" if spelling.startswith("--") else f"{spelling}9"
+        result = CliRunner().invoke(command, [joined])
+        assert (result.exit_code == 0) == (joined != "-np9" and joined != "-to9"), result.output
+
+
+def test_a_command_s_own_option_of_that_name_is_its_own() -> None:
+    @click.command(cls=SettingsCommand)
+    @click.option("--port", type=int)
+    def command(port: int, **_given: Any) -> None:
+        click.echo(str(port))
+
+    result = CliRunner().invoke(command, ["--port", "80", "--host", "all"])
+    assert (result.stdout, result.exit_code) == ("80\n", 0)
+    assert "--port" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (("--draft-mx", "8"), "--draft-max"),
+        (("--spec-ngram-size", "8"), "--spec-ngram-size-n"),
+        (("--fim-qwen-7b-sepc",), "--fim-qwen-7b-spec"),
+        (("-p", "Prompt"), "speclsp complete -p TEXT"),
+        (("--prompt", "Prompt"), "speclsp complete -p TEXT"),
+        (("--show-timings",), "`speclsp complete` and `speclsp bench` print timings"),
+    ],
+)
+def test_an_unknown_option_is_an_error_with_a_hint(
+    parsed: Any, argv: tuple[str, ...], hint: str
+) -> None:
+    assert hint in " ".join(parsed(*argv).split())

@@ -183,9 +183,7 @@ def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(
     refused = speclsp("complete", *names)
     command = "speclsp models pull -hf owner/big -hfd owner/small:Q8_0"
     assert refused.returncode == 1
-    assert refused.stderr == (
-        f"Error: big with small Q8_0 is not downloaded. Run `{command}`.\n"
-    )
+    assert refused.stderr == (f"Error: big with small Q8_0 is not downloaded. Run `{command}`.\n")
     pulled = speclsp(*command.split()[1:])
     assert pulled.returncode == 0, pulled.stderr
     assert [Path(path).name for path in pulled.stdout.splitlines()] == [
