@@ -7,7 +7,7 @@ vim.g.loaded_speclsp = true
 vim.api.nvim_create_user_command('Speclsp', function(args)
   require('speclsp.commands').run(args.fargs)
 end, {
-  nargs = '+',
+  nargs = '*',
   complete = function(lead, line)
     return require('speclsp.commands').complete(lead, line)
   end,

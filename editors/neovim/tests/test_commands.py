@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
 
-from real_neovim import SERVER, START, Editor
+import pytest
+from pynvim import NvimError
+from real_neovim import PLUGIN, REPOSITORY, SERVER, START, Editor
+
+HELP_TAGS = REPOSITORY / "tools" / "help_tags.sh"
 
 HANGING = """\
 import sys, time
@@ -52,10 +58,19 @@ def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
     assert words.endswith(" ms")
 
 
+def messages_with(editor: Editor, words: str) -> str:
+    return str(
+        editor.until(lambda: m if words in (m := editor.nvim.command_output("messages")) else "")
+    )
+
+
 def test_snooze_until_it_ends(editor: Editor) -> None:
     editor.nvim.command("Speclsp snooze 5")
     words = "return require('speclsp').statusline()"
     editor.until(lambda: editor.lua(words).startswith("speclsp snoozing until "))
+    messages_with(editor, "speclsp: snoozing until ")
+    editor.nvim.command("Speclsp")
+    messages_with(editor, "suggestions are snoozed until ")
     editor.keys("o")
     editor.type(START)
     time.sleep(1)
@@ -68,6 +83,86 @@ def test_snooze_until_it_ends(editor: Editor) -> None:
     editor.until(lambda: "snoozing" not in editor.lua(words))
     editor.type("u")
     assert editor.until_ghost()
+
+
+@pytest.mark.parametrize("argument", ["abc", "-1", "5m"])
+def test_snooze_names_what_it_takes(editor: Editor, argument: str) -> None:
+    with pytest.raises(NvimError, match=f'takes a number of minutes.*"{argument}" is none'):
+        editor.nvim.command(f"Speclsp snooze {argument}")
+    editor.nvim.command("Speclsp snooze 0")
+    messages_with(editor, "speclsp: awake again")
+
+
+def test_a_file_without_a_root_marker_belongs_to_the_working_folder(
+    bare: Editor, project: Path
+) -> None:
+    (project / ".git").rmdir()
+    bare.nvim.command(f"cd {project}")
+    bare.setup()
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    bare.until(lambda: bare.statistics()["index"]["n_files"] == 1)
+
+
+def test_a_file_in_the_home_folder_is_in_no_project_which_status_says(
+    bare: Editor, project: Path
+) -> None:
+    bare.home.mkdir(exist_ok=True)
+    bare.nvim.command(f"cd {bare.home}")
+    file = bare.home / "notes.py"
+    file.write_text("x = 1\n")
+    bare.setup()
+    bare.open(file)
+    bare.until_ready()
+    bare.nvim.command("Speclsp status")
+    messages_with(bare, "this file is in no project")
+    assert bare.statistics()["index"]["n_files"] == 0
+    bare.nvim.command("checkhealth speclsp")
+    assert "this file is in no project" in "\n".join(
+        bare.until(lambda: bare.lines if len(bare.lines) > 5 else 0)
+    )
+
+
+CONTRAST = """
+local function luminance(colour)
+  local function channel(shift)
+    local c = bit.band(bit.rshift(colour, shift), 255) / 255
+    return c <= 0.03928 and c / 12.92 or ((c + 0.055) / 1.055) ^ 2.4
+  end
+  return 0.2126 * channel(16) + 0.7152 * channel(8) + 0.0722 * channel(0)
+end
+local ghost = luminance(vim.api.nvim_get_hl(0, { name = 'SpeclspGhost', link = false }).fg)
+local back = luminance(vim.api.nvim_get_hl(0, { name = 'Normal', link = false }).bg)
+return (math.max(ghost, back) + 0.05) / (math.min(ghost, back) + 0.05)
+"""
+
+
+@pytest.mark.parametrize("background", ["dark", "light"])
+def test_ghost_text_reads_well_in_the_default_colours(bare: Editor, background: str) -> None:
+    bare.setup()
+    bare.nvim.command(f"set termguicolors background={background}")
+    assert 4.0 <= bare.lua(CONTRAST) <= 8.0
+
+
+def test_ghost_text_takes_the_colours_of_another_scheme(bare: Editor) -> None:
+    bare.setup()
+    bare.nvim.command("colorscheme blue")
+    like = "vim.fn.hlexists('ComplHint') == 1 and 'ComplHint' or 'Comment'"
+    wanted = bare.lua(f"return vim.api.nvim_get_hl(0, {{ name = {like}, link = false }}).fg")
+    shown = bare.lua("return vim.api.nvim_get_hl(0, { name = 'SpeclspGhost', link = false }).fg")
+    assert shown == (wanted or 0x808080)
+
+
+def test_the_help_tags_of_the_package_are_those_of_neovim(bare: Editor, tmp_path: Path) -> None:
+    written, own = tmp_path / "package", tmp_path / "own"
+    for folder in (written, own):
+        shutil.copytree(PLUGIN / "doc", folder / "doc", ignore=shutil.ignore_patterns("tags"))
+    subprocess.run([HELP_TAGS, written / "doc" / "speclsp.txt"], check=True)
+    bare.nvim.command(f"helptags {own / 'doc'}")
+    assert (written / "doc" / "tags").read_text() == (own / "doc" / "tags").read_text()
+    bare.nvim.command(f"set runtimepath^={written}")
+    bare.nvim.command("help :Speclsp")
+    assert "*:Speclsp*" in bare.line
 
 
 def test_status_line_hears_of_changes(editor: Editor) -> None:
@@ -83,6 +178,7 @@ def test_restart_and_reindex(editor: Editor) -> None:
     editor.until(lambda: editor.lua(current) not in (0, first))
     editor.until_ready()
     editor.nvim.command("Speclsp reindex")
+    messages_with(editor, "reading the project's files again")
     editor.until(lambda: editor.statistics()["index"]["n_files"] == 1)
 
 
@@ -126,6 +222,7 @@ def test_health_names_what_is_missing(bare: Editor, project: object) -> None:
     bare.setup(cmd="/nowhere/speclsp")
     bare.nvim.command("checkhealth speclsp")
     page = "\n".join(bare.lines)
+    assert "200 ms" not in page
     assert "/nowhere/speclsp is not an executable" in page
     assert "pip install" in page
 

@@ -74,18 +74,28 @@ end
 
 local subcommands = {}
 
+--- What a user of the current buffer should know of its suggestions.
+---@return string
+local function suggesting()
+  if not require('speclsp').is_enabled() then
+    return 'suggestions are off in this buffer'
+  end
+  local suggestions = require('speclsp.suggestions')
+  if suggestions.is_snoozing() then
+    return 'suggestions are snoozed until ' .. os.date('%H:%M', server.status.snoozed_until)
+  end
+  return 'suggestions are on in this buffer'
+end
+
 function subcommands.status()
-  local status, speclsp = server.status, require('speclsp')
+  local status = server.status
   local latency = status.latency_ms and (', latest answer %d ms'):format(status.latency_ms) or ''
   local message = status.message ~= '' and (' (%s)'):format(status.message) or ''
-  vim.notify(
-    ('speclsp: server %s%s%s; suggestions are %s in this buffer'):format(
-      status.state,
-      message,
-      latency,
-      speclsp.is_enabled() and 'on' or 'off'
-    )
-  )
+  local lines = { ('speclsp: server %s%s%s; %s'):format(status.state, message, latency, suggesting()) }
+  if not server.root_of(vim.api.nvim_get_current_buf()) then
+    lines[2] = server.NO_PROJECT
+  end
+  vim.notify(table.concat(lines, '\n'))
 end
 
 function subcommands.stats()
@@ -116,13 +126,28 @@ function subcommands.toggle(scope)
 end
 
 function subcommands.reindex()
-  if not server.execute('speclsp.reindex') then
+  local asked = server.execute('speclsp.reindex', nil, function()
+    vim.notify("speclsp: reading the project's files again; :Speclsp stats shows the index")
+  end)
+  if not asked then
     not_running()
   end
 end
 
-function subcommands.snooze(minutes)
-  if not require('speclsp').snooze(tonumber(minutes or 15)) then
+function subcommands.snooze(argument)
+  local minutes = tonumber(argument or 15)
+  if not minutes or minutes < 0 then
+    vim.notify(
+      ('speclsp: snooze takes a number of minutes, such as 15; 0 ends it. %q is none.'):format(argument),
+      vim.log.levels.ERROR
+    )
+    return
+  end
+  local asked = require('speclsp').snooze(minutes, function()
+    local until_when = os.date('%H:%M', os.time() + math.floor(60 * minutes))
+    vim.notify(minutes > 0 and 'speclsp: snoozing until ' .. until_when or 'speclsp: awake again')
+  end)
+  if not asked then
     not_running()
   end
 end
@@ -149,10 +174,10 @@ local arguments = {
 
 ---@param words string[]
 function M.run(words)
-  local name, argument = words[1], words[2]
+  local name, argument = words[1] or 'status', words[2]
   local is_wrong = not subcommands[name]
     or #words > 2
-    or argument and not vim.tbl_contains(arguments[name] or {}, argument)
+    or argument and name ~= 'snooze' and not vim.tbl_contains(arguments[name] or {}, argument)
   if is_wrong then
     local known = {}
     for each in pairs(subcommands) do

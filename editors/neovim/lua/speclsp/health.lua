@@ -9,6 +9,7 @@ local function check_editor()
     health.error('Neovim 0.10 or newer is needed', 'Install a newer Neovim')
   elseif vim.fn.has('nvim-0.12') == 1 then
     health.ok('Neovim ' .. tostring(vim.version()) .. ' shows inline completion itself')
+    pcall(require, 'vim.lsp.inline_completion') -- which registers what is looked for
     local ok, capability = pcall(require, 'vim.lsp._capability')
     if not ok or type(capability.all) ~= 'table' or not capability.all.inline_completion then
       health.warn('This Neovim cannot be asked at once: suggestions come 200 ms late', "backend = 'own' in setup()")
@@ -67,6 +68,10 @@ local function check_server()
   else
     local message = status.message ~= '' and ': ' .. status.message or ''
     health.ok(('It runs; the engine is %s%s'):format(status.state, message))
+  end
+  local previous = vim.fn.bufnr('#') -- the page is a buffer of its own
+  if vim.api.nvim_buf_is_valid(previous) and not server.root_of(previous) then
+    health.warn((server.NO_PROJECT:gsub('^speclsp: ', '')))
   end
   local model = status.model
   if model and model.shortfall ~= '' then

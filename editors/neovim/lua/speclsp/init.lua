@@ -21,13 +21,26 @@ M.stop = server.stop
 ---@type boolean whether setup() was called
 M.is_set_up = false
 
+---@type integer|nil the ghost text's colour as this plugin set it last
+local own_colour
+
 local function highlights()
   local like = vim.fn.hlexists('ComplHint') == 1 and 'ComplHint' or 'Comment'
   local ghost = vim.api.nvim_get_hl(0, { name = like, link = false })
   -- Without a colour of its own it would take that of the text before it, a string's for example.
   ghost.ctermfg = ghost.ctermfg or 8
   ghost.fg = ghost.fg or 0x808080
-  vim.api.nvim_set_hl(0, 'SpeclspGhost', vim.tbl_extend('force', ghost, { default = true }))
+  if (vim.g.colors_name or 'default') == 'default' then
+    -- Neovim's own colours give the hint a contrast of 2 to 1 on their background; these give 4.5.
+    ghost.fg = vim.o.background == 'dark' and 0x8a8e96 or 0x5f636b
+  end
+  -- What the user or a colour scheme has set stays.
+  local function shown()
+    return vim.api.nvim_get_hl(0, { name = 'SpeclspGhost', link = false }).fg
+  end
+  ghost.default = own_colour == nil or shown() ~= own_colour
+  vim.api.nvim_set_hl(0, 'SpeclspGhost', ghost)
+  own_colour = shown() == ghost.fg and ghost.fg or nil
   vim.api.nvim_set_hl(0, 'SpeclspHint', { link = 'NonText', default = true })
 end
 
@@ -41,10 +54,9 @@ function M.setup(options)
   config.apply(options)
   buffers.enabled = config.options.enabled
   highlights()
-  vim.api.nvim_create_autocmd('ColorScheme', {
-    group = vim.api.nvim_create_augroup('speclsp.highlights', {}),
-    callback = highlights,
-  })
+  local group = vim.api.nvim_create_augroup('speclsp.highlights', {})
+  vim.api.nvim_create_autocmd('ColorScheme', { group = group, callback = highlights })
+  vim.api.nvim_create_autocmd('OptionSet', { group = group, pattern = 'background', callback = highlights })
   suggestions.setup()
   require('speclsp.keys').set(config.options.keys)
   server.start()

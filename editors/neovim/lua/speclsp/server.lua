@@ -153,16 +153,28 @@ function M.statistics(done)
   return true
 end
 
---- The project of a buffer.  A file outside of any has none, lest a home folder be indexed.
+M.NO_PROJECT = 'speclsp: this file is in no project, so drafts come from open files alone; '
+  .. 'open Neovim in its folder, or see root_markers in :help speclsp-options'
+
+--- The project of a buffer: the folder with a root marker, else the working folder.
+--- A home folder and what is above it are no projects, lest everything be indexed.
 ---@param bufnr integer
 ---@return string|nil
-local function root_of(bufnr)
-  return vim.fs.root(bufnr, config.options.root_markers)
+function M.root_of(bufnr)
+  local root = vim.fs.root(bufnr, config.options.root_markers)
+  if root then
+    return root
+  end
+  local cwd, home = vim.fs.normalize(vim.uv.cwd() or '/'), vim.fs.normalize('~')
+  local file = vim.fs.normalize(vim.api.nvim_buf_get_name(bufnr))
+  local is_wide = vim.startswith(home .. '/', cwd == '/' and cwd or cwd .. '/')
+  local is_inside = file == '' or vim.startswith(file, cwd .. '/')
+  return is_inside and not is_wide and cwd or nil
 end
 
 --- Add a buffer's folder to the one server, which holds the model for all folders.
 local function add_folder(client, bufnr)
-  local root = root_of(bufnr)
+  local root = M.root_of(bufnr)
   if not root then
     return
   end
@@ -314,7 +326,7 @@ function M.attach(bufnr)
   local cmd = M.command()
   if cmd then
     local wanted = client_config(cmd)
-    wanted.root_dir = root_of(bufnr)
+    wanted.root_dir = M.root_of(bufnr)
     vim.lsp.start(wanted, { bufnr = bufnr, reuse_client = is_ours, silent = true })
   end
 end
@@ -335,7 +347,7 @@ function M.start()
     wanted.reuse_client = is_ours
     wanted.root_dir = function(bufnr, start)
       if takes_part(bufnr) then
-        start(root_of(bufnr))
+        start(M.root_of(bufnr))
       end
     end
     vim.lsp.config(NAME, wanted)

@@ -117,10 +117,11 @@ end
 
 --- Stop automatic suggestions for so many minutes; 0 ends the snooze.
 ---@param minutes number
+---@param done fun()|nil called when the server has taken it
 ---@return boolean asked
-function M.snooze(minutes)
+function M.snooze(minutes, done)
   M.dismiss()
-  return server.execute('speclsp.snooze', { minutes })
+  return server.execute('speclsp.snooze', { minutes }, done)
 end
 
 --- Apply the switches to every buffer.
