@@ -4,14 +4,8 @@ import sys
 
 import click
 
+from benchmarks.commands import cli
 from speclsp.errors import SpecLspError
-
-try:
-    from benchmarks.commands import cli
-except ModuleNotFoundError as error:
-    if error.name != "matplotlib":
-        raise
-    sys.exit(f"Error: {error.name} is not installed. Install it: pip install -e '.[benchmarks]'.")
 
 if __name__ == "__main__":
     try:

@@ -385,7 +385,7 @@ def server_asker(settings: Settings, *, rests: bool = True) -> Iterator[ServerAs
     server = CaseServer(on_state=states.append, on_message=messages.append)
     # An engine of its own: nothing is warm at the start, and nothing runs on.
     of_run = {"persist": False, "log_level": "error", "engine": "own"}
-    options = {**_changed(settings), **of_run}
+    options = {**changed_settings(settings), **of_run}
     argv = [sys.executable, "-m", "speclsp", "serve", "--stdio"]
     with TemporaryDirectory() as folder, asyncio.Runner() as runner:
         try:
@@ -427,8 +427,8 @@ async def _ready(states: list[StateChanged], messages: list[LogLine]) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-def _changed(settings: Settings) -> dict[str, Any]:
-    """The settings that differ from their defaults: the server takes them by name."""
+def changed_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, by name, as a server takes them."""
     defaults = Settings()
     return {
         field.name: getattr(settings, field.name)

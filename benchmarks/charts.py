@@ -6,11 +6,12 @@ import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from speclsp.errors import SpecLspError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _WIDTH: Final = 8.0
 _ROW: Final = 0.25
@@ -35,7 +36,18 @@ class BarChart:
 
 
 def svg(charts: Sequence[BarChart], notes: Sequence[str] = ()) -> str:
-    """Return an SVG with the charts below each other, and notes below them."""
+    """Return an SVG with the charts below each other, and notes below them.
+
+    Raises :class:`~speclsp.errors.SpecLspError` where matplotlib is not installed.
+    """
+    try:
+        from matplotlib import rc_context  # noqa: PLC0415  # only charts need it
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError as error:
+        raise SpecLspError(
+            "A chart needs the Python package matplotlib, which is not installed.",
+            remedy="Install it: pip install -e '.[benchmarks]'.",
+        ) from error
     lines = [line for note in notes for line in textwrap.wrap(note, _NOTE_LETTERS)]
     heights = [chart.height for chart in charts] + [_NOTE * len(lines) + 0.2]
     # Text stays text, and the same figures give the same file.

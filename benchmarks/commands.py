@@ -1,22 +1,20 @@
-"""The commands of ``python -m benchmarks``: each is run by hand and prints tables."""
+"""The commands of ``python -m benchmarks``: their options, and where what they run stands.
+
+What a command runs is imported when it is run, so that help texts need nothing of it.
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
 import click
 
-from benchmarks.cases_command import cases_command, make_cases_command
-from benchmarks.drafters_command import drafters
-from benchmarks.engine_command import engine_command
-from benchmarks.healing_command import healing_command
-from benchmarks.host_command import host_command
-from benchmarks.index_command import index_command
-from benchmarks.make_model_command import make_model_command
-from benchmarks.peers.command import peers_command
-from benchmarks.quality_command import quality_command
-from benchmarks.remote_command import remote_command
+from benchmarks.model_shapes import QUANTISATIONS, QWEN2_5_CODER
 from benchmarks.secrets_command import secrets_command
-from benchmarks.speculation_command import speculation_command
-from benchmarks.typing_command import typing_command
+from speclsp.cli.options import OutputFile, SettingsCommand, given_options, given_settings
 
 
 @click.group()
@@ -24,9 +22,271 @@ def cli() -> None:
     """Measure speclsp; each command says what it measures."""
 
 
-for _command in (
-    cases_command, make_cases_command, make_model_command, drafters, engine_command,
-    healing_command, host_command, index_command, peers_command, quality_command, remote_command,
-    secrets_command, speculation_command, typing_command,
-):  # fmt: skip
-    cli.add_command(_command)
+def _run(where: str, *arguments: Any, **options: Any) -> Any:
+    """Call ``module:function`` of this package."""
+    module, _, function = where.partition(":")
+    return getattr(importlib.import_module(f"benchmarks.{module}"), function)(*arguments, **options)
+
+
+def _benchmark(
+    name: str,
+    where: str,
+    help_text: str,
+    *parameters: click.Parameter,
+    defaults: Mapping[str, Any] | None = None,
+    publishes: bool = True,
+) -> None:
+    """Add a command that takes all settings, prints a report, and writes its figures to ``--json``.
+
+    ``where`` returns a :class:`~benchmarks.report.Report` of settings and of the parameters'
+    values; it prints and writes by itself where ``publishes`` is false.  ``defaults`` are the
+    command's own ones of settings.
+    """
+
+    def run(json_path: Path | None = None, **options: Any) -> None:
+        own = {str(one.name): options[str(one.name)] for one in parameters}
+        settings = given_settings({**(defaults or {}), **given_options(options)})
+        if publishes:
+            _run("report:publish", _run(where, settings, **own), settings, own, json_path)
+        else:
+            _run(where, settings, json_path=json_path, **own)
+
+    params = [*parameters, _JSON]
+    cli.add_command(SettingsCommand(name, callback=run, help=help_text, params=params))
+
+
+def _command(name: str, where: str, help_text: str, *parameters: click.Parameter) -> None:
+    """Add a command without settings, which prints by itself."""
+
+    def run(**options: Any) -> None:
+        _run(where, **options)
+
+    cli.add_command(click.Command(name, callback=run, help=help_text, params=[*parameters]))
+
+
+def _option(name: str, variable: str, default: Any, help_text: str, **others: Any) -> click.Option:
+    return click.Option(
+        [name, variable], default=default, show_default=True, help=help_text, **others
+    )
+
+
+def _number(name: str, variable: str, default: int, help_text: str, least: int = 1) -> click.Option:
+    return _option(name, variable, default, help_text, type=click.IntRange(min=least))
+
+
+def _file(name: str, variable: str, help_text: str, **others: Any) -> click.Option:
+    path = click.Path(exists=True, dir_okay=False, path_type=Path, **others)
+    return click.Option([name, variable], type=path, help=help_text)
+
+
+_FOLDER: Final = click.Path(exists=True, file_okay=False, path_type=Path)
+_JSON: Final = click.Option(
+    ["--json", "json_path"], type=OutputFile(), help="Write the figures to a file."
+)
+_CASES: Final = click.Argument(
+    ["cases_path"],
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="CASES",
+)
+_SEED: Final = _option("--replay-seed", "replay_seed", 0, "Seed of the draw.", type=int)
+_PAUSES: Final = _option(
+    "--pauses/--no-pauses", "pauses", True,
+    "Wait for idle work between two keys, as at a human's speed.",
+)  # fmt: skip
+_LLAMA_SERVER: Final = "tools/peers/build_llama_server.sh builds one."
+
+
+def _n_cases(default: int, help_text: str = "Number of cases, drawn evenly.") -> click.Option:
+    return _number("--n-cases", "n_cases", default, help_text)
+
+
+_command("cases", "make_cases:show_cases", "Check a file of CASES, and show what it holds.", _CASES)
+_command(
+    "make-cases",
+    "make_cases:make_cases_file",
+    "Make cases of what was written between two versions of a project, the folders OLD and NEW.",
+    click.Argument(["old"], type=_FOLDER),
+    click.Argument(["new"], type=_FOLDER),
+    click.Option(
+        ["-o", "--output", "output"], required=True,
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder for cases.jsonl and the project's files.",
+    ),
+    click.Option(["--name"], help="The project's name; by default the name of the folder NEW."),
+    _number("--n-cases", "n_cases", 20, "Maximum number of cases."),
+    _number("--file-chars", "n_file_chars", 100_000, "Skip longer files."),
+    _number(
+        "--project-chars", "n_project_chars", 400_000, "Characters of other files to include.",
+        least=0,
+    ),
+    _SEED,
+)  # fmt: skip
+_command(
+    "make-model",
+    "make_model:make_model_file",
+    "Write a model OUT that says what a small one says and takes as long as a large one.\n\n"
+    "The small model is padded with zeros to the large one's shape.",
+    click.Argument(["out"], type=OutputFile()),
+    click.Option(
+        ["--like"], type=click.Choice(list(QWEN2_5_CODER)),
+        help="The model whose shape to take; by default the shape stays.",
+    ),
+    click.Option(
+        ["--layers", "n_layers"], type=click.IntRange(min=1),
+        help="Number of layers, if other than in that shape.",
+    ),
+    click.Option(
+        ["--vocabulary", "n_vocab"], type=click.IntRange(min=1),
+        help="Number of tokens, if other than in that shape: a draft model needs as many as its "
+        "target.",
+    ),
+    _file(
+        "--from", "source",
+        "The small model: a GGUF of the Qwen2 architecture; the embedded one by default.",
+    ),
+    _option(
+        "--quantise", "quantisation", QUANTISATIONS[0], "The matrices' type.",
+        type=click.Choice(QUANTISATIONS),
+    ),
+    _number(
+        "--compare", "n_prompts", 0,
+        "Compare so many greedy completions with the small model's in the same quantisation.",
+        least=0,
+    ),
+)  # fmt: skip
+_benchmark(
+    "drafters",
+    "drafters:run",
+    "Replay lines of PROJECT with every drafter, and with all of them merged.",
+    click.Argument(["project"], type=_FOLDER),
+    _number("--cursors", "n_cursors", 40, "Places per task."),
+    _SEED,
+    _number("--rounds", "n_rounds", 5, "Rounds with the real model; 0 for none.", least=0),
+    _number("--completions", "n_completions", 8, "Completions of a round."),
+)
+_benchmark(
+    "engine",
+    "engine:run",
+    "Compare a shared engine with one's own: keystrokes, memory, bytes on the socket.",
+    _number("--keys", "n_keys", 400, "Keys for each side."),
+    _number("--windows", "n_windows", 4, "Windows of the last."),
+    defaults={"engine_exit_seconds": 0},
+)
+_benchmark(
+    "healing",
+    "healing:run",
+    "Complete at every place inside the identifiers of FILEs, with token healing and without.",
+    click.Argument(
+        ["files"], nargs=-1, required=True, metavar="FILE...",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    ),
+)  # fmt: skip
+_benchmark(
+    "host",
+    "host:run",
+    "Measure what the host adds to each llama_decode: drafts, verifying, sampling, stop rules.",
+)
+_benchmark(
+    "index",
+    "index:run",
+    "Measure the project index: build, memory, look-up, replacing files.",
+    _number("--tokens", "n_tokens", 10_000_000, "Size of the index.", least=10_000),
+)
+_benchmark(
+    "peers",
+    "peers.comparison:run",
+    "Compare with llama-server behind llama.vim, on CASES.",
+    _CASES,
+    _file(
+        "--llama-server", "llama_server", f"The llama-server to compare with; {_LLAMA_SERVER}",
+        executable=True,
+    ),
+    _file(
+        "--statistics", "statistics_file",
+        "N-gram statistics in llama.cpp's layout (`ngram build --format llama.cpp`).",
+    ),
+    click.Option(
+        ["--peers", "peer_names"], default="",
+        help="Compare with these sides only, separated by commas.  [all]",
+    ),
+    _number("--rounds", "n_rounds", 3, "Rounds, all sides taking turns in each.", least=3),
+    _number(
+        "--n-cases", "n_cases", 2,
+        "Cases to type in each round, of those that are long enough; each round has its own if "
+        "there are enough. 0 types none.",
+        least=0,
+    ),
+    _number("--keys", "n_keys", 20, "Characters to type of each case."),
+    _number(
+        "--places", "n_places", 2,
+        "Places of each kind in a round where decoding alone is compared; 0 for none.",
+        least=0,
+    ),
+    _number("--decode-tokens", "n_decoded", 48, "Tokens to decode at each place.", least=2),
+    _option(
+        "--forgetting/--no-forgetting", "forgetting", True,
+        "Type once more, with no side remembering suggestions and one stop rule for all.",
+    ),
+    _SEED,
+    click.Option(["--plot", "plot_path"], type=OutputFile(), help="Write a chart (SVG) to a file."),
+    click.Option(
+        ["--record", "record_folder"],
+        type=click.Path(file_okay=False, writable=True, path_type=Path),
+        help="Write the tables, the figures and a chart to a folder, with a description of the "
+        "machine. The folder is created.",
+    ),
+    publishes=False,
+)  # fmt: skip
+_benchmark(
+    "quality",
+    "quality:run",
+    "Compare suggestions with what humans wrote in CASES, and with a plain client's.",
+    _CASES,
+    _n_cases(80),
+    _number("--stride", "stride", 4, "Keys of a line between two requests."),
+    _SEED,
+    defaults={"debounce_ms": 0, "t_max_predict_ms": 0},
+)
+_benchmark(
+    "remote",
+    "peers.remote:run",
+    "Type to a llama-server through speclsp and through llama.vim's logic, on CASES.",
+    _CASES,
+    click.Option(
+        ["--llama-server", "llama_server"], required=True,
+        type=click.Path(exists=True, dir_okay=False, executable=True, path_type=Path),
+        help=f"The llama-server to ask; {_LLAMA_SERVER}",
+    ),
+    _number("--rounds", "n_rounds", 3, "Rounds, all sides taking turns in each."),
+    _n_cases(2, "Cases to type in each round."),
+    _number("--keys", "n_keys", 20, "Characters to type of each case."),
+    _SEED,
+)  # fmt: skip
+_benchmark(
+    "speculation",
+    "typed_settings:speculation",
+    "Type CASES with speculation and without, and compare what the keystrokes take.",
+    _CASES,
+    _number("--rounds", "n_rounds", 5, "Rounds, each with both sides in turns."),
+    _n_cases(12, "Number of cases of a round, drawn evenly."),
+    _number("--keys", "n_keys", 20, "Most characters to type of each case."),
+    _PAUSES,
+    _SEED,
+)
+_benchmark(
+    "typing",
+    "typed_settings:typing",
+    "Type the edits of CASES, one request per key, and count what that costs.",
+    _CASES,
+    _n_cases(40),
+    _SEED,
+    _option(
+        "--compare/--no-compare", "compare", True, "Also replay with the other prompt layouts.",
+    ),
+    _PAUSES,
+    _option(
+        "--server/--no-server", "through_server", False,
+        "Type into a server process over stdio, as an editor does.",
+    ),
+)  # fmt: skip
+cli.add_command(secrets_command)

@@ -10,8 +10,9 @@ from time import perf_counter
 from typing import Final, Literal
 
 from benchmarks.replay_project import N_TRUTH, ReplayCursor, ReplayProject, Tokenize
-from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
+from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
@@ -23,6 +24,7 @@ from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.prompt.prompt import PromptBudget
+from speclsp.request import RequestStats
 from speclsp.settings import DraftMode, Settings
 from speclsp.text.repetition import repeated_characters, repeated_lines
 from tests.support.prompts import build_prompt
@@ -208,14 +210,9 @@ class DrafterTimes:
     """One drafter's completions with the real model."""
 
     drafter: str
+    counts: ReplayCounts = field(default_factory=ReplayCounts)
     ms_by_round: list[list[float]] = field(default_factory=list)
     """For each round the milliseconds of each place's completion."""
-    counts: ReplayCounts = field(default_factory=ReplayCounts)
-
-    def percentile(self, share: float) -> float:
-        """Return the milliseconds that a share of the completions stays within."""
-        times = sorted(ms for ms_of_round in self.ms_by_round for ms in ms_of_round)
-        return times[min(int(share * len(times)), len(times) - 1)] if times else 0.0
 
     def speedups(self, off: DrafterTimes) -> list[float]:
         """Return for each round the median over the places of time without / time with it."""
@@ -229,18 +226,11 @@ class DrafterTimes:
 
 @dataclass(slots=True)
 class TimedRun:
-    """The completions of one run with the real model."""
+    """The completions of one run with the real model; the first drafter is none."""
 
     drafters: list[DrafterTimes]
     loop_share: float
-    """Share of the completions that ended in a loop."""
-    single_pass_ms: float
-    """T(1), by the passes without speculation."""
-
-    @property
-    def off(self) -> DrafterTimes:
-        """The baseline."""
-        return self.drafters[0]
+    """Share of the places whose completion ended in a loop."""
 
 
 def time_drafters(
@@ -277,31 +267,25 @@ def time_drafters(
             (project.corpus_without(cursor),),
             settings,
             tokenizer,
-            weights,
             n_prompt=n_prompt,
         )
         for cursor in project.gaps(n_cursors, seed)
     ]
     n_loops = 0
-    s_single, n_single = 0.0, 0
     for round_idx in range(n_rounds):
         for drafter in times:
             drafter.ms_by_round.append([])
         for place, context in enumerate(contexts):
             progress(f"round {round_idx + 1} of {n_rounds}, completion {place + 1}")
-            warm = _complete(None, context, weights, tokenizer, n_predict)
+            # The first completion evaluates the prompt.
+            warm = complete(context, tokenizer, weights, None, greedy(), n_predict)
             n_loops += _ends_in_loop(warm, tokenizer)
-            s_single += warm.stats.ms_single_passes
-            n_single += warm.stats.n_single_passes
-            for idx in _rotated(len(choices), round_idx + place):
+            for idx in rotated(len(choices), round_idx + place):
                 proposer = kept[idx] or choices[idx].proposer(weights.draft)
-                generation = _complete(proposer, context, weights, tokenizer, n_predict)
-                _count(times[idx], generation)
-    return TimedRun(
-        drafters=times,
-        loop_share=n_loops / max(1, n_rounds * len(contexts)),
-        single_pass_ms=s_single / max(1, n_single),
-    )
+                done = complete(context, tokenizer, weights, proposer, greedy(), n_predict)
+                times[idx].ms_by_round[-1].append(done.stats.ms_total)
+                _count(times[idx].counts, done.stats)
+    return TimedRun(times, n_loops / max(1, n_rounds * len(contexts)))
 
 
 def draft_context(
@@ -310,7 +294,6 @@ def draft_context(
     corpora: tuple[TokenCorpus, ...],
     settings: Settings,
     tokenizer: Tokenizer,
-    weights: Weights,
     *,
     n_prompt: int,
 ) -> DraftContext:
@@ -326,49 +309,46 @@ def draft_context(
         window=None,
         layout=settings.fim_layout,
     )
-    cost = weights.pass_cost
     return DraftContext(
         prompt=prompt.tokens,
         prefix=tokenizer.vocabulary.tokenize(cursor.prefix),
         suffix=tokenizer.vocabulary.tokenize(cursor.suffix),
         corpora=corpora,
-        verify_curve=cost.curve,
-        single_s=cost.single_s,
     )
 
 
-def _complete(
-    proposer: Proposer | None,
+def complete(
     context: DraftContext,
-    weights: Weights,
     tokenizer: Tokenizer,
+    weights: Weights,
+    proposer: Proposer | None,
+    sampler: Sampler,
     n_predict: int,
+    scores: TokenScores | None = None,
 ) -> Generation:
+    """Continue a place's prompt with drafts by what passes took so far, which this adds to."""
     cost = weights.pass_cost
     generation = generate(
         weights.target,
-        dataclasses.replace(
-            context,
-            verify_curve=cost.curve,
-            single_s=cost.single_s,
-        ),
+        dataclasses.replace(context, verify_curve=cost.curve, single_s=cost.single_s),
         drafter=proposer,
-        sampler=make_sampler(
-            SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
-        ),
+        sampler=sampler,
         n_predict=n_predict,
         stop=lambda token: token in tokenizer.family.end_tokens,
         interrupted=lambda: None,
         clock=perf_counter,
+        scores=scores,
     )
     cost.learn(generation.pass_times)
     return generation
 
 
-def _count(times: DrafterTimes, generation: Generation) -> None:
-    stats = generation.stats
-    times.ms_by_round[-1].append(stats.ms_total)
-    counts = times.counts
+def greedy() -> Sampler:
+    """Return a sampler that takes the likeliest token."""
+    return make_sampler(SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0))
+
+
+def _count(counts: ReplayCounts, stats: RequestStats) -> None:
     counts.n_tokens += stats.n_predicted
     counts.n_passes += stats.n_target_passes
     counts.n_drafted += stats.n_drafted
@@ -385,5 +365,6 @@ def _ends_in_loop(generation: Generation, tokenizer: Tokenizer) -> bool:
     )
 
 
-def _rotated(n_items: int, shift: int) -> Sequence[int]:
+def rotated(n_items: int, shift: int) -> Sequence[int]:
+    """Return the indices of ``n_items``, beginning at another one for each ``shift``."""
     return [(idx + shift) % n_items for idx in range(n_items)]

@@ -1,4 +1,4 @@
-"""Describes what a benchmark ran on: the machine, resident memory, and made models."""
+"""What a benchmark runs on: the machine, and models."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Final
-
-import click
 
 from speclsp import __version__
 from speclsp.embedded import model_files
 from speclsp.engine.llama.library import devices
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.models import cost_true_remark
+from speclsp.engine.models import LlamaLoader, Tokenizer, Weights, cost_true_remark
 from speclsp.engine.params import physical_cpu_count
+from speclsp.request import LogLevel
 from speclsp.settings import Settings
 
 CPU_DEVICE: Final = "CPU"
@@ -147,7 +147,25 @@ def remarks(settings: Settings) -> list[str]:
     return [f"{path.name} is {remark}" for path, remark in said if remark]
 
 
-def print_remarks(settings: Settings) -> None:
-    """Print them."""
-    for line in remarks(settings):
-        click.echo(line)
+def loaded_tokenizer(settings: Settings) -> Tokenizer:
+    """Load what the settings' model knows of tokens, without its weights."""
+    return LlamaLoader(_silent).tokenizer(settings)
+
+
+@contextmanager
+def loaded_models(settings: Settings) -> Iterator[tuple[Tokenizer, Weights]]:
+    """Load the settings' models into this process, and free them in the end.
+
+    Raises :class:`~speclsp.errors.SpecLspError` where a model cannot be used.
+    """
+    loader = LlamaLoader(_silent)
+    tokenizer = loader.tokenizer(settings)
+    weights = loader.weights(settings, tokenizer, lambda _share: True, _silent)
+    try:
+        yield tokenizer, weights
+    finally:
+        weights.close()
+
+
+def _silent(_level: LogLevel, _line: str) -> None:
+    """Log nothing."""

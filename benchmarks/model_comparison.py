@@ -13,12 +13,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from benchmarks.machine import loaded_tokenizer
 from benchmarks.replay_project import ReplayProject
 from speclsp.decoding.protocol import Target
 from speclsp.drafting.cost import SHAPES
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
-from speclsp.engine.models import LlamaLoader
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import Settings
 from tests.support.margins import greedy_margin
@@ -61,7 +61,7 @@ class ModelComparison:
 
 def real_prompts(settings: Settings, n_prompts: int) -> list[list[int]]:
     """Return fill-in-the-middle prompts in tokens of the settings' model."""
-    tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(settings)
+    tokenizer = loaded_tokenizer(settings)
     project = ReplayProject(_PROJECTS, settings, tokenizer.vocabulary.tokenize)
     return [
         list(

@@ -94,10 +94,6 @@ class TypedRequest:
     """Whether what was typed or taken last left a rest of what was shown."""
     after_taking: bool
     """Whether a whole suggestion was taken last."""
-    n_chars: int
-    """Characters of the session that were written before."""
-    n_taken: int
-    """Of them, those that were taken since the request before; 0 behind a key."""
 
 
 @dataclass(slots=True)
@@ -111,29 +107,6 @@ class TypedSession:
     n_chars: int = 0
     """Characters that were written, by keys and by taking."""
     n_chars_taken: int = 0
-    is_cut: bool = False
-    """Whether it ended before everything was written."""
-
-    def until(self, n_chars: int) -> TypedSession:
-        """Return its beginning: what happened up to the last request behind so many characters.
-
-        A jump there is left out: nothing was written behind it, and a session that ended there has
-        none.
-        """
-        asked = [request for request in self.requests if request.n_chars <= n_chars]
-        if len(asked) > 1 and asked[-1].step == "jump":
-            del asked[-1]
-        n_takes = sum(request.n_taken > 0 for request in asked)
-        n_jumps = sum(request.step == "jump" for request in asked)
-        return TypedSession(
-            requests=asked,
-            n_keys=len(asked) - n_jumps - n_takes,
-            n_jumps=n_jumps,
-            n_takes=n_takes,
-            n_chars=asked[-1].n_chars if asked else 0,
-            n_chars_taken=sum(request.n_taken for request in asked),
-            is_cut=self.is_cut or len(asked) < len(self.requests),
-        )
 
     @property
     def n_chars_saved(self) -> int:
@@ -157,7 +130,6 @@ class _Last:
     step: Step
     rest: Suggestion | None = None
     took_all: bool = False
-    n_taken: int = 0
 
 
 def replay_typing(
@@ -166,26 +138,19 @@ def replay_typing(
     *,
     seed: int,
     progress: Callable[[int], None] = lambda _: None,
-    is_over: Callable[[], bool] = lambda: False,
 ) -> TypedSession:
     """Type all cases; ``progress`` is told how many characters were written.
 
-    ``is_over`` is asked before each request, and cuts the session short.
     Raises :class:`~speclsp.errors.SpecLspError` where a request fails.
     """
     session = TypedSession()
-    for n_chars in typed_bursts(cases, asker, session, seed=seed, is_over=is_over):
+    for n_chars in typed_bursts(cases, asker, session, seed=seed):
         progress(n_chars)
     return session
 
 
 def typed_bursts(
-    cases: Sequence[EditCase],
-    asker: Asker,
-    session: TypedSession,
-    *,
-    seed: int,
-    is_over: Callable[[], bool] = lambda: False,
+    cases: Sequence[EditCase], asker: Asker, session: TypedSession, *, seed: int
 ) -> Iterator[int]:
     """Type all cases into ``session``; yield the characters written after each burst of keys.
 
@@ -193,15 +158,11 @@ def typed_bursts(
     """
     generator = random.Random(f"typing {seed}")  # noqa: S311 - no secret
     for place in _bursts(cases):
-        if is_over():
-            session.is_cut = True
-        if session.is_cut:
-            break
         if not place.is_open:
             asker.enter(place.case)
             place.is_open = True
         n_before = place.n_typed
-        _type_burst(place, generator.randint(*JUMP_KEYS), asker, session, is_over)
+        _type_burst(place, generator.randint(*JUMP_KEYS), asker, session)
         if place.n_typed == len(place.case.typed):
             asker.leave(place.case)
         yield place.n_typed - n_before
@@ -232,13 +193,7 @@ def _next(waiting: list[_Place], opened: list[_Place]) -> _Place | None:
     return None
 
 
-def _type_burst(
-    place: _Place,
-    n_keys: int,
-    asker: Asker,
-    session: TypedSession,
-    is_over: Callable[[], bool],
-) -> None:
+def _type_burst(place: _Place, n_keys: int, asker: Asker, session: TypedSession) -> None:
     case = place.case
     last = _Last("jump")
     n_fitting = 0
@@ -251,8 +206,6 @@ def _type_burst(
                 answer=answer,
                 was_fitting=last.rest is not None,
                 after_taking=last.took_all,
-                n_chars=session.n_chars,
-                n_taken=last.n_taken,
             )
         )
         if answer.text:
@@ -260,9 +213,6 @@ def _type_burst(
         asker.rest()
         rest = case.typed[place.n_typed :]
         if not rest or n_pressed == n_keys:
-            return
-        if is_over():
-            session.is_cut = True
             return
         shown = Suggestion(text=answer.text, n_replaced=answer.n_replaced) if answer.text else None
         if shown != last.rest:
@@ -280,7 +230,7 @@ def _type_burst(
         n_fitting = n_fitting + 1 if left is not None and not n_taken else 0
         took_all = bool(n_taken) and left is None
         step: Step = "newline" if _has_line_end(written) else "line"
-        last = _Last(step, left, took_all, n_taken)
+        last = _Last(step, left, took_all)
         place.n_typed += len(written)
         session.n_chars += len(written)
 
@@ -293,7 +243,7 @@ STEPS: Final[tuple[Step, ...]] = ("line", "newline", "jump")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Percentiles:
     """Mean and percentiles of ``n`` numbers; all 0 if there are none."""
 
     n: int = 0
@@ -304,7 +254,7 @@ class Spread:
     most: float = 0.0
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float]) -> Percentiles:
         """Compute it from the numbers."""
         if not values:
             return cls()
@@ -339,8 +289,8 @@ class TypingCounts:
     n_filtered: int
     n_target_passes: int
     n_predicted: int
-    evaluated: dict[str, Spread]
-    ms: dict[str, Spread]
+    evaluated: dict[str, Percentiles]
+    ms: dict[str, Percentiles]
     n_evaluated: int
     """Prompt tokens of all requests."""
     n_idle_evaluated: int
@@ -396,19 +346,19 @@ def _n_from(asked: Sequence[TypedRequest], source: str) -> int:
     return sum(request.answer.source == source for request in asked)
 
 
-def _evaluated(asked: Sequence[TypedRequest]) -> dict[str, Spread]:
+def _evaluated(asked: Sequence[TypedRequest]) -> dict[str, Percentiles]:
     numbers: dict[str, list[float]] = {step: [] for step in (*STEPS, "all")}
     for request in asked:
         # A request that was withheld by the settings has no prompt.
         if request.answer.source == "model" and request.answer.stats.n_prompt:
             for name in (request.step, "all"):
                 numbers[name].append(request.answer.stats.n_prompt_evaluated)
-    return {name: Spread.of(values) for name, values in numbers.items()}
+    return {name: Percentiles.of(values) for name, values in numbers.items()}
 
 
-def _milliseconds(asked: Sequence[TypedRequest]) -> dict[str, Spread]:
+def _milliseconds(asked: Sequence[TypedRequest]) -> dict[str, Percentiles]:
     numbers: dict[str, list[float]] = {name: [] for name in ("model", "memory", "filter", "all")}
     for request in asked:
         for name in (request.answer.source, "all"):
             numbers[name].append(request.answer.ms)
-    return {name: Spread.of(values) for name, values in numbers.items()}
+    return {name: Percentiles.of(values) for name, values in numbers.items()}

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.cases import EditCase, load_cases
-from benchmarks.cases_command import make_cases, write_cases
+from benchmarks.make_cases import make_cases, write_cases
 
 N_CASES = 16
 N_FILE_CHARS = 40_000

@@ -1,22 +1,28 @@
-"""A whole comparison with peers: typed sessions, then decoding alone, printed as it grows."""
+"""``python -m benchmarks peers``: beside what a user would pick instead.
+
+Typed sessions come first, then decoding alone; what is measured is printed as it grows, and written
+however it ends.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import json
+import signal
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
 
-from benchmarks.cases import EditCase
-from benchmarks.machine import machine_lines
-from benchmarks.output_file import write_text
-from benchmarks.peers.contract import Peer, PeerOptions, TokenPeerSession, reason, without_folders
+from benchmarks.cases import EditCase, load_cases
+from benchmarks.figures import Figures
+from benchmarks.machine import loaded_models, machine_lines, remarks
+from benchmarks.peers.contract import Peer, PeerOptions, reason, without_folders
 from benchmarks.peers.decoding import (
     DecodePlace,
     DecodeRun,
@@ -27,32 +33,40 @@ from benchmarks.peers.decoding import (
     decode_all,
     decode_runs_of,
     in_rounds,
-    token_side,
+    server_side,
 )
-from benchmarks.peers.figures import Figures, typed_figures, typing_lines
 from benchmarks.peers.llama_server import NAME as LLAMA_SERVER
-from benchmarks.peers.llama_server import llama_server_peers
-from benchmarks.peers.lookup_peer import lookup_peer
-from benchmarks.peers.own import OURS, OURS_PLAIN, our_peers
+from benchmarks.peers.llama_server import LlamaServerPeer, llama_server_peers
+from benchmarks.peers.own import OURS, our_peers, own_settings
 from benchmarks.peers.report import (
     TASKS,
     DecodedTask,
     comparison_chart,
-    comparison_object,
     decoded_figures,
     decoded_ratio_table,
     decoded_table,
     place_lines,
+    typed_figures,
     typed_ratio_table,
     typed_table,
     why_not_lines,
 )
-from benchmarks.peers.typed_rounds import TypingPlan, type_to_all, typed_runs_of
+from benchmarks.peers.typed_rounds import (
+    Rounds,
+    case_lines,
+    n_chars_of,
+    type_with_progress,
+    typed_rounds,
+    typed_runs_of,
+)
 from benchmarks.progress import RunProgress
+from benchmarks.report import as_json, write_text
 from benchmarks.tables import Table
+from speclsp.embedded import model_files
 from speclsp.engine.llama.library import route_log
 from speclsp.engine.llama.vocabulary import check_vocabularies, load_vocabulary
-from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
+from speclsp.engine.models import Tokenizer, Weights
+from speclsp.engine.params import n_threads
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.own_layout import MAGIC
@@ -60,17 +74,170 @@ from speclsp.ngrams.reading import read_bytes
 from speclsp.prompt.families import family_for
 from speclsp.settings import Settings
 
-LEAST_ROUNDS: Final = 3
-"""Fewer say nothing of the spread."""
+_LEAST_PROMPT: Final = 512
+"""Tokens of a prompt beside which the decoded ones have to fit."""
+_TERMINATED: Final = 143
 
 
 class UnknownPeerError(SpecLspError):
     """A name that no side of the comparison has."""
 
 
+def run(
+    settings: Settings,
+    *,
+    cases_path: Path,
+    llama_server: Path | None,
+    statistics_file: Path | None,
+    peer_names: str,
+    n_rounds: int,
+    n_cases: int,
+    n_keys: int,
+    n_places: int,
+    n_decoded: int,
+    forgetting: bool,
+    replay_seed: int,
+    json_path: Path | None,
+    plot_path: Path | None,
+    record_folder: Path | None,
+) -> None:
+    """Compare with llama-server behind llama.vim, on cases."""
+    if not n_cases and not n_places:
+        raise click.UsageError("--n-cases 0 and --places 0 leave nothing to compare.")
+    if n_places and settings.ctx_size and n_decoded + _LEAST_PROMPT > settings.ctx_size:
+        raise click.BadParameter(
+            f"{n_decoded} tokens behind prompts of {_LEAST_PROMPT} do not fit a context of "
+            f"{settings.ctx_size} (--ctx-size).",
+            param_hint="--decode-tokens",
+        )
+    cases = load_cases(cases_path)
+    names = [name.strip() for name in peer_names.split(",") if name.strip()]
+    ours, servers = our_peers(settings), chosen_servers(names)
+    with TemporaryDirectory() as folder, ended_by_signals():
+        given = peer_options(settings, llama_server, statistics_file, Path(folder))
+        rounds = typed_rounds(
+            cases, n_rounds=n_rounds, n_cases=n_cases, n_keys=n_keys, seed=replay_seed
+        )
+        comparison = Comparison(
+            settings=own_settings(settings, given),
+            options=given,
+            cases=cases,
+            n_rounds=n_rounds,
+            seed=replay_seed,
+            n_places=n_places,
+            n_decoded=n_decoded,
+        )
+        check_files(comparison)
+        said = {
+            "cases_file": cases_path.name,
+            "typed_cases": [[case.id for case in typed] for typed in rounds],
+            "n_cases": n_cases,
+            "n_keys": n_keys,
+            "n_rounds": n_rounds,
+            "n_places": n_places,
+            "n_decoded": n_decoded,
+            "forgetting": forgetting,
+            "replay_seed": replay_seed,
+            "model": given.model.name,
+            "draft_model": given.draft_model and given.draft_model.name,
+            "statistics": statistics_file is not None,
+            "n_predict": given.n_predict,
+            "threads": given.n_threads,
+            "gpu_layers": settings.n_gpu_layers,
+            "context": given.n_context,
+        }
+        comparison.remark([*remarks(settings), *case_lines(rounds, n_cases, n_keys)])
+        to = Destinations(figures=json_path, chart=plot_path, folder=record_folder)
+        with comparison.written_in_the_end(said, to):
+            typed_to = [*ours, *without_kinds(servers, names)]
+            comparison.type_all(typed_to, rounds, forgetting=forgetting)
+            comparison.decode(servers)
+
+
+def peer_options(
+    settings: Settings, llama_server: Path | None, statistics_file: Path | None, folder: Path
+) -> PeerOptions:
+    """Return what all sides are given; our own server runs in another folder than this."""
+    files = model_files(settings)
+    layers = settings.n_gpu_layers
+    return PeerOptions(
+        model=files.target.absolute(),
+        draft_model=files.draft and files.draft.absolute(),
+        statistics_file=statistics_file and statistics_file.absolute(),
+        llama_server=llama_server and llama_server.absolute(),
+        n_threads=n_threads(settings, files.target.stat().st_size)[0],
+        n_gpu_layers=layers if isinstance(layers, int) else -1,
+        n_context=settings.ctx_size,
+        n_predict=settings.n_predict,
+        with_cache=True,
+        one_line=False,
+        folder=folder,
+    )
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """End the started processes on SIGTERM, as Ctrl-C does."""
+    former = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def chosen_servers(names: Sequence[str]) -> list[LlamaServerPeer]:
+    """Return llama-server's configurations of these names, beside ours, which always run.
+
+    All where no names are given.  Raises :class:`UnknownPeerError`.
+    """
+    servers = llama_server_peers()
+    known = [peer.name for peer in (*our_peers(Settings()), *servers)]
+    for name in names:
+        if name not in known:
+            raise UnknownPeerError(
+                f"{name!r} cannot be compared with.", remedy=f"Known: {', '.join(known)}."
+            )
+    return [peer for peer in servers if not names or peer.name in names]
+
+
+def without_kinds(
+    servers: Sequence[LlamaServerPeer], asked_for: Collection[str]
+) -> list[LlamaServerPeer]:
+    """Return llama-server without speculation, and those kinds of it that were asked for.
+
+    The kinds hardly change what a key waits: most of that is the prompt.
+    """
+    return [peer for peer in servers if peer.name == LLAMA_SERVER or peer.name in asked_for]
+
+
+_WITH: Final = "each side as its users have it"
+_WITHOUT: Final = "no side remembers suggestions or asks ahead, and all end a text with its line"
+ENDED_EARLY: Final = "The comparison ended early: what is missing was not measured."
+_TYPED_CAPTIONS: Final = {
+    _WITH: "Each side lays out prompts, stops and cuts by its own rules: speclsp by its settings, "
+    "llama.vim by its defaults.",
+    _WITHOUT: "Each side lays out prompts by its own rules; a text ends with its line, with the "
+    "model's end token or after the same number of tokens.",
+}
+_DECODED_CAPTION: Final = (
+    "All sides continue the same prompt tokens, in the KV cache already, greedily and up to the "
+    "same number of tokens; only the model's end token ends a text."
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Destinations:
+    """Where a comparison is written; None for nowhere."""
+
+    figures: Path | None
+    chart: Path | None
+    folder: Path | None
+    """For all of it."""
+
+
+@dataclass(slots=True, kw_only=True)
 class Comparison:
-    """What is compared, and how much of it."""
+    """What is compared, how much of it, and what was measured so far."""
 
     settings: Settings
     options: PeerOptions
@@ -81,39 +248,148 @@ class Comparison:
     """Places of each kind and round at which decoding is compared."""
     n_decoded: int
     """Tokens that are decoded at each."""
+    remarks: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    """All that was printed."""
+    typed: dict[str, list[Figures]] = field(default_factory=dict)
+    decoded: list[DecodedTask] = field(default_factory=list)
+    layers: dict[str, int] = field(default_factory=dict)
+    """Of the target model, per device, once it is loaded."""
 
+    def say(self, what: Table | str) -> None:
+        """Print it, and keep it for the record."""
+        self.said.append(str(what))
+        click.echo(what)
 
-def all_peers(settings: Settings) -> list[Peer]:
-    """Return all sides: ours first, then llama-server's configurations, then llama-cpp-python."""
-    return [*our_peers(settings), *llama_server_peers(), lookup_peer()]
+    def remark(self, lines: Sequence[str]) -> None:
+        """Print lines that belong to the figures wherever they are shown."""
+        self.remarks.extend(lines)
+        for line in lines:
+            self.say(line)
 
+    @contextmanager
+    def written_in_the_end(self, options: Mapping[str, Any], to: Destinations) -> Iterator[None]:
+        """Write what was measured when the block ends, however it does.
 
-def chosen_peers(settings: Settings, names: Sequence[str]) -> list[Peer]:
-    """Return the sides of these names and ours, which everything is compared with.
+        Hours may have gone into it.  Raises :class:`~speclsp.errors.SpecLspError` where something
+        cannot be written, once the rest is.
+        """
+        is_whole = False
+        try:
+            yield
+            is_whole = True
+        except BaseException:
+            self.remark([ENDED_EARLY])
+            raise
+        finally:
+            if self.layers or self.typed or self.decoded:
+                self._end(options, to, "" if is_whole else "-partial")
 
-    All where no names are given.  Raises :class:`UnknownPeerError`.
-    """
-    peers = all_peers(settings)
-    known = [peer.name for peer in peers]
-    for name in names:
-        if name not in known:
-            raise UnknownPeerError(
-                f"{name!r} cannot be compared with.", remedy=f"Known: {', '.join(known)}."
-            )
-    always = {OURS, OURS_PLAIN}
-    return [peer for peer in peers if not names or peer.name in always.union(names)]
+    def type_all(self, peers: Sequence[Peer], rounds: Rounds, *, forgetting: bool) -> None:
+        """Type the cases, and half of them once more with no side remembering, and one rule."""
+        if rounds:
+            self._type(peers, self.options, rounds, _WITH)
+        if rounds and forgetting:
+            without = dataclasses.replace(self.options, with_cache=False, one_line=True)
+            half = [cases[: (len(cases) + 1) // 2] for cases in rounds]
+            self._type(peers, without, half, _WITHOUT)
 
+    def _type(
+        self, peers: Sequence[Peer], options: PeerOptions, rounds: Rounds, title: str
+    ) -> None:
+        runs = typed_runs_of(peers, options)
+        try:
+            type_with_progress(runs, peers, options, rounds, self.seed)
+        finally:
+            if any(run.rounds for run in runs):
+                self._add_typed(title, typed_figures(runs), rounds)
+            else:
+                self.remark(
+                    [f"{run.name} did not run: {run.why_not}" for run in runs if run.why_not]
+                )
 
-def without_kinds(peers: Sequence[Peer], asked_for: Collection[str]) -> list[Peer]:
-    """Return all sides but llama-server's kinds of speculation that were not asked for.
+    def _add_typed(self, title: str, figures: list[Figures], rounds: Rounds) -> None:
+        self.typed[title] = figures
+        done = rounds[: max(side.n_rounds for side in figures)]
+        n_cases = len({case.id for cases in done for case in cases})
+        what = f"{n_cases} cases, {sum(map(n_chars_of, done))} characters in {len(done)} rounds"
+        self.say(typed_table(f"Typed, {title}: {what}", figures))
+        self.say(typed_ratio_table("speclsp / the others", figures))
+        if len(done) < len(rounds):
+            whole = f"{len(done)} of {len(rounds)} rounds are whole"
+            self.remark([f"Typing, {title}, was cut short: {whole}."])
+        for line in why_not_lines(figures):
+            self.say(line)
+        self.say(_TYPED_CAPTIONS[title])
 
-    They hardly change what a key waits: most of that is the prompt.
-    """
-    return [
-        peer
-        for peer in peers
-        if peer.name in asked_for or not peer.name.startswith(f"{LLAMA_SERVER} ")
-    ]
+    def decode(self, servers: Sequence[LlamaServerPeer]) -> None:
+        """Load our models, and compare decoding where there are places for it."""
+        runs: dict[Task, list[DecodeRun]] = {}
+        with loaded_models(self.settings) as (tokenizer, weights):
+            self.layers = weights.layers
+            self.remark([f"{OURS}: {reason(problem)}" for problem in weights.problems])
+            if not self.n_places:
+                return
+            places = decode_places(self, tokenizer)
+            self.remark(place_lines(places, self.n_places * self.n_rounds))
+            try:
+                with RunProgress() as progress:
+                    task = progress.add_task("Decoding", total=None)
+
+                    def advance(label: str, n_turns: int) -> None:
+                        progress.update(task, description=label, total=n_turns, advance=1)
+
+                    decode_tasks(runs, places, self, servers, tokenizer, weights, advance)
+            finally:
+                self._add_decoded(runs)
+
+    def _add_decoded(self, runs: dict[Task, list[DecodeRun]]) -> None:
+        for kind, found in runs.items():
+            n_whole = max(len(run.rounds) for run in found)
+            if n_whole:
+                decoded = decoded_figures(kind, found)
+                self.decoded.append(decoded)
+                self.say(decoded_table(decoded))
+                self.say(decoded_ratio_table(decoded))
+                for line in why_not_lines(decoded.sides):
+                    self.say(line)
+            if n_whole < self.n_rounds:
+                whole = f"{n_whole} of {self.n_rounds} rounds are whole"
+                self.remark([f"Decoding {TASKS[kind]} was cut short: {whole}."])
+        if self.decoded:
+            self.say(_DECODED_CAPTION)
+
+    def _end(self, options: Mapping[str, Any], to: Destinations, suffix: str) -> None:
+        """Print a description of the machine, and write all files.
+
+        ``suffix`` sets the record of a part apart from one of the whole.
+        """
+        machine = machine_lines(self.layers, self.options.n_threads, self.options.llama_server)
+        for name, value in machine:
+            self.say(f"{name}: {value}")
+        figures = as_json(
+            {
+                "options": options,
+                "machine": dict(machine),
+                "remarks": self.remarks,
+                "typed": self.typed,
+                "decoding": self.decoded,
+            }
+        )
+        files = [] if to.figures is None else [(to.figures, figures)]
+        if to.chart is not None:
+            files.append((to.chart, self._chart()))
+        if to.folder is not None:
+            to.folder.mkdir(parents=True, exist_ok=True)
+            day = dt.datetime.now(tz=dt.UTC).date().isoformat()
+            stem = f"peers-{day}-{self.options.model.stem}{suffix}"
+            text = "\n".join([*self.said, ""])
+            contents = {"txt": text, "json": figures, "svg": self._chart()}
+            files += [(to.folder / f"{stem}.{kind}", one) for kind, one in contents.items()]
+        write_all(files)
+
+    def _chart(self) -> str:
+        return comparison_chart(self.typed.get(_WITH, []), self.decoded, self.remarks)
 
 
 def check_files(comparison: Comparison) -> None:
@@ -137,18 +413,6 @@ def check_files(comparison: Comparison) -> None:
         open_statistics(statistics, vocabulary, "static")
 
 
-@contextmanager
-def loaded_models(settings: Settings) -> Iterator[tuple[Tokenizer, Weights]]:
-    """Load our models into this process, and free them in the end."""
-    loader = LlamaLoader(lambda _level, _line: None)
-    tokenizer = loader.tokenizer(settings)
-    weights = loader.weights(settings, tokenizer, lambda _share: True, lambda _level, _line: None)
-    try:
-        yield tokenizer, weights
-    finally:
-        weights.close()
-
-
 def decode_places(comparison: Comparison, tokenizer: Tokenizer) -> dict[Task, list[DecodePlace]]:
     """Return the places at which decoding is compared, of each kind as many as there are."""
     finder = PlaceFinder(comparison.settings, tokenizer.vocabulary.tokenize)
@@ -163,7 +427,7 @@ def decode_tasks(
     runs: dict[Task, list[DecodeRun]],
     places: Mapping[Task, Sequence[DecodePlace]],
     comparison: Comparison,
-    peers: Sequence[Peer],
+    servers: Sequence[LlamaServerPeer],
     tokenizer: Tokenizer,
     weights: Weights,
     progress: Callable[[str, int], None],
@@ -175,7 +439,7 @@ def decode_tasks(
     """
     own = OwnDecoders(comparison.settings, tokenizer, weights)
     with ExitStack() as stack:
-        sides, missing = _sides(stack, comparison.options, peers)
+        sides, missing = _sides(stack, comparison.options, servers)
         n_turns = sum(
             len(chosen) * (len(own.sides(task)) + len(sides)) for task, chosen in places.items()
         )
@@ -196,196 +460,21 @@ def decode_tasks(
 
 
 def _sides(
-    stack: ExitStack, options: PeerOptions, peers: Sequence[Peer]
+    stack: ExitStack, options: PeerOptions, servers: Sequence[LlamaServerPeer]
 ) -> tuple[list[DecodeSide], list[DecodeRun]]:
-    """Start the peers that continue tokens; the others say why they do not."""
+    """Start the servers; those that cannot run say why."""
     sides: list[DecodeSide] = []
     missing: list[DecodeRun] = []
-    for peer in peers:
-        if peer.name in (OURS, OURS_PLAIN):
-            continue
+    for peer in servers:
         why_not = peer.why_not(options)
         if why_not is None:
             try:
-                session = stack.enter_context(peer.open(options))
-                if isinstance(session, TokenPeerSession):
-                    sides.append(token_side(peer.name, session))
-                    continue
-                why_not = "it cannot be given a prompt of tokens."
+                sides.append(server_side(peer.name, stack.enter_context(peer.open(options))))
+                continue
             except SpecLspError as error:
                 why_not = reason(error)
         missing.append(DecodeRun(peer.name, why_not=without_folders(why_not)))
     return sides, missing
-
-
-_WITH: Final = "each side as its users have it"
-_WITHOUT: Final = "no side remembers suggestions or asks ahead, and all end a text with its line"
-ENDED_EARLY: Final = "The comparison ended early: what is missing was not measured."
-_TYPED_CAPTIONS: Final = {
-    _WITH: "Each side lays out prompts, stops and cuts by its own rules: speclsp by its settings, "
-    "llama.vim by its defaults, llama-cpp-python with llama.vim's prompt.",
-    _WITHOUT: "Each side lays out prompts by its own rules; a text ends with its line, with the "
-    "model's end token or after the same number of tokens.",
-}
-_DECODED_CAPTION: Final = (
-    "All sides continue the same prompt tokens, in the KV cache already, greedily and up to the "
-    "same number of tokens; only the model's end token ends a text."
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destinations:
-    """Where a comparison is written; None for nowhere."""
-
-    figures: Path | None
-    chart: Path | None
-    folder: Path | None
-    """For all of it."""
-
-
-@dataclass(slots=True)
-class ComparisonRecord:
-    """The figures measured so far."""
-
-    comparison: Comparison
-    remarks: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    """All that was printed."""
-    typed: dict[str, list[Figures]] = field(default_factory=dict)
-    decoded: list[DecodedTask] = field(default_factory=list)
-    layers: dict[str, int] = field(default_factory=dict)
-    """Of the target model, per device, once it is loaded."""
-
-    def say(self, what: Table | str) -> None:
-        """Print it, and keep it for the record."""
-        self.said.append(str(what))
-        click.echo(what)
-
-    def remark(self, lines: Sequence[str]) -> None:
-        """Print lines that belong to the figures wherever they are shown."""
-        self.remarks.extend(lines)
-        for line in lines:
-            self.say(line)
-
-    @contextmanager
-    def written_in_the_end(self, options: dict[str, Any], to: Destinations) -> Iterator[None]:
-        """Write what was measured when the block ends, however it does.
-
-        Hours may have gone into it.  Raises :class:`~speclsp.errors.SpecLspError` where something
-        cannot be written, once the rest is.
-        """
-        is_whole = False
-        try:
-            yield
-            is_whole = True
-        except BaseException:
-            self.remark([ENDED_EARLY])
-            raise
-        finally:
-            if self.layers or self.typed or self.decoded:
-                self._end(options, to, "" if is_whole else "-partial")
-
-    def type_all(self, peers: Sequence[Peer], plan: TypingPlan, *, forgetting: bool) -> None:
-        """Type the cases, and half of them once more with no side remembering, and one rule."""
-        if plan.rounds:
-            self._type(self.comparison, peers, plan, _WITH)
-        if plan.rounds and forgetting:
-            without = dataclasses.replace(self.comparison.options, with_cache=False, one_line=True)
-            forgetful = dataclasses.replace(self.comparison, options=without)
-            half = [cases[: (len(cases) + 1) // 2] for cases in plan.rounds]
-            self._type(forgetful, peers, dataclasses.replace(plan, rounds=half), _WITHOUT)
-
-    def decode(self, peers: Sequence[Peer]) -> None:
-        """Load our models, and compare decoding where there are places for it."""
-        runs: dict[Task, list[DecodeRun]] = {}
-        with loaded_models(self.comparison.settings) as (words, weights):
-            self.layers = weights.layers
-            self.remark([f"speclsp: {reason(problem)}" for problem in weights.problems])
-            if not self.comparison.n_places:
-                return
-            places = decode_places(self.comparison, words)
-            self.remark(place_lines(places, self.comparison.n_places * self.comparison.n_rounds))
-            try:
-                with RunProgress() as progress:
-                    task = progress.add_task("Decoding", total=None)
-
-                    def advance(label: str, n_turns: int) -> None:
-                        progress.update(task, description=label, total=n_turns, advance=1)
-
-                    decode_tasks(runs, places, self.comparison, peers, words, weights, advance)
-            finally:
-                self._add_decoded(runs)
-
-    def _type(
-        self, comparison: Comparison, peers: Sequence[Peer], plan: TypingPlan, title: str
-    ) -> None:
-        runs = typed_runs_of(peers, comparison.options)
-        total = sum(plan.n_chars) * len(peers)
-        try:
-            with RunProgress() as progress:
-                task = progress.add_task("Typing", total=total)
-
-                def advance(label: str, n_chars: int) -> None:
-                    progress.update(task, description=label, advance=n_chars)
-
-                type_to_all(runs, peers, comparison.options, plan, advance)
-        finally:
-            if any(run.rounds for run in runs):
-                self._add_typed(title, typed_figures(runs), plan)
-            else:
-                self.remark(
-                    [f"{run.name} did not run: {run.why_not}" for run in runs if run.why_not]
-                )
-
-    def _add_typed(self, title: str, figures: list[Figures], plan: TypingPlan) -> None:
-        self.typed[title] = figures
-        n_done = max(side.n_rounds for side in figures)
-        n_cases = len({case.id for cases in plan.rounds[:n_done] for case in cases})
-        what = f"{n_cases} cases, {sum(plan.n_chars[:n_done])} characters in {n_done} rounds"
-        self.say(typed_table(f"Typed, {title}: {what}", figures))
-        self.say(typed_ratio_table("speclsp / the others", figures))
-        self.remark(typing_lines(title, figures, plan))
-        for line in why_not_lines(figures):
-            self.say(line)
-        self.say(_TYPED_CAPTIONS[title])
-
-    def _add_decoded(self, runs: dict[Task, list[DecodeRun]]) -> None:
-        for kind, found in runs.items():
-            n_whole, n_rounds = max(len(run.rounds) for run in found), self.comparison.n_rounds
-            if n_whole:
-                decoded = decoded_figures(kind, found)
-                self.decoded.append(decoded)
-                self.say(decoded_table(decoded))
-                self.say(decoded_ratio_table(decoded))
-                for line in why_not_lines(decoded.sides):
-                    self.say(line)
-            if n_whole < n_rounds:
-                where = f"Decoding {TASKS[kind]}"
-                self.remark([f"{where} was cut short: {n_whole} of {n_rounds} rounds are whole."])
-        if self.decoded:
-            self.say(_DECODED_CAPTION)
-
-    def _end(self, options: dict[str, Any], to: Destinations, suffix: str) -> None:
-        """Print a description of the machine, and write all files.
-
-        ``suffix`` sets the record of a part apart from one of the whole.
-        """
-        typed = self.typed.get(_WITH, [])
-        given = self.comparison.options
-        machine = machine_lines(self.layers, given.n_threads, given.llama_server)
-        for name, value in machine:
-            self.say(f"{name}: {value}")
-        found = comparison_object(options, machine, self.remarks, self.typed, self.decoded)
-        figures = json.dumps(found, indent=1) + "\n"
-        chart = comparison_chart(typed, self.decoded, self.remarks)
-        files = [(to.figures, figures), (to.chart, chart)]
-        if to.folder is not None:
-            to.folder.mkdir(parents=True, exist_ok=True)
-            day = dt.datetime.now(tz=dt.UTC).date().isoformat()
-            stem = f"peers-{day}-{given.model.stem}{suffix}"
-            contents = {"txt": "\n".join([*self.said, ""]), "json": figures, "svg": chart}
-            files += [(to.folder / f"{stem}.{kind}", text) for kind, text in contents.items()]
-        write_all([(path, text) for path, text in files if path is not None])
 
 
 def write_all(files: Sequence[tuple[Path, str]]) -> None:

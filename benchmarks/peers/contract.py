@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
-from benchmarks.askers import Answer, Asker
+from benchmarks.askers import Asker
 from speclsp.errors import SpecLspError
-from speclsp.request import RequestStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,19 +49,6 @@ class PeerSession(Protocol):
         """Return the milliseconds of a decode step outside llama_decode, None where untold."""
 
 
-@runtime_checkable
-class TokenPeerSession(PeerSession, Protocol):
-    """A side that continues a prompt of tokens, so that all sides have the same work to do."""
-
-    def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
-        """Continue ``prompt`` greedily by ``n_predict`` tokens or up to the model's end token.
-
-        No other rule ends the text and nothing is cut from it.  What the server has of the prompt
-        in its KV cache stays.  The answer's ``n_replaced`` is 0.
-        Raises :class:`~speclsp.errors.SpecLspError` where it fails.
-        """
-
-
 class Peer(Protocol):
     """A side of the comparison that can be started."""
 
@@ -93,17 +78,3 @@ def reason(error: SpecLspError) -> str:
 def without_folders(text: str) -> str:
     """Return ``text`` with the names of files alone, without where they lie."""
     return _FOLDERS.sub("", text)
-
-
-def host_ms_per_step(stats: RequestStats) -> float | None:
-    """Return a step's milliseconds outside llama_decode; None where those within are unknown.
-
-    A step is a target pass that gave tokens: its draft, choosing and scoring its tokens, stop
-    rules, rolling back.  Time inside llama_decode is the target's and that of a draft model.
-    The prompt's last pass is a step on every side: ``ms_predict`` begins behind the evaluation of
-    the prompt, so that its draft and the choice of its tokens count, and evaluating it does not.
-    """
-    if not stats.n_decode_passes or stats.ms_decode <= 0.0:
-        return None
-    ms_native = stats.ms_decode + sum(one.ms_decode for one in stats.drafters.values())
-    return (stats.ms_predict - ms_native) / stats.n_target_passes

@@ -19,14 +19,13 @@ import click
 
 from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
-from benchmarks.drafter_replay import draft_context
-from benchmarks.peers.contract import TokenPeerSession, reason
+from benchmarks.drafter_replay import complete, draft_context, greedy, rotated
+from benchmarks.peers.contract import reason
+from benchmarks.peers.llama_server import LlamaServerSession
 from benchmarks.peers.own import OURS, OURS_PLAIN
-from benchmarks.peers.typed_rounds import rotated
 from benchmarks.replay_project import ReplayCursor, ReplayError, ReplayProject, Tokenize
 from speclsp.completer.models import make_proposer
-from speclsp.decoding.sampling import LogitRow, Sampler, SamplingParams, make_sampler
-from speclsp.decoding.speculate import generate
+from speclsp.decoding.sampling import LogitRow, Sampler
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.proposer import Proposer
@@ -200,7 +199,6 @@ class OwnDecoders:
             place.corpora,
             self._settings,
             self._tokenizer,
-            self._weights,
             n_prompt=min(
                 self._settings.n_prompt or self._weights.max_prompt,
                 self._weights.target.n_ctx - n_predict,
@@ -208,37 +206,29 @@ class OwnDecoders:
         )
 
     def _speculating(self, _place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
-        return self._generate(context, n_predict, self._proposer, _greedy())
+        return self._complete(context, n_predict, self._proposer, greedy())
 
     def _plain(self, _place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
-        return self._generate(context, n_predict, None, _greedy())
+        return self._complete(context, n_predict, None, greedy())
 
     def _human(self, place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
         truth = self._tokenizer.vocabulary.tokenize(place.cursor.truth)[:n_predict].tolist()
-        sampler = _GivenTokens(truth, _greedy())
-        return self._generate(context, len(truth), self._proposer_of_human, sampler)
+        sampler = _GivenTokens(truth, greedy())
+        return self._complete(context, len(truth), self._proposer_of_human, sampler)
 
-    def _generate(
+    def _complete(
         self, context: DraftContext, n_predict: int, proposer: Proposer | None, sampler: Sampler
     ) -> Answer:
         started = perf_counter()
-        generation = generate(
-            self._weights.target,
-            context,
-            drafter=proposer,
-            sampler=sampler,
-            n_predict=n_predict,
-            stop=lambda token: token in self._tokenizer.family.end_tokens,
-            interrupted=lambda: None,
-            clock=perf_counter,
-            scores=TokenScores(),
+        generation = complete(
+            context, self._tokenizer, self._weights, proposer, sampler, n_predict, TokenScores()
         )
-        self._weights.pass_cost.learn(generation.pass_times)
         ms = 1000 * (perf_counter() - started)
         ends = self._tokenizer.family.end_tokens
         pieces = (self._tokenizer.vocabulary.piece(t) for t in generation.tokens if t not in ends)
-        said = b"".join(pieces)
-        return Answer(text=said.decode("utf-8", "replace"), ms=ms, stats=generation.stats)
+        return Answer(
+            text=b"".join(pieces).decode("utf-8", "replace"), ms=ms, stats=generation.stats
+        )
 
 
 @dataclass(slots=True)
@@ -259,8 +249,8 @@ class _GivenTokens:
         return self.tokens[self.n_given - 1]
 
 
-def token_side(name: str, session: TokenPeerSession) -> DecodeSide:
-    """Return a peer's server as a side."""
+def server_side(name: str, session: LlamaServerSession) -> DecodeSide:
+    """Return a llama-server as a side."""
     return DecodeSide(
         name, lambda _place, context, n_predict: session.complete(context.prompt, n_predict)
     )
@@ -318,7 +308,3 @@ def _decoded(answer: Answer, said: str | None) -> Decoded:
 def same_text(left: str, right: str) -> bool:
     """Return whether two texts are equal up to a character that the last token left unfinished."""
     return left.rstrip("\ufffd") == right.rstrip("\ufffd")
-
-
-def _greedy() -> Sampler:
-    return make_sampler(SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0))

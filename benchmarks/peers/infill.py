@@ -15,8 +15,6 @@ _TIMINGS: Final = (
     "cache_n", "prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "draft_n",
     "draft_n_accepted",
 )  # fmt: skip
-_DECODE_MS: Final = "decode_ms"
-"""Of that time, what llama_decode took; llama-server does not tell it."""
 RESPONSE_FIELDS: Final = (_CONTENT, *(f"timings/{name}" for name in _TIMINGS))
 """The plugin asks for fewer: how many draft tokens there were is for the comparison."""
 
@@ -42,7 +40,7 @@ def infill_answer(response: JsonObject) -> InfillAnswer:
     The first token comes from the prompt's last pass; each later pass gives a token, and the
     drafts that it accepts.
     """
-    count = {name: _number(response, name) for name in (*_TIMINGS, _DECODE_MS)}
+    count = {name: _number(response, name) for name in _TIMINGS}
     n_predicted, n_accepted = int(count["predicted_n"]), int(count["draft_n_accepted"])
     n_passes = max(1, n_predicted - n_accepted) if n_predicted else 0
     text = response.get(_CONTENT, "")
@@ -58,7 +56,6 @@ def infill_answer(response: JsonObject) -> InfillAnswer:
             n_accepted=n_accepted,
             ms_prompt=count["prompt_ms"],
             ms_predict=count["predicted_ms"],
-            ms_decode=count[_DECODE_MS],
         ),
     )
 

@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.askers import Answer, Asker
 from benchmarks.machine import has_gpu, server_devices
-from benchmarks.peers.contract import PeerOptions, PeerSession
+from benchmarks.peers.contract import PeerOptions
 from benchmarks.peers.infill import InfillAnswer, JsonObject, continued, infill_answer
 from benchmarks.peers.vim_asker import VimAsker
 from speclsp.errors import EngineError, EngineUnavailableError
@@ -139,7 +139,7 @@ class LlamaServerPeer:
         return self.needs(options)
 
     @contextmanager
-    def open(self, options: PeerOptions) -> Iterator[PeerSession]:
+    def open(self, options: PeerOptions) -> Iterator[LlamaServerSession]:
         """Start the server.
 
         Raises :class:`~speclsp.errors.EngineUnavailableError` where it does not get ready.
@@ -195,8 +195,9 @@ class LlamaServerSession:
         return None
 
     def complete(self, prompt: Sequence[int], n_predict: int) -> Answer:
-        """Continue a prompt of tokens; see :class:`~benchmarks.peers.contract`.
+        """Continue ``prompt`` greedily by ``n_predict`` tokens or up to the model's end token.
 
+        No other rule ends the text and nothing is cut from it.
         A prompt that another server has evaluated is not evaluated again: on a CPU that takes
         several seconds.  A draft model has to see it, though.
         """

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from benchmarks.askers import Asker, ServerAsker, server_asker
-from benchmarks.peers.contract import Peer, PeerOptions, PeerSession, host_ms_per_step
+from benchmarks.figures import host_ms_per_step
+from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
 from speclsp.settings import Settings
 from tests.support.serving_process import resident_mib
 

@@ -1,32 +1,152 @@
-"""A comparison with peers as tables, as JSON and as a chart."""
+"""The figures of a comparison with peers, as tables and as a chart."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from benchmarks.charts import BarChart, svg
-from benchmarks.peers.decoding import DecodePlace, DecodeRun, Task
-from benchmarks.peers.figures import (
-    DECODE_COLUMNS,
-    TYPED_COLUMNS,
+from benchmarks.figures import (
     Column,
     Figures,
     Spread,
+    acceptance,
     best_sides,
     figures_of,
+    host_ms_per_step,
     medians_in_all,
     ratios,
+    share,
     side_named,
+    tokens_per_pass,
+    tokens_per_s,
 )
+from benchmarks.peers.decoding import Decoded, DecodePlace, DecodeRun, Task
 from benchmarks.peers.own import OURS
+from benchmarks.peers.typed_rounds import PeerRun, TypedRound
 from benchmarks.tables import Table
+from speclsp.decoding.session import summed
+from speclsp.request import RequestStats
+
+
+def _ms(quantile: Literal["p50", "p95", "p99"]) -> Callable[[TypedRound], float | None]:
+    return lambda one: getattr(one.counts.ms["all"], quantile)
+
+
+def _n_asked(one: TypedRound) -> int:
+    return one.counts.evaluated["all"].n
+
+
+TYPED_COLUMNS: Final[tuple[Column[TypedRound], ...]] = (
+    Column(name="ms_p50", header="p50 ms", value=_ms("p50"), better="least"),
+    Column(name="ms_p95", header="p95 ms", value=_ms("p95"), better="least"),
+    Column(name="ms_p99", header="p99 ms", value=_ms("p99"), better="least"),
+    Column(
+        name="shown",
+        header="shown %",
+        value=lambda one: 100 * one.counts.n_shown / max(1, one.counts.n_requests),
+        better="most",
+        n_digits=0,
+    ),
+    Column(
+        name="evaluated",
+        header="prompt tokens",
+        value=lambda one: one.counts.evaluated["all"].mean if _n_asked(one) else None,
+        better="least",
+    ),
+    Column(
+        name="evaluated_per_char",
+        header="evaluated per char",
+        value=lambda one: one.counts.evaluated_per_char,
+        better="least",
+    ),
+    Column(
+        name="tokens_per_pass",
+        header="tokens/pass",
+        value=lambda one: tokens_per_pass(one.stats),
+        better="most",
+        n_digits=2,
+    ),
+    Column(
+        name="acceptance",
+        header="accepted %",
+        value=lambda one: acceptance(one.stats),
+        better="most",
+    ),
+    Column(
+        name="tokens_per_s",
+        header="tokens/s",
+        value=lambda one: tokens_per_s(one.stats, n_requests=_n_asked(one)),
+        better="most",
+    ),
+    Column(
+        name="host_ms",
+        header="host ms/step",
+        value=lambda one: one.host_ms,
+        better="least",
+        n_digits=2,
+    ),
+    Column(
+        name="chars_saved",
+        header="saved %",
+        value=lambda one: 100 * one.counts.n_chars_saved / max(1, one.counts.n_chars),
+        better="most",
+    ),
+    Column(
+        name="resident_mib",
+        header="MiB",
+        value=lambda one: one.resident_mib,
+        better="least",
+        n_digits=0,
+    ),
+)
+"""Of a session; the first three are keystroke to answer."""
+
+
+def summed_stats(answers: Sequence[Decoded]) -> RequestStats:
+    """Return the sums over a round's answers."""
+    return functools.reduce(summed, (one.stats for one in answers), RequestStats())
+
+
+DECODE_COLUMNS: Final[tuple[Column[Sequence[Decoded]], ...]] = (
+    Column(
+        name="tokens_per_s",
+        header="tokens/s",
+        value=lambda one: tokens_per_s(summed_stats(one), n_requests=len(one)),
+        better="most",
+    ),
+    Column(
+        name="tokens_per_pass",
+        header="tokens/pass",
+        value=lambda one: tokens_per_pass(summed_stats(one)),
+        better="most",
+        n_digits=2,
+    ),
+    Column(
+        name="acceptance",
+        header="accepted %",
+        value=lambda one: acceptance(summed_stats(one)),
+        better="most",
+    ),
+    Column(
+        name="drafted",
+        header="drafted/pass",
+        value=lambda one: share(summed_stats(one).n_drafted, summed_stats(one).n_target_passes),
+        n_digits=2,
+    ),
+    Column(
+        name="host_ms",
+        header="host ms/step",
+        value=lambda one: host_ms_per_step(summed_stats(one)),
+        better="least",
+        n_digits=2,
+    ),
+)
 
 BEST_MARK: Final = "*"
-PARTIAL_MARK: Final = "†"
-"""Behind the name of a side that was typed to less than others."""
 LEGEND: Final = f"{BEST_MARK} best of the column; medians over the rounds"
 _HYPOTHETICAL: Final = "is not marked, since no other side can be told what to say"
 
@@ -39,8 +159,6 @@ TASKS: Final[Mapping[Task, str]] = {
     "cases": "where an edit begins",
     "edits": "in a changed copy of a block",
 }
-
-
 _NO_PLACES: Final[Mapping[Task, str]] = {
     "cases": "there are no cases",
     "edits": "no case has a project with a block of code that can be copied",
@@ -63,6 +181,11 @@ class DecodedTask:
     sides: Sequence[Figures]
     texts: Mapping[str, TextCount]
     """By side; those that say another's text are left out."""
+
+
+def typed_figures(runs: Sequence[PeerRun]) -> list[Figures]:
+    """Return each side's figures of a typed session."""
+    return [figures_of(run.name, TYPED_COLUMNS, run.rounds, run.why_not) for run in runs]
 
 
 def decoded_figures(task: Task, runs: Sequence[DecodeRun]) -> DecodedTask:
@@ -101,42 +224,37 @@ def place_lines(places: Mapping[Task, Sequence[DecodePlace]], n_places: int) -> 
 
 def typed_table(title: str, sides: Sequence[Figures]) -> Table:
     """Return what each side's session came to; the best of each column is marked."""
-    return _table(title, TYPED_COLUMNS, sides, {})
+    return _table(title, TYPED_COLUMNS, sides)
 
 
 def decoded_table(decoded: DecodedTask) -> Table:
     """Return what each side's decoding came to, and how many texts are the same."""
     texts = {name: f"{count.n_same} of {count.n_all}" for name, count in decoded.texts.items()}
-    title = f"Decoding alone {TASKS[decoded.task]}"
-    return _table(title, DECODE_COLUMNS, decoded.sides, texts, extra="same text")
+    return _table(
+        f"Decoding alone {TASKS[decoded.task]}", DECODE_COLUMNS, decoded.sides, {"same text": texts}
+    )
 
 
 def _table(
     title: str,
     columns: Sequence[Column[Any]],
     sides: Sequence[Figures],
-    last: Mapping[str, str],
-    extra: str = "",
+    others: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Table:
+    """Return a row for each side; ``others`` are further columns, by header and side."""
+    others = others or {}
     apart = [f"{side.name} {_HYPOTHETICAL}" for side in sides if side.is_hypothetical]
-    headers = ("", *(column.header for column in columns), *([extra] if extra else []))
+    headers = ("", *(column.header for column in columns), *others)
     table = Table(title, headers, caption="; ".join([LEGEND, *apart]))
     best = {column.name: best_sides(column, sides) for column in columns}
     for side in sides:
         cells = [_cell(column, side, side.name in best[column.name]) for column in columns]
-        table.add(_label(side), *cells, *([last.get(side.name, "–")] if extra else []))
+        table.add(side.name, *cells, *(cell.get(side.name, "–") for cell in others.values()))
     return table
 
 
-def _label(side: Figures) -> str:
-    return f"{side.name} {PARTIAL_MARK}" if side.is_partial else side.name
-
-
 def _cell(column: Column[Any], side: Figures, is_best: bool) -> str:
-    median = side.median(column.name)
-    if median is None:
-        return "–"
-    said = f"{median:.{column.n_digits}f}"
+    said = column.text(side.median(column.name))
     return f"{said} {BEST_MARK}" if is_best else said
 
 
@@ -169,7 +287,7 @@ def _ratio_table(
     for side in sides:
         if ours is not None and side is not ours and not side.why_not:
             found = [ratios(ours, side, column.name) for column in shown]
-            table.add(_label(side), *(_ratio(spread, ours.n_rounds) for spread in found))
+            table.add(side.name, *(_ratio(spread, ours.n_rounds) for spread in found))
     return table
 
 
@@ -182,75 +300,23 @@ def _ratio(spread: Spread | None, n_rounds: int) -> str:
     return said if spread.n == n_rounds else f"{said} n={spread.n}"
 
 
-def comparison_object(
-    options: Mapping[str, Any],
-    machine: Sequence[tuple[str, str]],
-    remarks: Sequence[str],
-    typed: Mapping[str, Sequence[Figures]],
-    decoded: Sequence[DecodedTask],
-) -> dict[str, Any]:
-    """Return everything as plain data for JSON; ``typed`` are the sessions by name."""
-    return {
-        "options": dict(options),
-        "machine": dict(machine),
-        "remarks": list(remarks),
-        "typed": {name: _sides_object(TYPED_COLUMNS, sides) for name, sides in typed.items()},
-        "decoding": {
-            one.task: {
-                "sides": _sides_object(DECODE_COLUMNS, one.sides),
-                "texts": {name: dataclasses.asdict(count) for name, count in one.texts.items()},
-            }
-            for one in decoded
-        },
-    }
-
-
-def _sides_object(columns: Sequence[Column[Any]], sides: Sequence[Figures]) -> list[dict[str, Any]]:
-    best = {column.name: best_sides(column, sides) for column in columns}
-    ours = side_named(sides, OURS)
-    return [
-        {
-            "name": side.name,
-            "why_not": side.why_not,
-            "is_hypothetical": side.is_hypothetical,
-            "is_partial": side.is_partial,
-            "chars_written": list(side.n_chars),
-            "by_round": {name: list(values) for name, values in side.by_round.items()},
-            "median": {column.name: side.median(column.name) for column in columns},
-            "best_in": [column.name for column in columns if side.name in best[column.name]],
-            "ours_to_this": {
-                column.name: dataclasses.asdict(spread)
-                for column in columns
-                if ours is not None and (spread := ratios(ours, side, column.name)) is not None
-            },
-        }
-        for side in sides
-    ]
-
-
 def comparison_chart(
     typed: Sequence[Figures], decoded: Sequence[DecodedTask], remarks: Sequence[str]
 ) -> str:
-    """Return an SVG: what a keystroke waits, and how fast tokens come.
-
-    Sides with partial figures are left out, since bars look comparable.
-    """
+    """Return an SVG: what a keystroke waits, and how fast tokens come."""
     charts: list[BarChart] = []
-    notes = [line for line in remarks if not line.startswith(PARTIAL_MARK)]
-    whole = _comparable(typed)
-    p50, p95 = (medians_in_all(column, [whole]) for column in ("ms_p50", "ms_p95"))
+    p50, p95 = (medians_in_all(column, [typed]) for column in ("ms_p50", "ms_p95"))
     if p50:
         waits = [("p50", [p50[name][0] for name in p50]), ("p95", [p95[name][0] for name in p50])]
         charts.append(BarChart("Milliseconds from key to answer", list(p50), waits))
-    speeds = medians_in_all("tokens_per_s", [_comparable(one.sides) for one in decoded])
+    speeds = medians_in_all(
+        "tokens_per_s",
+        [[side for side in one.sides if not side.is_hypothetical] for one in decoded],
+    )
     if speeds:
         series = [
             (TASKS[one.task], [medians[idx] for medians in speeds.values()])
             for idx, one in enumerate(decoded)
         ]
         charts.append(BarChart("Tokens per second, decoding", list(speeds), series))
-    return svg(charts, notes)
-
-
-def _comparable(sides: Sequence[Figures]) -> list[Figures]:
-    return [side for side in sides if side.is_comparable]
+    return svg(charts, remarks)

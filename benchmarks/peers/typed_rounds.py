@@ -7,19 +7,22 @@ their own: then a spread over them is one over places, too.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from benchmarks.cases import EditCase, drawn_cases
+from benchmarks.drafter_replay import rotated
 from benchmarks.peers.contract import Peer, PeerOptions, reason, without_folders
+from benchmarks.progress import RunProgress
 from benchmarks.typing_session import TypedSession, TypingCounts, count_typing, replay_typing
 from speclsp.decoding.session import summed
 from speclsp.errors import SpecLspError
 from speclsp.request import RequestStats, SessionStats
+
+Rounds = Sequence[Sequence[EditCase]]
+"""Each round's cases: the same to all sides."""
 
 
 def typed_rounds(
@@ -42,10 +45,10 @@ def typed_rounds(
 
 
 def _cut(cases: Sequence[EditCase], n_keys: int) -> list[EditCase]:
-    return [dataclasses.replace(case, typed=case.typed[:n_keys]) for case in cases]
+    return [replace(case, typed=case.typed[:n_keys]) for case in cases]
 
 
-def case_lines(rounds: Sequence[Sequence[EditCase]], n_cases: int, n_keys: int) -> list[str]:
+def case_lines(rounds: Rounds, n_cases: int, n_keys: int) -> list[str]:
     """Return remarks about cases that are fewer or shorter than asked for."""
     lines: list[str] = []
     ids = [[case.id for case in cases] for cases in rounds]
@@ -56,6 +59,11 @@ def case_lines(rounds: Sequence[Sequence[EditCase]], n_cases: int, n_keys: int) 
     if any(len(case.typed) < n_keys for cases in rounds for case in cases):
         lines.append(f"No case has {n_keys} characters (--keys): shorter ones are typed.")
     return lines
+
+
+def n_chars_of(cases: Sequence[EditCase]) -> int:
+    """Return how many characters a session writes."""
+    return sum(len(case.typed) for case in cases)
 
 
 WARM_UP: Final = EditCase(
@@ -92,10 +100,6 @@ class TypedRound:
         found = (request.answer.stats for request in self.session.requests)
         return functools.reduce(summed, found, RequestStats())
 
-    def until(self, n_chars: int) -> TypedRound:
-        """Return what was done up to so many characters; own work and memory stay the whole's."""
-        return replace(self, session=self.session.until(n_chars))
-
 
 @dataclass(slots=True)
 class PeerRun:
@@ -108,35 +112,6 @@ class PeerRun:
     """Why it could not run, or went on no further; its rounds count for nothing then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypingPlan:
-    """The cases of each round, and the time limits."""
-
-    rounds: Sequence[Sequence[EditCase]]
-    """Each round's cases: the same to all sides."""
-    seed: int
-    longest_s: float
-    """For one side's session of one round, which is cut short then."""
-    key_s: float
-    """For each character of a session; one that takes longer is cut short, too."""
-    going_on: Callable[[Sequence[PeerRun]], Collection[str]]
-    """Says after the first round which sides are typed to in the others."""
-
-    @property
-    def n_chars(self) -> Sequence[int]:
-        """Characters of a session, by round."""
-        return [sum(len(case.typed) for case in cases) for cases in self.rounds]
-
-    def longest_session_s(self, cases: Sequence[EditCase]) -> float:
-        """Return how long one side may take to write the cases."""
-        return min(self.longest_s, self.key_s * sum(len(case.typed) for case in cases))
-
-
-def all_of(runs: Sequence[PeerRun]) -> Collection[str]:
-    """Return the names of all sides."""
-    return {run.name for run in runs}
-
-
 def typed_runs_of(peers: Sequence[Peer], options: PeerOptions) -> list[PeerRun]:
     """Return empty runs for :func:`type_to_all`, with the reason for sides that cannot run."""
     return [
@@ -144,11 +119,26 @@ def typed_runs_of(peers: Sequence[Peer], options: PeerOptions) -> list[PeerRun]:
     ]
 
 
+def type_with_progress(
+    runs: Sequence[PeerRun], peers: Sequence[Peer], options: PeerOptions, rounds: Rounds, seed: int
+) -> None:
+    """Call :func:`type_to_all` with a bar."""
+    with RunProgress() as progress:
+        total = len(peers) * sum(map(n_chars_of, rounds))
+        task = progress.add_task("Typing", total=total)
+
+        def advance(label: str, n_chars: int) -> None:
+            progress.update(task, description=label, advance=n_chars)
+
+        type_to_all(runs, peers, options, rounds, seed, advance)
+
+
 def type_to_all(
     runs: Sequence[PeerRun],
     peers: Sequence[Peer],
     options: PeerOptions,
-    plan: TypingPlan,
+    rounds: Rounds,
+    seed: int,
     progress: Callable[[str, int], None],
 ) -> None:
     """Type to all sides in rounds; a side that fails says why.
@@ -158,26 +148,22 @@ def type_to_all(
     ``progress`` is told who is typed to, and how many characters were written since last told;
     those that will not be written any more count as written.
     """
-    names = all_of(runs)
-    n_rounds = len(plan.rounds)
-    for round_idx, cases in enumerate(plan.rounds):
+    for round_idx, cases in enumerate(rounds):
         done: list[tuple[PeerRun, TypedRound]] = []
         for idx in rotated(len(peers), round_idx):
             peer, run = peers[idx], runs[idx]
-            label = f"{peer.name}, round {round_idx + 1} of {n_rounds}"
-            left = _Left(plan.n_chars[round_idx], functools.partial(progress, label))
+            label = f"{peer.name}, round {round_idx + 1} of {len(rounds)}"
+            left = _Left(n_chars_of(cases), functools.partial(progress, label))
             left.write(0)
-            if not run.why_not and run.name in names:
+            if not run.why_not:
                 try:
-                    done.append((run, _type_to(peer, options, cases, plan, left.write)))
+                    done.append((run, _type_to(peer, options, cases, seed, left.write)))
                 except SpecLspError as error:
                     run.why_not = reason(error)
                     run.rounds.clear()
             left.write(left.n_chars)
         for run, one in done:
             run.rounds.append(one)
-        if round_idx == 0:
-            names = plan.going_on(runs)
 
 
 @dataclass(slots=True)
@@ -197,7 +183,7 @@ def _type_to(
     peer: Peer,
     options: PeerOptions,
     cases: Sequence[EditCase],
-    plan: TypingPlan,
+    seed: int,
     progress: Callable[[int], None],
 ) -> TypedRound:
     with peer.open(options) as session:
@@ -207,14 +193,7 @@ def _type_to(
         asker.leave(WARM_UP)
         asker.rest()
         before = asker.statistics()
-        end = time.monotonic() + plan.longest_session_s(cases)
-        typed = replay_typing(
-            cases,
-            asker,
-            seed=plan.seed,
-            progress=progress,
-            is_over=lambda: time.monotonic() >= end,
-        )
+        typed = replay_typing(cases, asker, seed=seed, progress=progress)
         after = asker.statistics()
         own_work = replace(
             after,
@@ -232,8 +211,3 @@ def _type_to(
             resident_mib=session.resident_mib(),
             host_ms=session.host_ms_per_step(),
         )
-
-
-def rotated(n_items: int, shift: int) -> Sequence[int]:
-    """Return the indices of ``n_items``, beginning at another one for each ``shift``."""
-    return [(idx + shift) % n_items for idx in range(n_items)]

@@ -1,107 +1,83 @@
-"""Scores of judged cases, their intervals, and the comparison with a baseline."""
+"""Judging suggestions: where they are asked for, and what an answer is worth."""
 
 from __future__ import annotations
 
-import json
-import math
-from xml.etree import ElementTree as ET
-
 import pytest
 from case_folders import case
+from scripted_asker import ScriptedAsker
 
 from benchmarks.askers import Answer
-from benchmarks.quality_command import (
-    QualityRun,
-    compare,
-    groups_table,
-    quality_chart,
-    quality_object,
-    quality_table,
+from benchmarks.quality_scores import asked_places, judged_place, replay_quality
+
+
+@pytest.mark.parametrize(
+    ("typed", "stride", "expected"),
+    [
+        ("abcdef", 1, [0, 1, 2, 3, 4, 5]),
+        ("abcdef", 4, [0, 4]),
+        ("\n    abcdef", 4, [0, 5, 9]),
+        ("ab\n    cd\nef", 4, [0, 7, 10]),
+        ("abcde\nf", 4, [0, 4, 6]),
+    ],
 )
-from benchmarks.quality_scores import (
-    SCORES,
-    JudgedCase,
-    JudgedPlace,
-    comparison,
-    defect_counts,
-    estimates,
-    score_sums,
+def test_places(typed: str, stride: int, expected: list[int]) -> None:
+    assert asked_places(typed, stride) == expected
+
+
+def test_the_same_places_are_asked_at_whatever_is_suggested() -> None:
+    one = case("value = some_call(argument)", suffix="\nend\n")
+    silent, right = ScriptedAsker(lambda *_: ""), ScriptedAsker(lambda c, n: c.typed[n:])
+    (without,), (with_all,) = (replay_quality([one], asker, stride=4) for asker in (silent, right))
+    assert [p.n_typed for p in without.places] == [p.n_typed for p in with_all.places]
+    assert not any(p.is_exact or p.n_chars_saved or p.defects for p in without.places)
+    assert all(p.is_exact and p.similarity == 1.0 for p in with_all.places if p.has_line)
+    assert ("taken", "value = some_call(argument)", 27) in right.told
+    assert [p.n_chars_saved for p in with_all.places] == [26, *[0] * (len(with_all.places) - 1)]
+    assert sum(told[0] in ("shown", "taken") for told in right.told) == 2
+
+
+def test_what_lies_inside_a_take_is_not_taken_again() -> None:
+    asker = ScriptedAsker(lambda c, n: c.typed[n : n + 8])
+    (judged,) = replay_quality([case("x" * 20)], asker, stride=4)
+    assert [place.n_chars_saved for place in judged.places] == [7, 0, 7, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("typed", "suffix", "suggested", "n_replaced", "is_exact"),
+    [
+        ("x = 1", "\n", "x = 1", 0, True),
+        ("x = 1", "\n", "x = 1\ny = 2", 0, True),
+        ("x = 1\ny", "\n", "x = 1", 0, True),
+        ("x = 1", "\n", "x = 1  ", 0, True),
+        ("x = 1", "\n", "x = 12", 0, False),
+        ("a + b", ")\n", "a + b", 0, True),
+        ("a + b", ")\n", "a + b)", 1, True),
+        ("a + b", ")\n", "a + b)", 0, False),
+        ("x = 1", "\n", "", 0, False),
+    ],
 )
+def test_the_first_line_is_exact(
+    typed: str, suffix: str, suggested: str, n_replaced: int, is_exact: bool
+) -> None:
+    answer = Answer(text=suggested, n_replaced=n_replaced)
+    place = judged_place(case(typed, suffix=suffix), 0, answer, 0)
+    assert place.is_exact == is_exact
 
 
-def place(text: str = "x", *, exact: bool = False, saved: int = 0, defects: tuple[str, ...] = ()):
-    return JudgedPlace(
-        n_typed=0,
-        answer=Answer(text=text),
-        has_line=True,
-        is_exact=exact,
-        similarity=0.5 if text else 0.0,
-        n_chars_saved=saved,
-        defects=frozenset(defects),  # type: ignore[arg-type]
-    )
+def test_similarity_is_to_as_many_lines_as_are_shown() -> None:
+    one = case("first()\nsecond()\nthird()")
+    assert judged_place(one, 0, Answer(text="first()"), 0).similarity == 1.0
+    assert judged_place(one, 0, Answer(text="first()\nother"), 0).similarity < 1.0
+    assert judged_place(one, 0, Answer(text="qqqq"), 0).similarity == 0.0
 
 
-def judged(*places: JudgedPlace) -> JudgedCase:
-    return JudgedCase(case=case("x" * 10), places=places)
+def test_a_place_at_a_lines_end_has_no_line_to_write() -> None:
+    one = case("\n    x = 1")
+    assert [judged_place(one, n, Answer(text=""), 0).has_line for n in (0, 5)] == [False, True]
 
 
-TWO = [
-    judged(place(exact=True, saved=4), place(defects=("broken_word",))),
-    judged(place(""), place(exact=True), place("")),
-]
-
-
-def test_scores_are_ratios_of_sums() -> None:
-    values = {name: one.value for name, one in estimates(score_sums(TWO), 0).items()}
-    assert values == {
-        "exact": 2 / 5,
-        "exact_at_start": 1 / 2,
-        "similarity": 0.5,
-        "saved": 4 / 20,
-        "defects": pytest.approx(100 / 3),
-        "shown": 3 / 5,
-    }
-    assert defect_counts(TWO) == {
-        "repeated_suffix": 0, "unbalanced_bracket": 0, "wrong_indentation": 0, "broken_word": 1,
-    }  # fmt: skip
-
-
-def test_an_interval_holds_the_value_and_narrows_with_the_cases() -> None:
-    few, many = (estimates(score_sums(TWO * n), 0)["exact"] for n in (2, 50))
-    assert few.low <= few.value <= few.high
-    assert many.low <= many.value <= many.high
-    assert many.high - many.low < few.high - few.low
-    assert estimates(score_sums(TWO), 0) == estimates(score_sums(TWO), 0)
-
-
-def test_a_way_compared_with_itself_is_even_with_certainty() -> None:
-    sums = score_sums(TWO * 5)
-    for one in comparison(sums, sums, 0).values():
-        assert (one.value, one.low, one.high) == (1.0, 1.0, 1.0)
-
-
-def test_nothing_to_divide_by_is_no_number() -> None:
-    none = score_sums([judged(place(""), place(""))])
-    assert math.isnan(estimates(none, 0)["defects"].value)
-    assert math.isnan(comparison(score_sums(TWO[:1]), none, 0)["exact"].value)
-
-
-def test_the_baseline_is_the_one_that_saves_more() -> None:
-    ours = QualityRun(name="ours", judged=[judged(place(exact=True, saved=6))])
-    worse = QualityRun(name="worse", judged=[judged(place(saved=2, defects=("broken_word",)))])
-    better = QualityRun(name="better", judged=[judged(place(saved=3), place(""))])
-    compared = compare(ours, [worse, better], 0)
-    assert compared.baseline is better
-    assert compared.ratios["saved"].value == pytest.approx(2.0)
-    assert [row[0] for row in quality_table(compared).rows][3] == "characters saved, %"
-    assert len(quality_table(compared).rows) == len(SCORES)
-    groups = groups_table(compared)
-    assert [tuple(row[:4]) for row in groups.rows] == [
-        ("–", "1", "60.0", "30.0"), ("python", "1", "60.0", "30.0"),
-    ]  # fmt: skip
-    data = json.loads(json.dumps(quality_object({"stride": 4}, compared), allow_nan=False))
-    assert data["ratios"]["exact"] == [None, None, None]
-    assert data["runs"]["worse"]["cases"][0]["places"][0]["defects"] == ["broken_word"]
-    texts = [one.text for one in ET.fromstring(quality_chart("t", compared)).iter() if one.text]
-    assert {"ours", "better", "characters saved", "60.00", "30.00"} <= set(texts)
-    assert "worse" not in texts
+def test_defects_are_found() -> None:
+    one = case("done", prefix="def f():\n    ", suffix="\n    return 1\n")
+    place = judged_place(one, 0, Answer(text="x = 1\n    return 1"), 0)
+    assert "repeated_suffix" in place.defects
+    assert judged_place(one, 0, Answer(text="done"), 0).defects == frozenset()

@@ -15,7 +15,7 @@ from benchmarks.askers import Answer, local_asker
 from benchmarks.cases import EditCase
 from benchmarks.typing_session import (
     JUMP_KEYS,
-    Spread,
+    Percentiles,
     TypedSession,
     TypingCounts,
     count_typing,
@@ -51,43 +51,6 @@ def test_without_suggestions_every_key_is_asked_at() -> None:
     assert (session.n_keys, session.n_jumps, session.n_takes) == (4, 1, 0)
     assert (session.n_chars, session.n_chars_saved) == (6, 0)
     assert asker.n_rests == 5
-
-
-def test_a_session_that_is_over_is_cut_short() -> None:
-    asker = ScriptedAsker(nothing)
-    session = replay_typing(
-        [case("abcdef"), case("x", id="two")], asker, seed=0, is_over=lambda: asker.n_asked == 3
-    )
-    assert [told for told in asker.told if told[0] != "shown"] == [
-        ("enter", "one"), ("ask", "one", 0), ("ask", "one", 1), ("ask", "one", 2),
-    ]  # fmt: skip
-    assert session.is_cut
-    assert (session.n_chars, session.n_keys, len(session.requests)) == (2, 2, 3)
-
-
-def test_a_sessions_beginning_is_what_was_done_up_to_a_character() -> None:
-    session = replay_typing([case("value = 1\nother = 2")], ScriptedAsker(the_rest), seed=0)
-    assert [(request.n_chars, request.n_taken) for request in session.requests] == [
-        (0, 0), (1, 0), (2, 0), (19, 17),
-    ]  # fmt: skip
-    whole = session.until(session.n_chars)
-    assert whole == session
-    begun = session.until(18)
-    assert begun.is_cut
-    assert (begun.n_chars, begun.n_keys, begun.n_jumps, begun.n_takes, begun.n_chars_taken) == (
-        2, 2, 1, 0, 0,
-    )  # fmt: skip
-    assert begun.requests == session.requests[:3]
-
-
-def test_a_sessions_beginning_does_not_end_with_a_jump() -> None:
-    cases = [case("a = 1", id="one"), case("b = 2", id="two")]
-    session = replay_typing(cases, ScriptedAsker(lambda _case, _n_typed: ""), seed=0)
-    begun = session.until(5)
-    assert [request.n_chars for request in begun.requests] == [0, 1, 2, 3, 4, 5]
-    assert (begun.n_jumps, begun.n_chars) == (1, 5)
-    assert session.requests[6].step == "jump"
-    assert session.requests[6].n_chars == 5
 
 
 def test_a_fitting_suggestion_is_typed_through_then_noticed_and_taken() -> None:
@@ -202,9 +165,9 @@ def test_the_memorys_share_counts_requests_that_fit() -> None:
 
 
 def test_spread() -> None:
-    assert Spread.of([]) == Spread()
-    assert Spread.of([3.0, 1.0, 2.0]).p50 == 2.0
-    assert (Spread.of([1.0, 2.0]).mean, Spread.of([1.0, 2.0]).most) == (1.5, 2.0)
+    assert Percentiles.of([]) == Percentiles()
+    assert Percentiles.of([3.0, 1.0, 2.0]).p50 == 2.0
+    assert (Percentiles.of([1.0, 2.0]).mean, Percentiles.of([1.0, 2.0]).most) == (1.5, 2.0)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from case_folders import case
 from benchmarks.peers import comparison as comparison_module
 from benchmarks.peers.comparison import (
     Comparison,
-    all_peers,
     check_files,
+    chosen_servers,
     decode_places,
     without_kinds,
 )
@@ -56,11 +56,12 @@ def comparison(tmp_path: Path) -> Comparison:
 
 
 def test_kinds_of_speculation_are_typed_to_where_they_are_named() -> None:
-    peers = all_peers(Settings())
-    plain = [peer.name for peer in without_kinds(peers, ())]
-    assert plain == ["speclsp", "speclsp (no speculation)", "llama-server", "llama-cpp-python"]
-    named = [peer.name for peer in without_kinds(peers, {"llama-server ngram-mod"})]
-    assert named == [*plain[:3], "llama-server ngram-mod", plain[3]]
+    servers = chosen_servers(())
+    assert [peer.name for peer in without_kinds(servers, ())] == ["llama-server"]
+    named = [peer.name for peer in without_kinds(servers, {"llama-server ngram-mod"})]
+    assert named == ["llama-server", "llama-server ngram-mod"]
+    (only,) = chosen_servers(["speclsp", "llama-server ngram-mod"])
+    assert only.name == "llama-server ngram-mod"
 
 
 @pytest.mark.real

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from case_folders import case
 from scripted_peers import ScriptedPeer
 
 from benchmarks.askers import Answer
-from benchmarks.peers.comparison import loaded_models
-from benchmarks.peers.contract import TokenPeerSession
+from benchmarks.machine import loaded_models
 from benchmarks.peers.decoding import (
     OURS_HUMAN,
     DecodePlace,
@@ -21,8 +21,9 @@ from benchmarks.peers.decoding import (
     decode_runs_of,
     in_rounds,
     same_text,
-    token_side,
+    server_side,
 )
+from benchmarks.peers.llama_server import LlamaServerSession
 from benchmarks.peers.own import OURS, OURS_PLAIN
 from benchmarks.replay_project import ReplayCursor
 from speclsp.drafting.protocol import DraftContext
@@ -102,8 +103,8 @@ def test_what_whole_rounds_measured_is_there_when_it_is_interrupted() -> None:
 
 def test_a_peers_server_gets_the_prompts_tokens() -> None:
     with ScriptedPeer("A").open(None) as session:
-        assert isinstance(session, TokenPeerSession)
-        found = token_side("A", session).decode(place("a"), no_context(place("a"), 0), 5)
+        side = server_side("A", cast("LlamaServerSession", session))
+        found = side.decode(place("a"), no_context(place("a"), 0), 5)
     assert (found.stats.n_prompt, found.stats.n_predicted) == (3, 5)
 
 

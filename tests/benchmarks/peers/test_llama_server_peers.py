@@ -12,8 +12,8 @@ from fake_llama_server import as_program
 
 from benchmarks.cases import EditCase
 from benchmarks.peers import llama_server as llama_server_module
-from benchmarks.peers.contract import Peer, PeerOptions, TokenPeerSession
-from benchmarks.peers.llama_server import llama_server_peers
+from benchmarks.peers.contract import PeerOptions
+from benchmarks.peers.llama_server import LlamaServerPeer, llama_server_peers
 from speclsp.cli.ngram import ngram
 from speclsp.embedded import embedded_draft, embedded_target
 
@@ -168,10 +168,9 @@ def test_each_kind_says_what_the_model_says_alone(kind: str, options: PeerOption
         assert n_accepted > 0
 
 
-def decoded(peer: Peer, options: PeerOptions) -> tuple[str, int]:
+def decoded(peer: LlamaServerPeer, options: PeerOptions) -> tuple[str, int]:
     prompt = list(range(500, 520)) * 2
     with peer.open(options) as session:
-        assert isinstance(session, TokenPeerSession)
         answer = session.complete(prompt, options.n_predict)
     assert answer.stats.n_predicted == options.n_predict
     assert answer.stats.n_prompt == len(prompt)

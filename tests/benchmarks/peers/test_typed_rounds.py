@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,12 @@ from scripted_peers import ScriptedPeer
 
 from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
+from benchmarks.drafter_replay import rotated
 from benchmarks.peers.contract import PeerOptions
 from benchmarks.peers.own import OURS, OURS_PLAIN, OwnPeer, our_peers, own_settings
 from benchmarks.peers.typed_rounds import (
     WARM_UP,
     PeerRun,
-    TypingPlan,
-    all_of,
-    rotated,
     type_to_all,
     typed_runs_of,
 )
@@ -44,21 +41,15 @@ def options(folder: Path, *, with_cache: bool = True, one_line: bool = False) ->
     )
 
 
-PLAN = TypingPlan(
-    rounds=[[case("abc"), case("defg", id="two", path="b.py")]] * 3,
-    seed=0,
-    longest_s=600.0,
-    key_s=60.0,
-    going_on=all_of,
-)
+ROUNDS = [[case("abc"), case("defg", id="two", path="b.py")]] * 3
 
 
 def typed(
-    folder: Path, *peers: ScriptedPeer, plan: TypingPlan = PLAN
+    folder: Path, *peers: ScriptedPeer, rounds: list[list[EditCase]] = ROUNDS
 ) -> tuple[list[PeerRun], Counter[str]]:
     told: Counter[str] = Counter()
     runs = typed_runs_of(peers, options(folder))
-    type_to_all(runs, peers, options(folder), plan, lambda label, n: told.update({label: n}))
+    type_to_all(runs, peers, options(folder), rounds, 0, lambda label, n: told.update({label: n}))
     return runs, told
 
 
@@ -123,7 +114,7 @@ def test_what_whole_rounds_measured_is_there_when_it_is_interrupted(tmp_path: Pa
     peers = (ScriptedPeer("A", log=log), ScriptedPeer("B", interrupts, log))
     runs = typed_runs_of(peers, options(tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        type_to_all(runs, peers, options(tmp_path), PLAN, lambda _label, _n: None)
+        type_to_all(runs, peers, options(tmp_path), ROUNDS, 0, lambda _label, _n: None)
     assert [(run.name, len(run.rounds), run.why_not) for run in runs] == [
         ("A", 1, ""),
         ("B", 1, ""),
@@ -131,31 +122,13 @@ def test_what_whole_rounds_measured_is_there_when_it_is_interrupted(tmp_path: Pa
     assert log == ["open A", "close A", "open B", "close B", "open B", "close B"]
 
 
-def test_those_that_do_not_go_on_are_typed_to_once(tmp_path: Path) -> None:
-    peers = [ScriptedPeer(name) for name in "ABC"]
-    plan = replace(PLAN, going_on=lambda runs: {run.name for run in runs} - {"B"})
-    runs, told = typed(tmp_path, *peers, plan=plan)
-    assert [(run.name, len(run.rounds), run.why_not) for run in runs] == [
-        ("A", 3, ""), ("B", 1, ""), ("C", 3, ""),
-    ]  # fmt: skip
-    assert set(told.values()) == {7}
-
-
 def test_rounds_may_have_cases_of_their_own(tmp_path: Path) -> None:
     peer = ScriptedPeer("A")
     rounds = [[case("abc")], [case("defg", id="two")]]
-    (run,), told = typed(tmp_path, peer, plan=replace(PLAN, rounds=rounds))
+    (run,), told = typed(tmp_path, peer, rounds=rounds)
     assert [one.counts.n_chars for one in run.rounds] == [3, 4]
     assert [asker.told[3] for asker in peer.askers] == [("enter", "one"), ("enter", "two")]
     assert list(told.values()) == [3, 4]
-
-
-@pytest.mark.parametrize("plan", [replace(PLAN, longest_s=0.0), replace(PLAN, key_s=0.0)])
-def test_a_session_and_its_keys_have_their_time(tmp_path: Path, plan: TypingPlan) -> None:
-    (run,), told = typed(tmp_path, ScriptedPeer("A"), plan=plan)
-    assert [one.session.is_cut for one in run.rounds] == [True] * 3
-    assert [one.counts.n_requests for one in run.rounds] == [0] * 3
-    assert set(told.values()) == {7}
 
 
 def test_turns_are_taken() -> None:

@@ -1,0 +1,232 @@
+"""``python -m benchmarks quality``: whether suggestions are right, beside a plain client's."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from benchmarks.askers import local_asker
+from benchmarks.cases import EditCase, drawn_cases, load_cases
+from benchmarks.progress import RunProgress
+from benchmarks.quality_scores import (
+    SCORES,
+    Estimate,
+    JudgedCase,
+    Score,
+    comparison,
+    defect_counts,
+    estimates,
+    replay_quality,
+    score_sums,
+    score_values,
+)
+from benchmarks.report import Report
+from benchmarks.tables import Table
+from speclsp.settings import FimLayout, Settings
+
+SWITCHED_OFF: Final[dict[str, Any]] = {
+    "healing": False,
+    "speculation": False,
+    "n_context": 0,
+    "min_confidence": 0.0,
+    "suggestion_memory": False,
+    "idle_work": "prompts",
+    "automatic_filters": False,
+    "debounce_ms": 0,
+}
+"""Settings of every baseline."""
+
+LAYOUTS: Final[tuple[FimLayout, ...]] = get_args(FimLayout)
+
+
+def baselines(settings: Settings) -> dict[str, Settings]:
+    """Return the baselines' settings by name: one for each layout of the prompt."""
+    return {
+        f"{layout} baseline": dataclasses.replace(settings, **SWITCHED_OFF, fim_layout=layout)
+        for layout in LAYOUTS
+    }
+
+
+_NAMES: Final[Mapping[Score, str]] = {
+    "exact": "first line exact, %",
+    "exact_at_start": "… with nothing typed yet, %",
+    "similarity": "edit similarity of what is shown",
+    "saved": "characters saved, %",
+    "defects": "with a defect, per 100 shown",
+    "shown": "requests with a suggestion, %",
+}
+_IN_PERCENT: Final = frozenset[Score](("exact", "exact_at_start", "saved", "shown"))
+_GROUPED: Final[tuple[Score, ...]] = ("saved", "exact", "defects")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityRun:
+    """One way of completing: its name and its judged cases."""
+
+    name: str
+    judged: Sequence[JudgedCase]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Our way and the baselines, the best of them and how ours compares with it."""
+
+    ours: QualityRun
+    baselines: Sequence[QualityRun]
+    baseline: QualityRun
+    """The one that saves most characters."""
+    scores: Mapping[str, Mapping[Score, Estimate]]
+    """By the run's name."""
+    ratios: Mapping[Score, Estimate]
+
+
+def compare(ours: QualityRun, baselines: Sequence[QualityRun], seed: int) -> Comparison:
+    """Score all runs over the same cases; ``seed`` draws the intervals."""
+    sums = {run.name: score_sums(run.judged) for run in (ours, *baselines)}
+    scores = {name: estimates(one, seed) for name, one in sums.items()}
+    best = max(
+        baselines,
+        key=lambda run: (scores[run.name]["saved"].value, scores[run.name]["exact"].value),
+    )
+    return Comparison(
+        ours=ours,
+        baselines=baselines,
+        baseline=best,
+        scores=scores,
+        ratios=comparison(sums[ours.name], sums[best.name], seed),
+    )
+
+
+def quality_table(compared: Comparison) -> Table:
+    """Return the scores with their 95 % intervals, one column per run."""
+    judged = compared.ours.judged
+    n_places = sum(len(case.places) for case in judged)
+    title = f"Suggestions at {n_places} places of {len(judged)} edits, 95 % intervals"
+    ratio = f"{compared.ours.name} / {compared.baseline.name}"
+    table = Table(title, ("", *compared.scores, ratio))
+    for score in SCORES:
+        table.add(
+            _NAMES[score],
+            *(_written(one[score], _factor(score)) for one in compared.scores.values()),
+            _written(compared.ratios[score], 1.0),
+        )
+    return table
+
+
+def defects_table(compared: Comparison) -> Table:
+    """Return how many suggestions had which defect."""
+    runs = (compared.ours, *compared.baselines)
+    table = Table("Suggestions with a defect", ("defect", *(run.name for run in runs)))
+    counts = [defect_counts(run.judged) for run in runs]
+    for kind in counts[0]:
+        table.add(kind.replace("_", " "), *(str(one[kind]) for one in counts))
+    return table
+
+
+def groups_table(compared: Comparison) -> Table:
+    """Return the scores of ours and the baseline apart by kind of edit and by language."""
+    runs = (compared.ours, compared.baseline)
+    scores = (f"{_NAMES[score]}: {run.name}" for score in _GROUPED for run in runs)
+    table = Table("By kind of edit and by language", ("edits", "number", *scores))
+    for field in ("kind", "language_id"):
+        names = Counter(str(getattr(one.case, field)) for one in compared.ours.judged)
+        for name, n_cases in names.most_common():
+            parts = [
+                score_values([one for one in run.judged if getattr(one.case, field) == name])
+                for run in runs
+            ]
+            values = [_number(part[score], score) for score in _GROUPED for part in parts]
+            table.add(name or "–", str(n_cases), *values)
+    return table
+
+
+def cost_table(compared: Comparison) -> Table:
+    """Return what the runs' requests cost the model."""
+    runs = (compared.ours, *compared.baselines)
+    table = Table("What it took", ("", *(run.name for run in runs)))
+    costs = [_costs(run) for run in runs]
+    for name in costs[0]:
+        values = (one[name] for one in costs)
+        table.add(name, *(f"{value:.2f}" if value < 10 else f"{value:.0f}" for value in values))
+    return table
+
+
+def _factor(score: Score) -> float:
+    return 100.0 if score in _IN_PERCENT else 1.0
+
+
+def _number(value: float, score: Score) -> str:
+    return "–" if math.isnan(value) else f"{_factor(score) * value:.1f}"
+
+
+def _costs(run: QualityRun) -> dict[str, float]:
+    answers = [place.answer for case in run.judged for place in case.places]
+    n = max(1, len(answers))
+    reached = [answer for answer in answers if answer.source == "model"]
+    return {
+        "requests that reached the model": float(len(reached)),
+        "prompt tokens evaluated per request": sum(a.stats.n_prompt_evaluated for a in answers) / n,
+        "target passes per request": sum(a.stats.n_target_passes for a in answers) / n,
+        "ms per request": sum(a.ms for a in answers) / n,
+    }
+
+
+def _written(one: Estimate, factor: float) -> str:
+    if math.isnan(one.value):
+        return "–"
+    return f"{factor * one.value:.2f} ({factor * one.low:.2f} … {factor * one.high:.2f})"
+
+
+_OURS: Final = "speclsp"
+_DEADLINE_MS: Final = 600_000
+"""As with no latency budget: suggestions shall not depend on how busy the machine is."""
+
+
+def run(
+    settings: Settings, *, cases_path: Path, n_cases: int, stride: int, replay_seed: int
+) -> Report:
+    """Compare suggestions with what humans wrote, and with a plain client's."""
+    cases = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
+    ways = {_OURS: settings, **baselines(settings)}
+    with RunProgress() as progress:
+        ours, *others = [_run(name, cases, one, stride, progress) for name, one in ways.items()]
+    compared = compare(ours, others, replay_seed)
+    tables = [make(compared) for make in (quality_table, groups_table, defects_table, cost_table)]
+    return Report(tables, quality_figures(compared))
+
+
+def quality_figures(compared: Comparison) -> dict[str, Any]:
+    """Return everything as plain data, every judged place among it."""
+    return {
+        "baseline": compared.baseline.name,
+        "scores": compared.scores,
+        "ratios": compared.ratios,
+        "runs": {
+            run.name: {
+                "defects": defect_counts(run.judged),
+                "costs": _costs(run),
+                "cases": [{"id": one.case.id, "places": one.places} for one in run.judged],
+            }
+            for run in (compared.ours, *compared.baselines)
+        },
+    }
+
+
+def _run(
+    name: str,
+    cases: list[EditCase],
+    settings: Settings,
+    stride: int,
+    progress: RunProgress,
+) -> QualityRun:
+    task = progress.add_task(name, total=len(cases))
+    with local_asker(settings, deadline_ms=_DEADLINE_MS) as asker:
+        judged = replay_quality(
+            cases, asker, stride=stride, progress=lambda: progress.advance(task)
+        )
+    return QualityRun(name=name, judged=judged)

@@ -1,0 +1,69 @@
+"""What a benchmark prints and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from benchmarks.machine import remarks
+from benchmarks.tables import Table
+from speclsp.atomic_write import UMASKED, write_atomically
+from speclsp.errors import SpecLspError
+from speclsp.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a benchmark found."""
+
+    parts: Sequence[Table | str]
+    """Printed in this order."""
+    figures: Any
+    """Written by ``--json``: dataclasses, lists and mappings of plain data."""
+
+
+def publish(
+    report: Report, settings: Settings, options: Mapping[str, Any], json_path: Path | None
+) -> None:
+    """Print a report behind remarks on the models, and write its figures with the options."""
+    said = remarks(settings)
+    for part in (*said, *report.parts):
+        click.echo(part)
+    if json_path is not None:
+        found = {"options": options, "remarks": said, "figures": report.figures}
+        write_text(json_path, as_json(found))
+
+
+def as_json(data: Any) -> str:
+    """Return data as JSON; what is no number is null, and a path is its text."""
+    encoded = msgspec.json.encode(data, enc_hook=str)
+    return msgspec.json.format(encoded, indent=1).decode() + "\n"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text atomically: the old file stays until the new one is complete.
+
+    Devices and pipes are written to directly.  Raises SpecLspError, for example if the disk is
+    full.
+    """
+    try:
+        if path.exists() and (not path.is_file() or _is_open_elsewhere(path)):
+            path.write_text(text, encoding="utf-8")
+            return
+        with write_atomically(path, f".{path.name}.", UMASKED) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SpecLspError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            remedy="Name a file in a folder that may be written to and has enough space.",
+        ) from error
+
+
+def _is_open_elsewhere(path: Path) -> bool:
+    """Whether a path names a file that is open already, such as /dev/stdout."""
+    return path.is_absolute() and path.parts[1] in ("dev", "proc")

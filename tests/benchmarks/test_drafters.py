@@ -1,0 +1,58 @@
+"""``drafters`` with the embedded model: what they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from benchmarks.commands import cli
+from speclsp.drafting.registry import known_names
+from speclsp.embedded import sample_project
+
+
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_drafters_are_compared(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    result = run(
+        "drafters", str(sample_project()), "--cursors", "2", "--rounds", "2", "--completions", "1",
+        "--n-predict", "12", "--threads", "1", "--json", str(report),
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    names = [name for name in known_names() if name != "draft"]
+    for name in (*names, "merged tree", "merged chain", "merged auto", "off"):
+        assert name in result.output
+    assert "| merged / best of llama.cpp's" in result.output
+    assert "end in a loop" in result.output
+    written = json.loads(report.read_text())
+    assert written["remarks"] == []
+    figures = written["figures"]
+    assert {row["task"] for row in figures["counts"]} == {"gaps", "edits"}
+    counted = [row["counts"] for row in figures["counts"]]
+    assert all(counts["n_tokens"] >= counts["n_passes"] > 0 for counts in counted)
+    assert figures["summary"].keys() == {
+        "merged", "to_best_single", "to_best_llama_cpp", "edit_length",
+    }  # fmt: skip
+    off, *others = figures["times"]["drafters"]
+    assert off["drafter"] == "off"
+    assert off["counts"]["n_tokens"] == off["counts"]["n_passes"] > 0
+    for row in others:
+        assert row["counts"]["n_tokens"] == off["counts"]["n_tokens"]  # lossless
+        assert [len(times) for times in row["ms_by_round"]] == [1, 1]
+    assert 0.0 <= figures["times"]["loop_share"] <= 1.0
+
+
+def test_a_folder_without_code_is_refused(tmp_path: Path) -> None:
+    result = run("drafters", str(tmp_path))
+    assert result.exit_code != 0
+    assert "no code file" in str(result.exception)

@@ -1,0 +1,96 @@
+"""``python -m benchmarks make-model``, and what tables say that were measured with its models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from benchmarks.commands import cli
+from benchmarks.make_model import SmallModel
+from speclsp.embedded import embedded_draft, embedded_target
+from speclsp.settings import Settings
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_a_model_is_made_and_compared_and_its_tables_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "deep.gguf"
+    made = run(
+        "make-model", "--layers", "7", "--quantise", "f16", "--compare", "2", str(path)
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    name = embedded_target().name
+    remark = f"cost-true: the times of {name}'s shape with 7 layers in F16, the text of {name}"
+    assert remark in made.output
+    assert "2 of 2 greedy completions are the same to the last of 32 tokens" in made.output
+    assert "T(n) as measured for n = 1, 2," in made.output
+    table = run("host", "--model", str(path), "--threads", "1", "--ctx-size", "256")
+    assert table.exit_code == 0, table.output
+    assert f"deep.gguf is {remark}" in table.output
+
+
+def test_a_shape_without_room_is_refused(tmp_path: Path) -> None:
+    result = run("make-model", "--layers", "2", str(tmp_path / "none.gguf"))
+    assert result.exit_code != 0
+    assert "layers, and the shape has room for 2" in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_draft_model_gets_its_targets_vocabulary(tmp_path: Path) -> None:
+    path = tmp_path / "draft.gguf"
+    draft = embedded_draft()
+    made = run("make-model", "--from", str(draft), "--vocabulary", "4352", str(path))
+    assert made.exit_code == 0, made.output
+    assert f"the times of {draft.name}'s shape with 4,352 tokens in Q8_0" in made.output
+    assert SmallModel(path).shape == replace(SmallModel(draft).shape, n_vocab=4352)
+
+
+def test_a_vocabulary_without_room_is_refused(tmp_path: Path) -> None:
+    result = run("make-model", "--vocabulary", "2", str(tmp_path / "none.gguf"))
+    assert "tokens, and the shape has room for 2" in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_names_the_model_for_what_it_is(tmp_path: Path) -> None:
+    from speclsp.engine.models import LlamaLoader
+
+    path = tmp_path / "made.gguf"
+    assert run("make-model", "--quantise", "q8_0", str(path)).exit_code == 0
+    loader = LlamaLoader(lambda _level, _line: None)
+    settings = Settings(model=str(path), threads=1, ctx_size=256)
+    weights = loader.weights(
+        settings, loader.tokenizer(settings), lambda _share: True, lambda _level, _line: None
+    )
+    weights.close()
+    assert "; cost-true: the times of" in weights.description
+
+
+def test_a_model_is_not_written_over_the_one_it_is_made_from(tmp_path: Path) -> None:
+    path = tmp_path / "small.gguf"
+    content = embedded_target().read_bytes()
+    path.write_bytes(content)
+    result = run("make-model", "--from", str(path), str(tmp_path / "." / "small.gguf"))
+    assert result.exit_code != 0
+    assert "is the small model itself" in str(result.exception)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("n_bytes", [3, 20, 200_000])
+def test_a_truncated_model_is_called_so(n_bytes: int, tmp_path: Path) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(embedded_target().read_bytes()[:n_bytes])
+    result = run("make-model", "--from", str(path), str(tmp_path / "none.gguf"))
+    assert "no GGUF, or truncated or damaged" in str(result.exception)
+    assert [p.name for p in tmp_path.iterdir()] == ["cut.gguf"]

@@ -1,0 +1,132 @@
+"""``typing``, ``speculation`` and ``quality`` with the embedded model: what they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from case_folders import write_lines
+from click.testing import CliRunner, Result
+
+from benchmarks.commands import cli
+from speclsp.errors import EngineUnavailableError
+
+PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"
+
+
+@pytest.fixture
+def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("COLUMNS", "160")
+    (tmp_path / "sums").mkdir()
+    (tmp_path / "sums" / "sums.py").write_text(PREFIX)
+    (tmp_path / "sums" / "calls.py").write_text("from sums import add, mul\n\nmul(1, add(2, 3))\n")
+    n = len(PREFIX)
+    return write_lines(
+        tmp_path / "cases.jsonl",
+        {
+            "id": "mul", "path": "sums.py", "project": "sums", "language_id": "python",
+            "typed": "def mul(a, b):\n    return", "start": n, "end": n,
+        },
+        {"id": "x", "path": "x.py", "prefix": "x = 1\ny =", "typed": " x + 1", "suffix": "\n"},
+    )  # fmt: skip
+
+
+def run(*arguments: str | Path) -> Result:
+    fast = ("--threads", "1", "--n-predict", "12")
+    return CliRunner().invoke(cli, [str(argument) for argument in (*arguments, *fast)])
+
+
+@pytest.mark.real
+def test_typing_is_counted(cases: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    result = run("typing", cases, "--json", report)
+    assert result.exit_code == 0, result.output
+    for words in ("behind a new line", "characters saved", "answered from memory"):
+        assert words in result.output
+    figures = json.loads(report.read_text())
+    assert figures["options"] == {
+        "cases_path": str(cases), "n_cases": 40, "replay_seed": 0, "compare": True, "pauses": True,
+        "through_server": False,
+    }  # fmt: skip
+    assert list(figures["figures"]) == ["anchored", "plain"]
+    for counts in figures["figures"].values():
+        assert counts["n_chars"] == len("def mul(a, b):\n    return") + len(" x + 1")
+        assert counts["n_requests"] == counts["n_keys"] + counts["n_takes"] + counts["n_jumps"]
+        assert counts["evaluated"]["jump"]["n"] >= 1
+        assert counts["evaluated"]["all"]["n"] <= counts["n_requests"]
+        assert counts["ms"]["all"]["n"] == counts["n_requests"]
+        assert counts["n_target_passes"] > 0
+
+
+@pytest.mark.real
+def test_one_layout_may_be_replayed_alone(cases: Path) -> None:
+    arguments = ("--no-compare", "--no-pauses", "--n-cases", "1", "--fim-layout", "plain")
+    result = run("typing", cases, *arguments)
+    assert result.exit_code == 0, result.output
+    assert "plain" in result.output
+    assert "anchored" not in result.output
+
+
+@pytest.mark.real
+def test_a_server_process_answers_the_same_keys(cases: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    result = run("typing", cases, "--server", "--no-compare", "--json", report)
+    assert result.exit_code == 0, result.output
+    (counts,) = json.loads(report.read_text())["figures"].values()
+    assert counts["n_chars"] == len("def mul(a, b):\n    return") + len(" x + 1")
+    assert counts["n_requests"] == counts["n_keys"] + counts["n_takes"] + counts["n_jumps"]
+    assert counts["evaluated"]["jump"]["most"] > 10
+    n_from = {name: one["n"] for name, one in counts["ms"].items()}
+    assert n_from["all"] == counts["n_requests"] == sum(n_from.values()) - n_from["all"]
+
+
+@pytest.mark.real
+def test_a_server_without_a_model_is_told(cases: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.gguf"
+    result = run("typing", cases, "--server", "--no-compare", "--model", missing)
+    assert isinstance(result.exception, EngineUnavailableError)
+    assert "missing.gguf" in result.exception.message
+
+
+@pytest.mark.real
+def test_quality_is_compared_with_a_plain_clients(cases: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    result = run("quality", cases, "--stride", "5", "--json", report)
+    assert result.exit_code == 0, result.output
+    for words in ("speclsp", "anchored baseline", "plain baseline", "broken word"):
+        assert words in result.output
+    figures = json.loads(report.read_text())["figures"]
+    places = {
+        name: [
+            (case["id"], [place["n_typed"] for place in case["places"]]) for case in one["cases"]
+        ]
+        for name, one in figures["runs"].items()
+    }
+    assert len(places) == 3
+    assert all(one == [("mul", [0, 5, 10, 19, 24]), ("x", [0, 5])] for one in places.values())
+    assert figures["baseline"] in places
+
+
+@pytest.mark.real
+def test_both_sides_generate_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    prefix = "total = first + second\nprint(total)\n\n" * 4
+    typed = "total = first"
+    case = {"id": "x", "path": "x.py", "prefix": prefix, "typed": typed, "suffix": "\n"}
+    cases = write_lines(tmp_path / "cases.jsonl", case)
+    report = tmp_path / "report.json"
+    fast = ("--threads", "1", "--n-predict", "12", "--mode", "tree", "--keys", "6")
+    arguments = ("speculation", str(cases), "--rounds", "2", "--json", str(report), *fast)
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert "share of the passes drafted" in result.output
+    figures = json.loads(report.read_text())["figures"]
+    off, on = figures["without"], figures["with"]
+    assert len(off["n_answered"]) == 2
+    assert off["n_answered"] == on["n_answered"]
+    assert min(on["n_answered"]) > 0
+    assert (off["drafted"], off["tokens_per_pass"]) == ([0.0] * 2, [1.0] * 2)
+    assert off["acceptance"] == [None] * 2
+    assert min(on["drafted"]) > 0.0
+    assert min(on["tokens_per_pass"]) > 1.0
