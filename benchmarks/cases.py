@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from speclsp.errors import SpecLspError
+from speclsp.printable import printable
 
 _REMEDY: Final = (
     "docs/cases.md describes the format; `python -m benchmarks cases FILE` checks a file."
@@ -23,7 +24,11 @@ _N_PROBLEMS_SHOWN: Final = 20
 
 
 class CasesError(SpecLspError):
-    """A file of cases cannot be read or is not valid."""
+    """A file of cases cannot be read or is not valid: a line for each problem."""
+
+    def __init__(self, *problems: str, remedy: str = "") -> None:
+        super().__init__("", remedy=remedy)
+        self.message = "\n".join(map(printable, problems))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +102,7 @@ def load_cases(path: Path) -> list[EditCase]:
     if problems:
         n_more = len(problems) - _N_PROBLEMS_SHOWN
         more = [f"and {n_more} more."] if n_more > 0 else []
-        raise CasesError("\n".join([*problems[:_N_PROBLEMS_SHOWN], *more]), remedy=_REMEDY)
+        raise CasesError(*problems[:_N_PROBLEMS_SHOWN], *more, remedy=_REMEDY)
     if not cases:
         raise CasesError(f"{path} holds no cases.", remedy=_REMEDY)
     return cases

@@ -23,9 +23,8 @@ def test_a_program_that_has_ended_takes_nothing_more_and_is_closed(tmp_path: Pat
         process.stdin.write(b"{}\n")
         error = process.failure("has ended")
     assert process.stdin.closed
-    assert error.message == (
-        "the peer has ended: out of memory\nIt said last:\nat first\nout of memory"
-    )
+    assert error.message == "the peer has ended: out of memory"
+    assert error.__notes__ == ["It said last:\nat first\nout of memory"]
     assert reason(error) == "the peer has ended: out of memory"
 
 

@@ -70,9 +70,8 @@ _FOLDERS: Final = re.compile(r"(?<![\w/:.])/(?:[^\s/:'\"]+/)+(?=[^\s/:'\"])")
 
 
 def reason(error: SpecLspError) -> str:
-    """Return an error's first line and its remedy, as a record has it."""
-    first = error.message.partition("\n")[0]
-    return without_folders(f"{first} {error.remedy}".strip())
+    """Return an error and its remedy, as a record has it."""
+    return without_folders(str(error))
 
 
 def without_folders(text: str) -> str:

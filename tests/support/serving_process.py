@@ -83,13 +83,13 @@ class ServingProcess:
             raise self.failure(f"ended with status {status}")
 
     def failure(self, what: str) -> EngineUnavailableError:
-        """Return an error with what happened to the program and the end of its log."""
+        """Return an error with what happened to the program; its note is the end of the log."""
         lines = self.words().splitlines()
         last = lines[-_N_LAST_LINES:] or ["nothing"]
-        # The log goes with its folder; the first line has to do for those who show one.
-        return EngineUnavailableError(
-            "\n".join([f"{self._name} {what}: {last[-1].strip()}", "It said last:", *last])
-        )
+        error = EngineUnavailableError(f"{self._name} {what}: {last[-1].strip()}")
+        # The log goes with its folder.
+        error.add_note("\n".join(["It said last:", *last]))
+        return error
 
     def words(self) -> str:
         """Return its output so far."""
