@@ -452,8 +452,8 @@ class Settings:
     draft_max: _MinusOneOrMore = _setting(
         -1,
         _DRAFTERS,
-        "Maximum tokens of one draft, for each drafter whose own setting is not given; -1 leaves "
-        "each its default.",
+        "Maximum tokens of one draft of any drafter; `spec_draft_n_max` and `spec_ngram_mod_n_max` "
+        "take precedence. 0 switches the drafters off, -1 leaves each its default.",
         aliases=("draft", "draft_n", "draft_n_max"),
     )
     draft_min: _MinusOneOrMore = _setting(

@@ -44,12 +44,7 @@ _NGRAM_SIZES_M = (
     "num_pred_tokens",
 )
 SHARED: dict[str, tuple[str, ...]] = {
-    "draft_max": (
-        "spec_draft_n_max",
-        "spec_ngram_mod_n_max",
-        "spec_ngram_cache_n_max",
-        *_NGRAM_SIZES_M,
-    ),
+    "draft_max": ("spec_draft_n_max", "spec_ngram_mod_n_max"),
     "draft_min": ("spec_draft_n_min", "spec_ngram_mod_n_min"),
     "spec_ngram_size_n": (
         "spec_ngram_simple_size_n",
@@ -65,40 +60,45 @@ SHARED: dict[str, tuple[str, ...]] = {
         "spec_ngram_map_k4v_min_hits",
     ),
 }
-"""Settings of several drafters, and the drafters' own, which take precedence.  If two of them set
-the same one, the smaller value counts: ``draft_max`` is a maximum."""
+"""Settings of several drafters, and the drafters' own, which take precedence."""
 
 _MAXIMUM_OF: dict[str, str] = {
     "spec_draft_n_min": "spec_draft_n_max",
     "spec_ngram_mod_n_min": "spec_ngram_mod_n_max",
     "min_ngram_size": "max_ngram_size",
 }
-"""The maximum of each minimum.  If a shared setting sets one of the two, the other's default is
-moved so that the minimum is not above the maximum."""
+"""The maximum of each minimum.  If one of the two is given, the other's default is moved so that
+the minimum is not above the maximum."""
 
 
 def _share(values: dict[str, Any]) -> None:
-    """Add to ``values`` what the shared settings in it set."""
+    """Add to ``values`` what the shared settings in it set, and the bounds that they move."""
     shared: dict[str, Any] = {}
     for word, names in SHARED.items():
         value = values.get(word, default(word))
         if value == default(word):
             continue
-        for name in names:
-            if name not in values:
-                shared[name] = min(value, shared.get(name, value))
+        shared |= {name: value for name in names if name not in values}
         if word == "draft_max" and "max_draft" not in values:
             shared["max_draft"] = max(value, default("max_draft"))
     for least, most in _MAXIMUM_OF.items():
-        n_least = shared.get(least, default(least))
-        n_most = values.get(most, shared.get(most, default(most)))
-        if least in values or shared.keys().isdisjoint({least, most}) or n_least <= n_most:
+        given = {**shared, **values}
+        n_most = given.get(most, default(most))
+        if given.get(least, default(least)) <= n_most:
             continue
-        if most in values or most in shared:
+        if most not in given:
+            shared[most] = given[least]
+        elif least not in values:
             shared[least] = n_most
-        else:
-            shared[most] = n_least
     values.update(shared)
+
+
+def implied(settings: Settings, name: str) -> Any:
+    """Return the value that a setting would have by the others if it was not given."""
+    pairs = {**_MAXIMUM_OF, **{most: least for least, most in _MAXIMUM_OF.items()}}
+    others = (*SHARED, *((pairs[name],) if name in pairs else ()))
+    given = {other: getattr(settings, other) for other in others if other != name}
+    return getattr(resolve([given]).settings, name)
 
 
 def _normal(name: str) -> str:

@@ -186,13 +186,9 @@ def shared(**given: int) -> dict[str, int]:
 
 
 def test_a_shared_setting_holds_for_each_drafter_whose_own_is_not_given():
-    assert shared(draft_max=9, spec_ngram_cache_n_max=3, spec_ngram_simple_size_m=48) == {
-        "num_pred_tokens": 9,
-        "spec_ngram_map_k_size_m": 9,
-        "spec_ngram_map_k4v_size_m": 9,
+    assert shared(draft_max=9, spec_draft_n_max=3) == {
         "spec_ngram_mod_n_min": 9,
         "spec_ngram_mod_n_max": 9,
-        "spec_draft_n_max": 9,
     }
     assert shared(draft_max=64)["max_draft"] == 64
     assert shared(draft_min=5) == {
@@ -211,14 +207,30 @@ def test_a_shared_setting_holds_for_each_drafter_whose_own_is_not_given():
     assert len(shared(spec_ngram_min_hits=2)) == 3
 
 
-def test_of_two_shared_settings_the_smaller_maximum_counts():
-    assert shared(draft_max=9, spec_ngram_size_m=4)["spec_ngram_map_k_size_m"] == 4
-    assert shared(draft_max=4, spec_ngram_size_m=9)["spec_ngram_map_k_size_m"] == 4
+def test_draft_max_is_a_maximum_and_changes_no_size_of_an_ngram_drafter():
+    assert shared(draft_max=64) == {"spec_draft_n_max": 64, "max_draft": 64}
+    assert not {name for name in shared(draft_max=4) if "size" in name or "cache" in name}
+
+
+@pytest.mark.parametrize(
+    ("given", "moved"),
+    [
+        ({"max_ngram_size": 2}, {"min_ngram_size": 2}),
+        ({"min_ngram_size": 20}, {"max_ngram_size": 20}),
+        ({"spec_ngram_mod_n_max": 12}, {"spec_ngram_mod_n_min": 12}),
+        ({"spec_ngram_mod_n_min": 80}, {"spec_ngram_mod_n_max": 80}),
+        ({"spec_draft_n_min": 5}, {"spec_draft_n_max": 5}),
+        ({"max_ngram_size": 8}, {}),
+        ({"max_ngram_size": 2, "min_ngram_size": 4}, {}),
+    ],
+)
+def test_a_bound_moves_the_other_one_if_that_is_not_given(given, moved):
+    assert shared(**given) == moved
 
 
 def test_a_shared_setting_may_stand_in_another_layer_than_a_drafters_own():
     resolved = resolve([{"spec_draft_n_max": 7}, {"draft": 2}]).settings
-    assert (resolved.spec_draft_n_max, resolved.num_pred_tokens) == (7, 2)
+    assert (resolved.spec_draft_n_max, resolved.spec_ngram_mod_n_max) == (7, 2)
 
 
 WILD = (

@@ -19,7 +19,9 @@ from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.registry import (
     DRAFT_MODEL,
     draft_limits,
+    draft_model_remark,
     drafter_names,
+    given_without_speculation,
     load_drafters,
     most_verified,
     unread_settings,
@@ -220,6 +222,10 @@ class Models:
         n_idle_chunk = weights.target.n_batch if weights.engine else N_IDLE_CHUNK
         self.prompts = Prompts(weights.target, n_state_bytes, n_idle_chunk)
         self._proposer(settings)
+        if weights.draft is not None and (remark := draft_model_remark(settings)):
+            self._events.log("info", remark)
+        if (unread := given_without_speculation(settings)) is not None:
+            self._report_once(unread)
         for problem in weights.problems:
             self._events.problem(problem.message, problem.remedy)
         self._latest = SessionStats(

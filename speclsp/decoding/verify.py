@@ -7,12 +7,10 @@ from typing import Final
 
 from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import Sampler
+from speclsp.drafting.protocol import MOST_DRAFTED
 
 NO_NODE: Final = -1
 """The node of a token that was not drafted."""
-
-MOST_DRAFTED: Final = 96
-"""Most draft tokens of a pass; llama.cpp has room for a few more rows of logits."""
 
 
 def verify_chain(

@@ -130,9 +130,8 @@ class DraftMerger:
         limits: Callable[[str], DraftLimits] = lambda _name: NO_LIMITS,
     ) -> None:
         self._members = [_Member(drafter, limits(drafter.name)) for drafter in drafters]
-        if mode != "first":
-            # Models come last: they are worth most where the others know nothing.
-            self._members.sort(key=lambda member: member.measured.asks_model)
+        # Models come last: they are worth most where the others know nothing.
+        self._members.sort(key=lambda member: member.measured.asks_model)
         self.clock: Clock = stopped_clock
         self._table = table or AcceptanceTable()
         self._owners: dict[str, str] = {}

@@ -8,9 +8,11 @@ least twice as often as the three next ones together.
 llama.cpp's token history is the text here (before and after the cursor, and other open buffers),
 not the model's prompt, which ends with ``<|fim_middle|>``.  Unlike upstream, ``min_hits`` counts
 the key's places, as upstream's documentation says, values may be shorter than m tokens, the chosen
-value is drafted, and the four values are the most frequent ones, not the first ones.  Earlier
-acceptances do not limit drafts: the merger decides how much is verified (see
-:mod:`speclsp.drafting.merger`).
+value is drafted, and the four values are the most frequent ones, not the first ones.
+
+As in llama.cpp the accepted tokens of a key's draft that was not right to its end limit the key's
+next draft of ``ngram-map-k``.  Unlike upstream, whose limit stays at 0 for good, it is 1 at least
+and doubles with each draft that is right to its end.
 """
 
 from __future__ import annotations
@@ -30,11 +32,15 @@ MAX_VALUES: Final = 4
 """Values of a key that count, as in llama.cpp."""
 
 
+MAX_KEYS: Final = 4096
+"""Keys whose last drafts are remembered as wrong."""
+
+
 class NgramDrafter:
     """Drafts up to ``m`` tokens that followed the last ``n`` tokens elsewhere.
 
     ``select`` chooses from the nearest ``n_places`` places, of which there are at least
-    ``min_hits``.
+    ``min_hits``.  ``is_limited``: accepted tokens limit the next draft of their key.
     """
 
     def __init__(
@@ -46,6 +52,7 @@ class NgramDrafter:
         m: int,
         min_hits: int,
         n_places: int = 1,
+        is_limited: bool = False,
     ) -> None:
         self.name = name
         self._select = select
@@ -54,6 +61,10 @@ class NgramDrafter:
         self._min_hits = min_hits
         self._n_places = max(n_places, min_hits)
         self._text = LookupText(NO_CONTEXT, n)
+        self._is_limited = is_limited
+        self._limits: dict[tuple[int, ...], int] = {}
+        """Most tokens of a key's next draft, the latest key last."""
+        self._key: tuple[int, ...] = ()
 
     def begin(self, context: DraftContext) -> None:
         """Take the request's buffers."""
@@ -69,14 +80,22 @@ class NgramDrafter:
         chosen = self._select(found) if found and len(found) >= self._min_hits else None
         if chosen is None:
             return NO_DRAFT
-        n_wanted = max(0, min(n_max, self._m))
+        if self._is_limited:
+            self._key = tuple(self._text.tail().tolist())
+        n_wanted = max(0, min(n_max, self._m, self._limits.get(self._key, self._m)))
         tokens = chosen.tokens
         if chosen.ends_at_cursor:
             tokens *= -(-n_wanted // len(tokens))
         return Draft(tokens[:n_wanted], chosen.source, self._n)
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
-        """Do nothing: the next draft searches the output."""
+        """Limit the key's next draft to what was right, or let it be longer."""
+        limit = self._limits.pop(self._key, self._m)
+        limit = max(1, n_accepted) if n_accepted < n_verified else max(limit, 2 * n_accepted)
+        if self._is_limited and limit < self._m:
+            self._limits[self._key] = limit
+            if len(self._limits) > MAX_KEYS:
+                del self._limits[next(iter(self._limits))]
 
 
 def nearest(found: Sequence[Continuation]) -> Continuation:
@@ -113,6 +132,7 @@ def create_k(settings: Settings) -> NgramDrafter:
         n=settings.spec_ngram_map_k_size_n,
         m=settings.spec_ngram_map_k_size_m,
         min_hits=settings.spec_ngram_map_k_min_hits,
+        is_limited=True,
     )
 
 

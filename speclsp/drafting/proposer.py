@@ -201,6 +201,10 @@ class MeasuredDrafter:
     def _drafted(self, generated: Sequence[int], n_max: int) -> Draft:
         native_before = self._model.ns_native if self._model is not None else 0
         draft = self.drafter.draft(generated, n_max)
+        if not hasattr(draft, "tokens"):
+            raise TypeError(
+                f"it returned {type(draft).__name__}, not speclsp.drafting.protocol.Draft"
+            )
         if self._model is not None:
             self._ns_native += self._model.ns_native - native_before
         n_max = self._n_before_end(draft.tokens[: max(n_max, 0)])

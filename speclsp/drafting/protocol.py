@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.drafting.cost import VerifyCurve
+
+MOST_DRAFTED: Final = 96
+"""Most draft tokens of a pass; llama.cpp has room for a few more rows of logits."""
 
 TokenArray: TypeAlias = NDArray[np.int32]
 """Token ids, shape [n]."""

@@ -11,16 +11,17 @@ drafters are found the same way, except ``draft``, which needs the loaded draft 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final
+from typing import Any, Final
 
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.proposer import DraftLimits
-from speclsp.drafting.protocol import Drafter
+from speclsp.drafting.protocol import MOST_DRAFTED, Drafter
 from speclsp.errors import DrafterError, SettingsError, SpecLspError
-from speclsp.settings import FIELDS, Settings, info
-from speclsp.settings_resolution import SHARED, resolve
+from speclsp.settings import FIELDS, Settings, default, info
+from speclsp.settings_resolution import SHARED, implied, resolve
 
 GROUP = "speclsp.drafters"
 DRAFT_MODEL = "draft"
@@ -34,10 +35,18 @@ _MODE_READERS: Final = {
 }
 """By mode, how the help of the settings that it reads begins."""
 _OF_ALL_DRAFTERS: Final = ("draft_max", "draft_min")
-_MOST_DRAFTED: Final = set(SHARED["draft_max"]) - {"spec_ngram_map_k4v_size_m"}
+_SIZES_M: Final = {*SHARED["spec_ngram_size_m"], "spec_ngram_cache_n_max"}
+_LENGTHS: Final = {*SHARED["draft_max"], *_SIZES_M} - {"spec_ngram_map_k4v_size_m"}
 """Settings that only limit a draft's length."""
-UPSTREAM_NAMES = {"draft-simple": DRAFT_MODEL}
-"""Our names of drafters by llama.cpp's, where they differ."""
+UPSTREAM_NAMES = {
+    "draft-simple": DRAFT_MODEL,
+    "draft_simple": DRAFT_MODEL,
+    **{
+        name.replace("-", "_"): name
+        for name in ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", NGRAM_CACHE)
+    },
+}
+"""Our names of drafters by llama.cpp's and those in its log, where they differ."""
 
 
 def load_drafters(
@@ -46,13 +55,13 @@ def load_drafters(
     """Return the drafters that ``settings.drafters`` names, in its order, and what went wrong.
 
     ``draft_model`` is the drafter ``draft``, or None if no draft model is loaded, which the loader
-    of models has reported.  A loaded one always drafts, and comes last if it is not named
-    (llama-server's ``--spec-type A -md X``).  The second list has a problem for each drafter that
-    cannot be made.
+    of models has reported.  A loaded one always drafts, and comes last wherever it is named, as in
+    llama-server.  The second list has a problem for each drafter that cannot be made.
     """
     drafters: list[Drafter] = []
     problems: list[DrafterError] = []
-    for name in dict.fromkeys((*drafter_names(settings.drafters), DRAFT_MODEL)):
+    others = (name for name in drafter_names(settings.drafters) if name != DRAFT_MODEL)
+    for name in (*others, DRAFT_MODEL):
         try:
             drafter = draft_model if name == DRAFT_MODEL else load_drafter(name, settings)
         except DrafterError as error:
@@ -83,12 +92,14 @@ def draft_limits(settings: Settings, name: str) -> DraftLimits:
     Drafters with settings of their own apply those themselves.  A minimum above the most tokens
     that the drafter may draft is lowered to them, as in llama.cpp.
     """
-    least, most = (
-        {info(own).reader: getattr(settings, own) for own in SHARED[word]}
-        for word in ("draft_min", "draft_max")
+    least, most, sizes = (
+        {info(own).reader: getattr(settings, own) for own in owns}
+        for owns in (SHARED["draft_min"], SHARED["draft_max"], _SIZES_M)
     )
     n_most = None if name in most or settings.draft_max < 0 else settings.draft_max
-    n_able = most.get(name, settings.max_draft if n_most is None else n_most)
+    n_able = most.get(name, sizes.get(name, settings.max_draft))
+    if n_most is not None:
+        n_able = min(n_able, n_most)
     if settings.mode != "first":
         n_able = min(n_able, settings.max_draft)
     n_least = 0 if name in least else max(0, min(settings.draft_min, n_able))
@@ -117,12 +128,9 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
     n_most = most_verified(settings, running)
     by_shared = resolve([{word: getattr(settings, word) for word in SHARED}]).settings
     problems = _contradictions(settings, drafting)
-    for name in FIELDS:
-        value = getattr(settings, name)
+    for name, value in given_to_drafters(settings).items():
         unset = Settings() if name in SHARED else by_shared
-        owns = [own for own in SHARED.get(name, (name,)) if info(own).reader]
-        if value == getattr(unset, name) or not owns:
-            continue
+        owns: Sequence[str] = SHARED.get(name, (name,))
         if name == "max_draft" and _SUFFIX in drafting:  # whose drafts it limits in every mode
             continue
         if name in SHARED and name != "draft_min":  # which a maximum may lower
@@ -137,7 +145,7 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
             settings.mode != "first"
             and name not in _OF_ALL_DRAFTERS
             and all(
-                own in _MOST_DRAFTED
+                own in _LENGTHS
                 and min(getattr(settings, own), n_most) == min(getattr(unset, own), n_most)
                 for own in owns
                 if info(own).reader in readers
@@ -153,9 +161,57 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
     return problems
 
 
+def draft_model_remark(settings: Settings) -> str:
+    """Return how a loaded draft model drafts beside the default drafters; "" beside others."""
+    if settings.drafters != default("drafters"):
+        return ""
+    remark = (
+        "the draft model drafts where the look-ups of `drafters` find nothing that pays; "
+        "`--spec-type draft --mode first` makes it the only drafter, as in llama-server"
+    )
+    if (
+        not {"spec_draft_n_max", "draft_max", "spec_draft_p_min"}
+        & given_to_drafters(settings).keys()
+    ):
+        remark += (
+            f"; its drafts have {settings.spec_draft_n_max} tokens at most (`--draft-max`) and no "
+            "minimum probability (`--draft-p-min`), where llama-server's documents name 16 and 0.75"
+        )
+    return remark
+
+
+def given_without_speculation(settings: Settings) -> SettingsError | None:
+    """Return the problem of drafters' settings that are given while speculation is off."""
+    given = [*given_to_drafters(settings)]
+    given += [
+        name
+        for name in ("spec_draft_model", "drafters")
+        if default(name) != getattr(settings, name)
+    ]
+    if settings.speculation or not given:
+        return None
+    return SettingsError(
+        f"speculation is off, so nothing reads {', '.join(given)}.",
+        remedy="Leave out `--no-speculation`, or set `speculation` to true.",
+    )
+
+
+def given_to_drafters(settings: Settings) -> dict[str, Any]:
+    """Return the drafters' settings that the others do not imply, with their values."""
+    by_shared = resolve([{word: getattr(settings, word) for word in SHARED}]).settings
+    given: dict[str, Any] = {}
+    for name in FIELDS:
+        value = getattr(settings, name)
+        unset = default(name) if name in SHARED else getattr(by_shared, name)
+        is_read = name in SHARED or info(name).reader
+        if is_read and value != unset and value != implied(settings, name):
+            given[name] = value
+    return given
+
+
 def _contradictions(settings: Settings, drafting: Collection[str]) -> list[SettingsError]:
     """Return a problem for each setting whose effect another one prevents."""
-    problems: list[SettingsError] = []
+    problems = [*_lengths_without_effect(settings, drafting)]
     n_files = len(settings.lookup_cache_dynamic)
     if NGRAM_CACHE in drafting and settings.lookup_cache_update and not n_files:
         problems.append(
@@ -173,6 +229,41 @@ def _contradictions(settings: Settings, drafting: Collection[str]) -> list[Setti
             )
         )
     return problems
+
+
+def _lengths_without_effect(
+    settings: Settings, drafting: Collection[str]
+) -> Iterator[SettingsError]:
+    """Yield a problem for maxima of 0 or beyond what a pass holds, and minima that do not hold."""
+    maxima = {name: info(name).reader for name in _LENGTHS if getattr(settings, name) == 0}
+    off = {reader for reader in maxima.values() if reader in drafting}
+    if settings.draft_max == 0:
+        off |= set(drafting) - {info(own).reader for own in SHARED["draft_max"]}
+        maxima = {"draft_max": ""}
+    if off:
+        yield SettingsError(
+            f"no drafts by {', '.join(sorted(off))}: {' and '.join(sorted(maxima))} is 0.",
+            remedy="Set the maximum number of draft tokens, or set `speculation` to false.",
+        )
+    given = given_to_drafters(settings)
+    for name, value in given.items():
+        if (
+            name in {"draft_max", "spec_ngram_size_m", "max_draft", *_LENGTHS}
+            and value > MOST_DRAFTED
+        ):
+            yield SettingsError(
+                f"{name} = {value}: a pass verifies {MOST_DRAFTED} draft tokens at most.",
+                remedy=f"Set {name} to {MOST_DRAFTED} or less.",
+            )
+        is_minimum = name == "draft_min" or (
+            name in SHARED["draft_min"] and info(name).reader in drafting
+        )
+        if is_minimum and value > 0 and settings.mode != "first":
+            yield SettingsError(
+                f"{name} = {value} drops shorter drafts; in `mode` {settings.mode} a pass verifies "
+                "the part of a draft that pays, which may be shorter.",
+                remedy="Set `mode` to `first` to verify drafts whole, as llama-server does.",
+            )
 
 
 def _unread(name: str, drafters: str, wanted: Sequence[str]) -> SettingsError:
@@ -209,8 +300,13 @@ def load_drafter(name: str, settings: Settings) -> Drafter:
     """
     entries = _entries()
     if name not in entries:
-        known = ", ".join(known_names())
-        raise DrafterError(f"unknown drafter {name!r}.", remedy=f"Known drafters: {known}.")
+        known = known_names()
+        close = get_close_matches(name, known, n=1)
+        raise DrafterError(
+            f"unknown drafter {name!r}.",
+            remedy=f"Write {f'`{close[0]}`' if close else 'another one'} in `drafters` "
+            f"(`--spec-type`); known are {', '.join(known)}.",
+        )
     entry = entries[name]
     try:
         drafter = entry.load()(settings)

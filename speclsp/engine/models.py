@@ -7,7 +7,7 @@ can then be tokenised while the weights load and after they are freed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -224,6 +224,7 @@ def load_draft_model(
     or :class:`~speclsp.errors.VocabularyMismatchError`.
     """
     from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
+    from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
     from speclsp.engine.llama.vocabulary import (  # noqa: PLC0415
         check_vocabularies,
         load_vocabulary,
@@ -231,6 +232,12 @@ def load_draft_model(
 
     check_vocabularies(vocabulary, load_vocabulary(path))
     of_draft = draft_settings(settings, n_ctx_target)
+    try:
+        if settings.spec_draft_device:
+            offload_devices(of_draft)
+    except ModelLoadError as error:
+        log("warning", f"{error} The draft model computes on the CPU.")
+        of_draft = replace(of_draft, device="none")
     try:
         check_value_cache(settings, "spec_draft_type_v")
         model = load_target(

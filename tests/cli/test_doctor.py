@@ -178,3 +178,10 @@ def test_the_next_step_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.INSTALL_COMMAND in checks.next_step(Settings(model="some.gguf"))
     monkeypatch.setattr(checks, "nvidia_memory", lambda: None)
     assert "all is well" in checks.next_step(Settings(model="some.gguf"))
+
+
+def test_a_misspelt_drafter_ends_with_the_name_to_write() -> None:
+    outcome = doctor("--spec-type", "ngram-smple")
+    assert outcome.exit_code == 1
+    last = outcome.output.splitlines()[-1]
+    assert last.startswith("Next: Write `ngram-simple` in `drafters` (`--spec-type`); known are ")

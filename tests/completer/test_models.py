@@ -15,11 +15,14 @@ from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_TREE, DraftContext, Statistics
+from speclsp.drafting.registry import draft_model_remark, given_without_speculation
+from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.events import EventQueue
 from speclsp.request import LogLine, Problem
 from speclsp.settings import Settings
+from speclsp.settings_resolution import resolve
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +123,37 @@ def test_a_setting_that_changes_nothing_is_reported(events: EventQueue) -> None:
         "spec_ngram_mod_n_match changes nothing: `drafters` (`--spec-type`) is "
         "'suffix,ngram-cache,draft'."
     )
+
+
+def test_the_draft_model_comes_last_wherever_it_is_named(events: EventQueue) -> None:
+    tokenizer, weights = loaded()
+    model = DraftModelDrafter(weights.target, n_max=3, n_min=0, p_min=0.0, n_target_vocab=9)
+    with_draft = dataclasses.replace(weights, draft=model)
+    settings = Settings(drafters="draft,ngram_mod", mode="first")
+    proposer = make(events, settings, (tokenizer, with_draft))
+    assert proposer is not None
+    assert list(proposer.stats()) == ["ngram-mod", "draft"]
+
+
+def test_a_draft_model_beside_the_default_drafters_is_told_how_it_drafts() -> None:
+    remark = draft_model_remark(Settings())
+    assert "`--spec-type draft --mode first` makes it the only drafter" in remark
+    assert "3 tokens at most" in remark
+    assert "llama-server's documents name 16 and 0.75" in remark
+    assert "16 and 0.75" not in draft_model_remark(resolve([{"draft": 16}]).settings)
+    assert draft_model_remark(Settings(drafters="draft")) == ""
+
+
+def test_settings_of_drafters_are_told_where_speculation_is_off() -> None:
+    problem = given_without_speculation(resolve([{"draft": 8, "speculation": False}]).settings)
+    assert problem is not None
+    assert problem.message == "speculation is off, so nothing reads draft_max."
+    assert "--no-speculation" in problem.remedy
+    model = given_without_speculation(Settings(speculation=False, spec_draft_model="x.gguf"))
+    assert model is not None
+    assert "spec_draft_model" in model.message
+    assert given_without_speculation(Settings(speculation=False)) is None
+    assert given_without_speculation(resolve([{"draft": 8}]).settings) is None
 
 
 def test_or_the_first_one_wins(events: EventQueue) -> None:

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speclsp.drafting.lookup_text import Continuation
-from speclsp.drafting.ngram_map import MAX_PLACES, NgramDrafter, create_k, create_k4v, dominant
+from speclsp.drafting.ngram_map import (
+    MAX_KEYS,
+    MAX_PLACES,
+    NgramDrafter,
+    create_k,
+    create_k4v,
+    dominant,
+)
 from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.registry import load_drafter
 from speclsp.settings import Settings
@@ -48,6 +55,32 @@ def test_k_needs_fewer_tokens_of_history_than_upstream():
 @pytest.mark.parametrize(("min_hits", "expected"), [(1, "YYYYYY"), (2, "YYYYYY"), (3, "")])
 def test_min_hits_of_k(min_hits: int, expected: str):
     assert drafted(k(min_hits=min_hits), where("abcXXXXXX_abcYYYYYY_abc")) == expected
+
+
+def test_accepted_tokens_limit_the_key_s_next_draft_of_k_until_its_drafts_are_right_again():
+    drafter = k(m=16)
+    text, other = where("abcABCDEFGHIJKLMNOP__abc"), where("xyzABCDEFGHIJKLMNOP__xyz")
+    lengths = [len(drafted(drafter, text))]
+    for n_accepted, n_verified in ((5, 16), (5, 5), (10, 10), (0, 16), (1, 1), (2, 2), (4, 4)):
+        drafter.accept(n_accepted, n_verified)
+        assert len(drafted(drafter, other)) == 16  # another key
+        lengths.append(len(drafted(drafter, text)))
+    assert lengths == [16, 5, 10, 16, 1, 2, 4, 8]
+    # A draft of which less was verified, and that was right, says nothing about the rest.
+    drafter.accept(3, 3)
+    assert len(drafted(drafter, text)) == 8
+    drafter.accept(8, 8)
+    assert len(drafted(drafter, text)) == 16
+
+
+def test_what_is_remembered_of_keys_is_bounded():
+    drafter = k(n=1, m=4)
+    for key in range(MAX_KEYS + 2):
+        prefix = np.array([key, 7, 8, 9, 7, key], dtype=np.int32)
+        drafter.begin(DraftContext(prompt=(0,), prefix=prefix, verify_curve=FREE))
+        drafter.draft([], 9)
+        drafter.accept(0, 4)
+    assert len(drafter._limits) == MAX_KEYS
 
 
 K4V = {

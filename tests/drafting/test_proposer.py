@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_drafters import EmptyDrafter
 from scripted_proposers import n_leaves, usable_tree
 
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import NO_TREE, Draft, DraftTree
+from speclsp.drafting.proposer import MeasuredDrafter, Proposer
+from speclsp.drafting.protocol import NO_DRAFT, NO_TREE, Draft, DraftTree
 from speclsp.drafting.token_tree import chain_tree, depth_first, is_chain, node_depths
 
 
@@ -128,3 +129,18 @@ def test_foreign_integers_become_plain_ones():
     assert all(type(number) is int for number in (*cut.tokens, *cut.parents))
     with pytest.raises(TypeError):
         usable_tree(DraftTree(("x",), (-1,)), 9, 9, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("returned", "name"), [([1, 2], "list"), (None, "NoneType")])
+def test_a_drafter_that_returns_no_draft_is_told_what_to_return(returned, name):
+    class Wrong(EmptyDrafter):
+        def draft(self, generated, n_max):
+            return returned
+
+    drafter = MeasuredDrafter(Wrong())
+    assert drafter.draft([], 4) == NO_DRAFT
+    assert drafter.failure is not None
+    assert drafter.failure.message == (
+        "drafter 'empty' failed in draft(): TypeError: it returned "
+        f"{name}, not speclsp.drafting.protocol.Draft."
+    )

@@ -19,6 +19,7 @@ from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.protocol import NO_DRAFT, DraftContext
 from speclsp.engine.draft_model import DraftModelDrafter
+from speclsp.engine.llama import loading
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.engine.models import load_draft_model
@@ -467,7 +468,7 @@ def test_drafts_are_the_draft_model_s_own_greedy_choice(
     ("changes", "error", "message"),
     [
         ({"tensor_split": "x"}, ModelLoadError, "tensor_split"),
-        ({"spec_draft_device": "CUDA9"}, ModelLoadError, "CUDA9"),
+        ({"spec_draft_type_v": "q8_0", "flash_attn": "off"}, ModelLoadError, "spec_draft_type_v"),
     ],
 )
 def test_wrong_settings_are_errors_of_the_draft_model_alone(
@@ -485,6 +486,44 @@ def test_wrong_settings_are_errors_of_the_draft_model_alone(
             2048,
             lambda level, line: None,
         )
+
+
+def test_without_the_device_that_is_named_the_draft_model_computes_on_the_cpu(
+    vocabulary: LlamaVocabulary, model_folder: Path
+) -> None:
+    lines: list[str] = []
+    drafter = load_draft_model(
+        model_folder / "embedded-draft-q8_0.gguf",
+        Settings(spec_draft_device="cuda:9"),
+        vocabulary,
+        2048,
+        lambda level, line: lines.append(f"{level}: {line}"),
+    )
+    (warning,) = [line for line in lines if line.startswith("warning")]
+    assert warning.startswith("warning: There is no device named 'cuda:9' to offload to. ")
+    assert warning.endswith(" The draft model computes on the CPU.")
+    drafter.begin(DraftContext(prompt=vocabulary.tokenize(SOURCE).tolist()[:64]))
+    assert len(drafter.draft([], 3).tokens) == 3
+    drafter.close()
+
+
+def test_a_draft_model_that_does_not_fit_is_told_with_the_options_that_help(
+    vocabulary: LlamaVocabulary, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(*_arguments: object) -> None:
+        raise ModelLoadError("failed to allocate buffer")
+
+    monkeypatch.setattr(loading, "_load", too_large)
+    with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
+        load_draft_model(
+            model_folder / "embedded-draft-q8_0.gguf",
+            Settings(),
+            vocabulary,
+            2048,
+            lambda level, line: None,
+        )
+    for option in ("-cd", "-ctkd q8_0", "-ctvd q8_0", "-ngld 0"):
+        assert option in caught.value.remedy
 
 
 def test_models_that_cannot_draft_for_the_target(

@@ -168,10 +168,12 @@ def offload_devices(settings: Settings) -> tuple[DeviceInfo, ...]:
 
 
 def _devices_named(names: tuple[str, ...] | None) -> tuple[DeviceInfo, ...]:
-    """Return the devices with these names; None means all GPUs."""
+    """Return the devices with these names, ``cuda:0`` for ``CUDA0``; None means all GPUs."""
     available = devices()
     if names is not None:
         usable = {device.name: device for device in available if device.kind != "cpu"}
+        known = {name.casefold(): name for name in usable}
+        names = tuple(known.get(name.replace(":", "").casefold(), name) for name in names)
         for name in names:
             if name not in usable:
                 raise ModelLoadError(

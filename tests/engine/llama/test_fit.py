@@ -95,6 +95,8 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         (Settings(), ["CUDA0", "CUDA1"]),
         (Settings(device="CUDA1"), ["CUDA1"]),
         (Settings(device="none"), []),
+        # as llama-server's documents write it
+        (Settings(device="cuda:1"), ["CUDA1"]),
         # main_gpu counts for one GPU alone
         (Settings(main_gpu=1), ["CUDA0", "CUDA1"]),
         (Settings(split_mode="none"), ["CUDA0"]),
