@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
+from typing import Final
+
+import msgspec
 
 from speclsp.errors import SpecLspError
+from speclsp.printable import printable
 from speclsp.request import Event, LogLevel, LogLine, Problem, Progress
 
 MAX_EVENTS = 10_000
 """Events that wait for the reader; newer ones are dropped."""
+
+_TEXTS: Final = ("message", "remedy", "title")
 
 
 class EventQueue:
@@ -19,9 +25,12 @@ class EventQueue:
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
 
     def emit(self, event: Event) -> None:
-        """Queue an event; drop it where the queue is full."""
+        """Queue an event; drop it where the queue is full.
+
+        Its texts may quote other programs: what is not printable in them is replaced.
+        """
         if self._queue.qsize() < MAX_EVENTS:
-            self._queue.put(event)
+            self._queue.put(_printable(event))
 
     def log(self, level: LogLevel, message: str) -> None:
         """Queue a line for the log."""
@@ -57,6 +66,12 @@ class EventQueue:
     def close(self) -> None:
         """Let the reader get the remaining events, and then None."""
         self._queue.put(None)
+
+
+def _printable(event: Event) -> Event:
+    texts = {name: getattr(event, name) for name in _TEXTS if hasattr(event, name)}
+    shown = {name: printable(text, keep="\t\n") for name, text in texts.items()}
+    return event if shown == texts else msgspec.structs.replace(event, **shown)
 
 
 class ProgressReport:

@@ -24,6 +24,7 @@ from speclsp.errors import SpecLspError
 from speclsp.hub.choice import named, resolve_models, without_names
 from speclsp.hub.memory import find_memory, nvidia_memory
 from speclsp.hub.presets import recommend
+from speclsp.printable import printable
 from speclsp.request import CompletionRequest, Document, LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
@@ -292,7 +293,8 @@ def doctor(**options: Any) -> None:
             mark = click.style("note   ", fg="yellow")
         else:
             mark = click.style("ok     ", fg="green")
-        click.echo(f"{mark}  {finding.subject}: {finding.text}")
+        text = printable(finding.text, keep="\t\n")
+        click.echo(f"{mark}  {finding.subject}: {text}")
         if finding.remedy:
             click.echo(f"         {finding.remedy}")
     click.echo(f"Next: {problems[0].remedy if problems else next_step(resolved)}")

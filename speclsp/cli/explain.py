@@ -18,6 +18,7 @@ from speclsp.cli.without_editor import running
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.errors import SpecLspError
+from speclsp.printable import printable
 from speclsp.project.repository import find_repository, repository_name
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
 from speclsp.secrets.paths import is_secret_path
@@ -146,7 +147,8 @@ def _print(console: Console, place: str, explained: PromptExplanation) -> None:
         console.print("No context from other files was found.\n")
     if explained.request:
         console.print("The remote engine would be sent:\n")
-    console.print(Text(explained.request or explained.text), soft_wrap=True)
+    shown = printable(explained.request or explained.text, keep="\t\n")
+    console.print(Text(shown), soft_wrap=True)
 
 
 def _parts_table(explained: PromptExplanation) -> Table:
@@ -173,7 +175,7 @@ def _chunk_table(explained: PromptExplanation) -> Table:
     for chunk in explained.chunks:
         last = f"-{chunk.last_line}" if chunk.last_line > chunk.first_line else ""
         table.add_row(
-            f"{chunk.path}:{chunk.first_line}{last}",
+            f"{printable(chunk.path)}:{chunk.first_line}{last}",
             str(chunk.n_tokens) if chunk.in_prompt else "left out",
             chunk.detail,
         )

@@ -163,7 +163,7 @@ def run_completion(
         if rules.extent == "line":
             ends = context.end_tokens | bench.tokenizer.prefixes.line_ends
             context = dataclasses.replace(context, end_tokens=ends)
-    maker = _text_maker(request, settings, bench.tokenizer, rules, typed, control.clock)
+    maker = _text_maker(request, settings, bench, rules, typed, control.clock)
     text, sampler = maker.new_text(), maker.sampler()
     scores = maker.scores(sampler, n_rivals=n_rivals(request))
     control.watch(text)
@@ -241,11 +241,14 @@ def run_completion(
 def _text_maker(
     request: PlacedRequest,
     settings: Settings,
-    tokenizer: Tokenizer,
+    bench: Workbench,
     rules: StopRules,
     typed: str,
     clock: Callable[[], float],
 ) -> TextMaker:
+    tokenizer, family = bench.tokenizer, bench.tokenizer.family
+    # A loaded model's end tokens are ids; where it spells their names, as </s> in HTML, it is code.
+    end_names = family.end_names if isinstance(bench.weights.target, RemoteTarget) else ()
     has_budget = is_typing(request) and settings.t_max_predict_ms > 0
     return TextMaker(
         tokenizer=tokenizer,
@@ -260,7 +263,8 @@ def _text_maker(
         new_text=lambda: CompletionText(
             tokenizer.vocabulary,
             rules,
-            end_tokens=tokenizer.family.end_tokens,
+            end_tokens=family.end_tokens,
+            end_names=end_names,
             typed=typed,
             budget_s=settings.t_max_predict_ms / 1000 if has_budget else math.inf,
             clock=clock,

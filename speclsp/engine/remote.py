@@ -24,6 +24,7 @@ from speclsp.drafting.protocol import TokenArray
 from speclsp.engine.models import MAX_PROMPT, Loader, Log, Progress, Tokenizer, Weights
 from speclsp.errors import DecodeInterruptedError, NotFimModelError, RemoteError, SettingsError
 from speclsp.hub.references import model_title
+from speclsp.printable import printable
 from speclsp.prompt.families import (
     FIELDS_ONLY,
     family_for,
@@ -361,6 +362,7 @@ class RemoteLoader:
         target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids, drafts=drafts)
         host = settings.engine_host
         name = model_title(model.name) if model.name.endswith(".gguf") else model.name
+        name = printable(name)
         is_other = bool(settings.model) and tokenizer.is_estimate
         lacks = tuple(_lacks(engine, model, tokenizer, sends_ids=sends_ids, drafts=drafts))
         log("info", f"remote engine: {name}, {model.kind} at {host}; {'; '.join(lacks)}.")

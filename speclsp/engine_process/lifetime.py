@@ -52,6 +52,7 @@ from speclsp.engine_process.transport import (
 )
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.hub.memory import find_memory
+from speclsp.printable import printable
 from speclsp.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -406,12 +407,17 @@ class LogFile(logging.StreamHandler[Any]):
     """Writes log records to standard error, which is the engine's log file, and bounds that file.
 
     llama.cpp and the interpreter write their fatal errors to standard error, too.
+    What is not printable in a record, which may quote other programs, is replaced.
     """
 
     def __init__(self, place: EnginePlace) -> None:
         super().__init__(sys.stderr)
         self._path = place.log
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record's line."""
+        return printable(super().format(record), keep="\t\n")
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record; start a new file once this one is too large."""

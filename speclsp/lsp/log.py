@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias, get_args
 
+from speclsp.printable import printable
 from speclsp.request import Event, LogLevel
 from speclsp.seam import Completer
 
@@ -52,7 +53,8 @@ class EventPump:
 class RecordLog(logging.Handler):
     """Calls ``deliver`` with the level and text of each log record, on the record's thread.
 
-    The text of another program's record begins with its logger's name.
+    The text of another program's record begins with its logger's name.  What is not printable in a
+    text, which may quote other programs, is replaced.
     """
 
     def __init__(self, deliver: Deliver) -> None:
@@ -69,7 +71,7 @@ class RecordLog(logging.Handler):
             # The arguments do not fit the format; logging itself would write to standard error.
             text = f"{record.name}: {record.msg!r} {record.args!r}"
         level = LEVELS[min(max(record.levelno // 10 - 1, 0), len(LEVELS) - 1)]
-        self._deliver(level, text)
+        self._deliver(level, printable(text, keep="\t\n"))
 
 
 class PrintedLines(io.TextIOBase):

@@ -77,6 +77,8 @@ class FimFamily:
     body: tuple[Part, ...]
     chunk: tuple[Part, ...] = ()
     after_chunks: tuple[Part, ...] = ()
+    end_names: frozenset[str] = frozenset()
+    """The names of ``end_tokens`` that are known, which a server may send as text."""
 
     @property
     def names(self) -> dict[int, str]:
@@ -269,12 +271,13 @@ def _family(
         after_chunks=tuple(after_chunks),
     )
     find_token = special_token_of(vocabulary)
-    named = map(find_token, _END_NAMES)
-    special = (*dataclasses.astuple(vocabulary.fim), *named, *family.names)
+    named = {name: token for name in _END_NAMES if (token := find_token(name)) is not None}
+    special = (*dataclasses.astuple(vocabulary.fim), *named.values(), *family.names)
     first = family.body[0]
     has_bos = isinstance(first, TokenPart) and first.token == vocabulary.bos
     return replace(
         family,
         bos=None if has_bos else vocabulary.bos,
         end_tokens=vocabulary.end_tokens | {token for token in special if token is not None},
+        end_names=frozenset(named).union(family.names.values()),
     )

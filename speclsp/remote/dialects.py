@@ -31,6 +31,10 @@ Fetch = Callable[..., Awaitable[Any]]
 JSON; None where the server has no such path or refuses the request."""
 
 
+_MAX_NAME: Final = 256
+"""Characters of a model's longest name; what is longer is no name."""
+
+
 class Dialect(Protocol):
     """One API."""
 
@@ -91,7 +95,7 @@ class _LlamaServer:
         n_slots = _number(props, "total_slots")
         return RemoteModel(
             kind="llama-server",
-            name=name or str(props.get("model_alias") or entry.get("id") or ""),
+            name=name or _name(props.get("model_alias")) or entry.get("id", ""),
             n_ctx=_number(props.get("default_generation_settings"), "n_ctx"),
             n_vocab=_number(entry.get("meta"), "n_vocab"),
             n_slots=n_slots,
@@ -301,7 +305,7 @@ class _Ollama:
             kind="ollama",
             name=name,
             # Ollama cuts longer prompts in the middle without an error; 4096 is its least default.
-            n_ctx=int(n_ctx) if n_ctx.isdecimal() else 4096,
+            n_ctx=int(n_ctx) if n_ctx.isdecimal() and len(n_ctx) < 10 else 4096,
             takes_text=True,
             logprobs=True,
         )
@@ -444,7 +448,12 @@ def _listed(listing: Any, field: str = "data", name: str = "id") -> list[JsonObj
     """Return the entries of a list of models, each with its name as ``id``."""
     entries = _object(listing).get(field)
     found = map(_object, entries if isinstance(entries, list) else ())
-    return [{**entry, "id": entry[name]} for entry in found if isinstance(entry.get(name), str)]
+    return [{**entry, "id": entry[name]} for entry in found if _name(entry.get(name))]
+
+
+def _name(found: Any) -> str:
+    """Return a model's name; empty where it is none."""
+    return found if isinstance(found, str) and len(found) <= _MAX_NAME else ""
 
 
 def _object(answer: Any) -> JsonObject:

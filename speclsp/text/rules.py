@@ -75,6 +75,10 @@ class StopRules:
             return depth > indent_width(last_line)
         return depth <= indent_width(last_line)
 
+    def is_around(self, text: str) -> bool:
+        """Whether a text is part of the lines around the cursor."""
+        return any(text in part for part in (self.code_before, self.line_after, self.code_after))
+
     def has_word(self, word: str) -> bool:
         """Whether a word occurs near the cursor."""
         whole = re.compile(rf"\b{re.escape(word)}\b")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -26,9 +27,10 @@ StopReason = Literal[
     "suffix",
     "loop",
 ]
-"""What ended a text: an end token, invalid UTF-8, ``max_lines``, the first line end after the
-latency budget, blank lines, a line less deep than the cursor's, the end of the block, a first line
-that is too deep, text that already follows, or a loop."""
+"""What ended a text: an end token or the name of one, bytes that no text has (invalid UTF-8,
+control characters), ``max_lines``, the first line end after the latency budget, blank lines, a line
+less deep than the cursor's, the end of the block, a first line that is too deep, text that already
+follows, or a loop."""
 
 _N_BLANK_LINES: Final = 2
 """Consecutive blank lines that end a completion."""
@@ -37,6 +39,18 @@ _N_SUBSTANTIAL: Final = 8
 """Least letters and digits of a line that counts as a repetition of a later one."""
 
 _CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
+
+_DIRECTIONS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_HIDDEN: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_DIRECTIONS}]")
+"""Control characters, line ends that not every editor takes for one, and marks that turn the
+direction of text, by which code looks other than it is (Boucher and Anderson, "Trojan Source",
+arXiv 2111.00169)."""
+_DIRECTION: Final = re.compile(f"[{_DIRECTIONS}]")
+
+_SPECIAL: Final = r"<\|\w{1,32}\|>|<\uff5c[\w\u2581]{1,32}\uff5c>|<\[?fim[-_]\w{1,32}\]?>|<EOT>"
+"""Names of special tokens that hardly any code contains: ``<|endoftext|>``, ``<fim_middle>``."""
+_N_NAME_CHARS: Final = 40
+"""Characters of the longest name that is found if it comes in parts."""
 
 
 def _stopped_clock() -> float:
@@ -66,18 +80,22 @@ class CompletionText:
         rules: StopRules,
         *,
         end_tokens: frozenset[int] = frozenset(),
+        end_names: Iterable[str] = (),
         typed: str = "",
         budget_s: float = math.inf,
         clock: Callable[[], float] = _stopped_clock,
     ) -> None:
         """``end_tokens`` are those of the FIM family, in addition to the vocabulary's own.
 
+        ``end_names`` are names of end tokens that also end the text where they are spelled in it,
+        as a server may do.
         ``typed`` is the text before the cursor that the model repeats first (token healing).
         A line that ends ``budget_s`` seconds of ``clock`` or more after the first token ends the
         text: llama.cpp's ``t_max_predict_ms``.
         """
         self._piece = vocabulary.piece
         self._end_tokens = vocabulary.end_tokens | end_tokens
+        self._end_name = re.compile("|".join((_SPECIAL, *map(re.escape, sorted(end_names)))))
         self._rules = rules
         self._budget_s = budget_s
         self._clock = clock
@@ -133,7 +151,13 @@ class CompletionText:
 
     def _grow(self, characters: str) -> None:
         """Append characters until a rule stops the text."""
-        *whole, rest = characters.replace("\r", "").split("\n")
+        characters = characters.replace("\r", "")
+        n_shown = self._n_shown(characters)
+        if n_shown < len(characters):
+            self._grow(characters[:n_shown])
+            self._stopped_by = self._stopped_by or "bytes"
+            return
+        *whole, rest = characters.split("\n")
         for line in whole:
             self._append(line)
             if not self._is_stopped():
@@ -145,18 +169,46 @@ class CompletionText:
             if not self._is_stopped():
                 self._is_stopped_at(self._current_line(), is_whole=False)
 
+    def _n_shown(self, characters: str) -> int:
+        """Return how many characters come before the first that must not be inserted.
+
+        Marks of direction may, where the text around the cursor has the same, as in Hebrew.
+        """
+        for found in _HIDDEN.finditer(characters):
+            mark = found.group()
+            if not (_DIRECTION.match(mark) and self._rules.is_around(mark)):
+                return found.start()
+        return len(characters)
+
     def _append(self, characters: str) -> None:
-        """Append a part of a line, up to a loop."""
+        """Append a part of a line, up to the name of a special token or a loop."""
         n_known = len(self._text) - self._line_start
         self._text += characters
         if not self._lines:
             self._check_indentation()
+        if self._is_stopped() or self._has_end_name(len(characters)):
+            return
         n_kept = first_loop(self._text[self._line_start :], n_known)
         if n_kept is not None:
             # One round, without the separators before the next.
             kept = self._text[self._line_start :][:n_kept].rstrip(_CONNECTORS)
             self._text = self._text[: self._line_start] + kept
             self._stopped_by = "loop"
+
+    def _has_end_name(self, n_new: int) -> bool:
+        """Whether the name of a special token ends in the last ``n_new`` characters; if so, cut it.
+
+        Where the text around the cursor has the same name, it is part of the code.
+        """
+        start = max(self._line_start, len(self._text) - n_new - _N_NAME_CHARS)
+        for found in self._end_name.finditer(self._text, start):
+            if not self._rules.is_around(found.group()):
+                self._text = self._text[: found.end()]
+                if not self._is_stopped_at(self._current_line(), is_whole=False):
+                    self._text = self._text[: found.start()]
+                    self._stopped_by = "end"
+                return True
+        return False
 
     def _end_line(self) -> None:
         line = self._current_line()

@@ -227,6 +227,7 @@ class Editor(RuleBasedStateMachine):
         _n_items += len(items)
         for item in items:
             assert item["insertText"], item
+            assert not any(ord(c) < 32 and c not in "\t\r\n" for c in item["insertText"]), item
             start, end = item["range"]["start"], item["range"]["end"]
             assert start["line"] == end["line"], item
             assert start["character"] <= end["character"], item

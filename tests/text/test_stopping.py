@@ -388,6 +388,48 @@ def test_bytes_that_are_no_text_end_it(byte_vocabulary, rules_at):
     assert text.finish().stopped_by == "bytes"
 
 
+@pytest.mark.parametrize(
+    ("document", "generated", "text", "stopped_by"),
+    [
+        ("x = ▮\n", "1\x1b]0;owned\x07", "1", "bytes"),
+        ("x = ▮\n", "1\0", "1", "bytes"),
+        ("x = ▮\n", "1\x7f2", "1", "bytes"),
+        ("x = ▮\n", "1\x9b2", "1", "bytes"),
+        ("x = ▮\n", "1\u20282", "1", "bytes"),
+        ("if ok▮:\n", "\u202e } \u2066if a:", "", "bytes"),
+        ("x = ▮\n", "'a\u2067b'", "'a", "bytes"),
+        ("x = ▮\n", "'a\u200fb'", "'a", "bytes"),
+        # A document in Hebrew or Arabic may have them.
+        ("y = '\u200fשלום'\nx = ▮\n", "'\u200fab'", "'\u200fab'", None),
+        ("y = '\u200fשלום'\nx = ▮\n", "'\u202eab'", "'", "bytes"),
+        ("x = ▮\ny = '\u2067ab\u2069'\n", "'\u2067cd\u2069'", "'\u2067cd\u2069'", None),
+        ("y = '\x1b'\nx = ▮\n", "'\x1b'", "'", "bytes"),
+        ("x = ▮\n", "\tone\r\ntwo", "\tone", "lines"),
+        ("x = ▮\n", "1<|endoftext|>def f(): pass", "1", "end"),
+        ("x = ▮\n", "1<\uff5cend\u2581of\u2581sentence\uff5c>", "1", "end"),
+        ("x = ▮\n", "1<fim_middle>2", "1", "end"),
+        ("x = ▮\n", "1<[fim-suffix]>2", "1", "end"),
+        ("x = ▮\n", "1<EOT>", "1", "end"),
+        ("x = ▮\n", "a <|> b", "a <|> b", None),
+        ("x = ▮\n", "'</s>'", "'</s>'", None),
+        ("END = '<|eot_id|>'\nx = ▮\n", "'<|eot_id|>'", "'<|eot_id|>'", None),
+    ],
+)
+def test_what_nobody_sees_and_names_of_tokens_end_it(
+    complete, document, generated, text, stopped_by
+):
+    done = complete(document, generated, "", multiline="never").done
+    assert (done.text, done.stopped_by) == (text, stopped_by)
+
+
+@pytest.mark.parametrize("name", ["</s>", "[MIDDLE]"])
+def test_a_familys_names_end_the_text_of_a_server(byte_vocabulary, rules_at, name):
+    text = CompletionText(byte_vocabulary(), rules_at("x = ▮"), end_names=["</s>", "[MIDDLE]"])
+    fed = [text.feed(byte) for byte in f"12{name}".encode()]
+    assert fed == [False] * (len(fed) - 1) + [True]
+    assert (text.finish().text, text.finish().stopped_by) == ("12", "end")
+
+
 def test_end_tokens_end_it_and_add_nothing(byte_vocabulary, rules_at):
     vocabulary = byte_vocabulary(pieces=(b"<|file_sep|>",))
     for token in (256, 257):
@@ -406,7 +448,8 @@ def test_a_token_is_cut_where_a_rule_ends_the_text(byte_vocabulary, rules_at):
     assert text.finish().text == "):"
 
 
-SOURCE_TEXT = st.text(st.sampled_from("ab_ ()[]{}:;,'\"\\.=+\n\t\r#é🙂"), max_size=80)
+PIECES = [*"ab_ ()[]{}:;,'\"\\.=+\n\t\r#é🙂", "<|file_sep|>", "<", "\x1b", "\u202e", "\u200f"]
+SOURCE_TEXT = st.lists(st.sampled_from(PIECES), max_size=80).map("".join)
 
 
 @settings(max_examples=400, deadline=None)
