@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Final
 
+from speclsp.drafting.ngram_cache import STATIC_ORDER
 from speclsp.drafting.protocol import NO_STATISTICS, NgramCounts, Statistics
 from speclsp.drafting.registry import uses_statistics
 from speclsp.engine.models import Tokenizer
@@ -19,6 +20,9 @@ from speclsp.settings import Settings, named_path
 
 _SETTLED_S: Final = 0.2
 """A file that has not changed for so many seconds is complete."""
+
+_CLOSE_WAIT_S: Final = 1.0
+"""How long closing waits for the files that are being read, so that a wrong one is reported."""
 
 _FileState = tuple[int, int, int] | None
 """Size, time of the last change and inode of a file; None if there is none."""
@@ -48,6 +52,8 @@ class StatisticsFiles:
         self._entries: dict[tuple[Path, Role], _Entry] = {}
         self._statistics = NO_STATISTICS
         self._is_loading = False
+        self._loads: list[Future[None]] = []
+        """The last load, and those before it that have not ended."""
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Read the files for another vocabulary."""
@@ -72,23 +78,24 @@ class StatisticsFiles:
         return self._statistics
 
     def close(self) -> None:
-        """Read no more files."""
+        """Read no more files; report those that were being read."""
         self._closing.set()
+        wait(self._loads, _CLOSE_WAIT_S)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     # --- the thread of its own ------------------------------------------------------------------
 
     def _load_soon(self) -> None:
         self._is_loading = True
-        self._thread.submit(self._events.guard, "the statistics", self._load)
+        load = self._thread.submit(self._events.guard, "the statistics", self._load)
+        self._loads = [*(earlier for earlier in self._loads if not earlier.done()), load]
 
     def _load(self) -> None:
         settings, vocabulary = self._settings, self._vocabulary
         entries: dict[tuple[Path, Role], _Entry] = {}
         if uses_statistics(settings) and vocabulary is not None:
             for path, role in _wanted(settings):
-                if not self._closing.is_set():
-                    entries[path, role] = self._entry(path, role, vocabulary)
+                entries[path, role] = self._entry(path, role, vocabulary)
         if vocabulary is self._vocabulary:  # else they are read once more
             self._statistics = Statistics(
                 static=_counts(entries, "static"), dynamic=_counts(entries, "dynamic")
@@ -112,6 +119,14 @@ class StatisticsFiles:
         self._opened[key] = file
         sizes = ", ".join(f"{n:,} of order {order}" for order, n in file.n_ngrams.items())
         self._events.log("info", f"{role} statistics {path}: n-grams: {sizes or 'none'}")
+        unread = [str(order) for order in file.n_ngrams if order != STATIC_ORDER]
+        if role == "static" and unread:
+            orders = ", ".join(unread)
+            self._events.log(
+                "warning",
+                f"{path}: static statistics are read for order {STATIC_ORDER} only, not for order "
+                f"{orders}: name the file in `lookup_cache_dynamic` (`-lcd`) to draft from these",
+            )
         return state, file
 
     def _report(self, error: StoreError, path: Path, state: _FileState) -> None:

@@ -240,3 +240,24 @@ def test_a_replaced_file_is_loaded_anew(make: Make, tmp_path: Path) -> None:
     until(lambda: seen(source.current(), b"ab") == ({99: 1}, {}))
     text_file(path, b"abdabd")
     until(lambda: seen(source.current(), b"ab") == ({100: 2}, {}))
+
+
+def test_a_text_file_is_reported_where_the_session_ends_at_once(
+    make: Make, events: EventQueue, tmp_path: Path
+) -> None:
+    text, other = tmp_path / "notes.txt", tmp_path / "more.txt"
+    text.write_text("hello world, this is no statistics file\n")
+    other.write_text("neither is this one, of course\n")
+    make(lookup_cache_static=[str(text)], lookup_cache_dynamic=[str(other)]).close()
+    assert [message.partition(",")[0] for message in problems(events)] == [str(text), str(other)]
+
+
+def test_orders_that_static_statistics_do_not_read_are_told(
+    make: Make, events: EventQueue, tmp_path: Path
+) -> None:
+    path = text_file(tmp_path / "s.ngrams", b"abcabc", range(2, 4))
+    source = make(lookup_cache_static=[str(path)])
+    until(lambda: source.current().static)
+    (line,) = [event.message for event in heard(events) if getattr(event, "level", "") == "warning"]
+    assert line.startswith(f"{path}: static statistics are read for order 2 only, not for order 3:")
+    assert "`-lcd`" in line
