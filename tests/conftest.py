@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from engine_folder import engines_of_the_tests  # noqa: F401  # a fixture for all tests
 from hypothesis import HealthCheck, settings
+from quantised import write_q8_0
 
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
@@ -62,9 +63,16 @@ def model_folder() -> Path:
     return MODELS
 
 
-def _load(name: str) -> LlamaTarget:
+@pytest.fixture(scope="session")
+def q8_0_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded target in Q8_0, which the repository does not keep."""
+    path = tmp_path_factory.mktemp("quantised") / "embedded-target-q8_0.gguf"
+    return write_q8_0(MODELS / "embedded-target-f16.gguf", path)
+
+
+def _load(path: Path) -> LlamaTarget:
     return load_target(
-        MODELS / name,
+        path,
         Settings(ctx_size=2048, threads=1),
         progress=lambda share: True,
         log=lambda level, line: None,
@@ -73,21 +81,21 @@ def _load(name: str) -> LlamaTarget:
 
 @pytest.fixture(scope="session")
 def target_f16() -> Iterator[LlamaTarget]:
-    target = _load("embedded-target-f16.gguf")
+    target = _load(MODELS / "embedded-target-f16.gguf")
     yield target
     target.close()
 
 
 @pytest.fixture(scope="session")
-def target_q8() -> Iterator[LlamaTarget]:
-    target = _load("embedded-target-q8_0.gguf")
+def target_q8(q8_0_model: Path) -> Iterator[LlamaTarget]:
+    target = _load(q8_0_model)
     yield target
     target.close()
 
 
 @pytest.fixture(scope="session")
 def vocabulary() -> LlamaVocabulary:
-    return load_vocabulary(MODELS / "embedded-target-q8_0.gguf")
+    return load_vocabulary(MODELS / "embedded-target-f16.gguf")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from training.corpus import (
-    SourceFile,
+    Found,
     Tree,
     files_of_node_modules,
     files_of_site,
@@ -17,11 +17,11 @@ from training.corpus import (
     read_files,
     standard_library,
 )
-from training.folder import ROLES, Role, WorkFolder
+from training.folder import ROLES, Checkpoint, Role, WorkFolder
 from training.presets import PRESETS
 
 _FIXTURES = Path(__file__).parent.parent / "fixtures" / "models"
-_CHECKPOINT = Path(__file__).parent / "checkpoint" / "target.pt"
+_CHECKPOINT = Checkpoint(Path(__file__).parent / "checkpoint")
 
 _Command = Callable[..., Any]
 
@@ -72,6 +72,24 @@ def collect(
 @main.command()
 @_folder_option
 @_preset_option
+@click.option("--anew", is_flag=True, help="Begin with random weights and a new vocabulary.")
+def begin(folder: Path, preset: str, anew: bool) -> None:
+    """Put tokenizer and weights of the checkpoint into the folder, or make a new tokenizer."""
+    _begin(WorkFolder(folder), preset, anew)
+
+
+@main.command()
+@_folder_option
+def checkpoint(folder: Path) -> None:
+    """Keep the target as it is now in training/checkpoint, to go on from elsewhere."""
+    from training import steps  # noqa: PLC0415
+
+    steps.keep_checkpoint(WorkFolder(folder), _CHECKPOINT)
+
+
+@main.command()
+@_folder_option
+@_preset_option
 @click.option("--tokens", default=400_000_000, help="How many tokens to make.")
 @click.option("--processes", default=16)
 def prepare(folder: Path, preset: str, tokens: int, processes: int) -> None:
@@ -89,9 +107,12 @@ def prepare(folder: Path, preset: str, tokens: int, processes: int) -> None:
 @_preset_option
 @click.option("--role", type=click.Choice(ROLES), required=True)
 @click.option("--minutes", type=float, help="How long; the preset's where it is left out.")
-def train(folder: Path, preset: str, role: Role, minutes: float | None) -> None:
+@click.option("--pid-file", type=Path, help="Where the processes' ids are written.")
+def train(
+    folder: Path, preset: str, role: Role, minutes: float | None, pid_file: Path | None
+) -> None:
     """Train one model, or go on where its last run ended."""
-    _train(WorkFolder(folder), preset, role, minutes)
+    _train(WorkFolder(folder), preset, role, minutes, pid_file)
 
 
 @main.command("train-worker", hidden=True)
@@ -167,22 +188,30 @@ def run_all(
     if not work.corpus.is_file():
         steps.collect(work, _sources(sites, trees, node_modules))
     if not work.tokenizer.is_file():
-        if anew or preset == "gpu":
-            steps.make_tokenizer(work, PRESETS[preset])
-        else:
-            steps.go_on_from(work, _CHECKPOINT, _FIXTURES / "embedded-draft-q8_0.gguf")
+        _begin(work, preset, anew)
     _train(work, preset, "target", minutes)
     _train(work, preset, "draft", draft_minutes)
     steps.export(work)
     _evaluate(work, against, remark, 300, 2)
 
 
-def _train(work: WorkFolder, preset: str, role: Role, minutes: float | None) -> None:
+def _begin(work: WorkFolder, preset: str, anew: bool) -> None:
+    from training import steps  # noqa: PLC0415
+
+    if anew:
+        steps.make_tokenizer(work, PRESETS[preset])
+    else:
+        steps.go_on_from(work, _CHECKPOINT)
+
+
+def _train(
+    work: WorkFolder, preset: str, role: Role, minutes: float | None, pid_file: Path | None = None
+) -> None:
     from training import steps  # noqa: PLC0415
 
     chosen = PRESETS[preset]
     planned = chosen.target if role == "target" else chosen.draft
-    steps.train_together(work, preset, chosen, role, minutes or planned.minutes)
+    steps.train_together(work, preset, chosen, role, minutes or planned.minutes, pid_file)
 
 
 def _evaluate(
@@ -226,7 +255,7 @@ def _evaluate(
 
 def _sources(
     sites: tuple[Path, ...], trees: tuple[str, ...], node_modules: tuple[Path, ...]
-) -> Iterator[SourceFile]:
+) -> Iterator[Found]:
     yield from files_of_tree(standard_library())
     for site in sites:
         yield from files_of_site(site)

@@ -1,7 +1,7 @@
 """The corpus: source files under permissive licences, without copies, and the held-out ones.
 
-A corpus is a file of JSON lines under gzip, one :class:`SourceFile` each.  Its manifest lists the
-packages, versions and licences that it was made of.
+A corpus is a file of JSON lines under gzip, one :class:`SourceFile` each.  Its manifest counts by
+package, and its list of files (JSON lines under xz) names the licence and the SHA-256 of each.
 """
 
 from __future__ import annotations
@@ -10,72 +10,29 @@ import email
 import gzip
 import hashlib
 import json
+import lzma
 import re
 import sys
 import sysconfig
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from email.message import Message
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from training.holdout import canonical_name, held_out_package
-
-_PERMISSIVE = (
-    ("apache", "Apache-2.0"),
-    ("isc", "ISC"),
-    ("mit", "MIT"),
-    ("bsd", "BSD"),
-    ("psf", "PSF-2.0"),
-    ("python software foundation", "PSF-2.0"),
-    ("python-2.0", "PSF-2.0"),
-    ("unlicense", "Unlicense"),
-    ("public domain", "public domain"),
-    ("zlib", "Zlib"),
-    ("hpnd", "HPND"),
+from training.licences import (
+    Verdict,
+    is_licence_file,
+    is_vendored,
+    may_be_licence,
+    permissive_expression,
+    together,
+    verdict_of_files,
+    verdict_of_header,
+    verdict_of_name,
 )
-_OTHERS = ("gpl", "mozilla", "mpl", "eupl", "cddl", "epl", "proprietary", "nvidia", "commercial")
-
-
-def permissive_licence(metadata: Message) -> str | None:
-    """Return a distribution's licence, or None where it is not a permissive one or not named.
-
-    ``metadata`` has the core metadata's fields.  A distribution under several licences is taken
-    only where none of them restricts more than attribution.
-    """
-    expression = metadata.get("License-Expression", "")
-    classifiers = " ".join(
-        value for value in metadata.get_all("Classifier", []) if value.startswith("License")
-    )
-    lines = (metadata.get("License") or "").strip().splitlines()
-    for text in (expression, classifiers, lines[0] if lines else ""):
-        licence = permissive_text(text)
-        if licence is not None:
-            return licence
-        if any(name in text.lower() for name in _OTHERS):
-            return None
-    return None
-
-
-def permissive_text(text: str) -> str | None:
-    """Return the licence that a short text names, or None where it is not a permissive one."""
-    lower = text.lower()
-    if any(name in lower for name in _OTHERS):
-        return None
-    found = [licence for name, licence in _PERMISSIVE if _has_word(lower, name)]
-    return " / ".join(dict.fromkeys(found)) or None
-
-
-def _has_word(text: str, word: str) -> bool:
-    start = text.find(word)
-    while start >= 0:
-        before, after = text[start - 1 : start], text[start + len(word) : start + len(word) + 1]
-        if not before.isalpha() and not after.isalpha():
-            return True
-        start = text.find(word, start + 1)
-    return False
-
 
 LANGUAGES = {
     ".py": "python",
@@ -98,7 +55,8 @@ _MAX_MEAN_LINE_CHARS = 90
 _MAX_DIGIT_SHARE = 0.12
 _HEAD_CHARS = 1500
 _GENERATED = re.compile(
-    r"do not (edit|modify)|auto-?generated|generated (by|from|code|file|protocol)|@generated",
+    r"do not (edit|modify)|auto-?generated|generated (by|from|code|file|protocol)|@generated"
+    r"|__esModule|__awaiter|_interop_require",
     re.IGNORECASE,
 )
 
@@ -106,6 +64,8 @@ _GENERATED = re.compile(
 def is_worth_learning(text: str) -> bool:
     """Whether a file's text is neither data, nor generated, nor minified."""
     if not _MIN_CHARS <= len(text) <= _MAX_CHARS or "\0" in text:
+        return False
+    if "sourceMappingURL=" in text[-_HEAD_CHARS:]:
         return False
     lines = text.splitlines()
     if len(text) / len(lines) > _MAX_MEAN_LINE_CHARS:
@@ -169,21 +129,44 @@ _MAX_HELD_OUT = 0.1
 _SKIPPED_FOLDERS = {"__pycache__", ".git", "node_modules", "testdata", "data", "site-packages"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One file; ``path`` is relative to the folder that its package lies in."""
+    """One file; ``path`` is relative to the folder that its package lies in.
+
+    ``licence`` is the file's own as an SPDX expression, and ``judged`` says what named it: the
+    file's header, its SPDX line, the nearest licence file, or the package's metadata.  ``sha256``
+    is that of the file as it was found; ``text`` has one kind of line ends.
+    """
 
     package: str
     version: str
     licence: str
+    judged: str
     language: str
     path: str
+    sha256: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A source that is not taken because of its licence, or a package of which none is."""
+
+    package: str
+    version: str
+    path: str
+    reason: str
+
+
+Found = SourceFile | LeftOut
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
-    """A folder of sources under one licence that no package manager describes."""
+    """A folder of sources under one licence that no package manager describes.
+
+    ``licence`` is an SPDX expression.
+    """
 
     name: str
     version: str
@@ -197,6 +180,7 @@ class Corpus:
 
     files: list[SourceFile]
     held_out: list[SourceFile]
+    left_out: list[LeftOut]
 
 
 def standard_library() -> Tree:
@@ -205,46 +189,227 @@ def standard_library() -> Tree:
     return Tree("python", version, "PSF-2.0", Path(sysconfig.get_path("stdlib")))
 
 
-def files_of_tree(tree: Tree) -> Iterator[SourceFile]:
-    """Yield the sources of a tree."""
-    for path in _source_paths(tree.root):
-        relative = path.relative_to(tree.root).as_posix()
-        yield from _read(path, relative, tree.name, tree.version, tree.licence)
+def files_of_tree(tree: Tree) -> Iterator[Found]:
+    """Yield the sources of a tree, and what was left out.
+
+    Raises ValueError where the tree's licence is not a permissive one.
+    """
+    if permissive_expression(tree.licence) is None:
+        raise ValueError(
+            f"{tree.name}: {tree.licence!r} is no SPDX expression of permissive licences"
+        )
+    package = _Package(tree.name, tree.version, Verdict(tree.licence, "given"), tree.root)
+    yield from package.files(tree.root, _source_paths(tree.root))
 
 
-def files_of_site(site: Path) -> Iterator[SourceFile]:
-    """Yield the sources of all distributions in a site-packages folder that are permissive."""
+def files_of_site(site: Path) -> Iterator[Found]:
+    """Yield the Python sources of all distributions in a site-packages folder.
+
+    JavaScript in a distribution is most often a bundle of other packages.
+    """
     for info in sorted(site.glob("*.dist-info")):
         metadata = email.message_from_string(
             (info / "METADATA").read_text(encoding="utf-8", errors="replace")
         )
-        licence = permissive_licence(metadata)
-        record = info / "RECORD"
-        if licence is None or not record.is_file():
-            continue
         name, version = canonical_name(metadata["Name"]), metadata["Version"]
-        for line in record.read_text(encoding="utf-8").splitlines():
-            relative = line.rsplit(",", 2)[0].strip('"')
-            path = site / relative
-            if path.suffix in LANGUAGES and ".." not in relative and path.is_file():
-                yield from _read(path, relative, name, version, licence)
+        package = _Package(name, version, declared_licence(metadata), None)
+        for inner, texts in _licence_files_of_info(info).items():
+            package.add_folder(inner, texts)
+        paths = _recorded(info / "RECORD", site)
+        yield from package.files(site, [path for path in paths if path.suffix == ".py"])
 
 
-def files_of_node_modules(folder: Path) -> Iterator[SourceFile]:
-    """Yield the sources of all permissive packages in a ``node_modules`` folder."""
-    for manifest in sorted(folder.glob("*/package.json")):
+def files_of_node_modules(folder: Path) -> Iterator[Found]:
+    """Yield the sources of all packages in a ``node_modules`` folder, scoped ones included."""
+    for manifest in sorted([*folder.glob("*/package.json"), *folder.glob("@*/*/package.json")]):
         described = json.loads(manifest.read_text(encoding="utf-8"))
-        licence = permissive_text(str(described.get("license", "")))
-        if licence is None:
-            continue
-        name, version = described["name"], described.get("version", "")
-        for path in _source_paths(manifest.parent):
+        licence = str(described.get("license") or "")
+        verdict = verdict_of_name(licence) if licence else Verdict(None, "")
+        if verdict.reason:
+            verdict = replace(verdict, reason=f"package.json: {verdict.reason}")
+        elif verdict.licence:
+            verdict = replace(verdict, reason="package.json")
+        name, version = described.get("name", manifest.parent.name), described.get("version", "")
+        package = _Package(name, version, verdict, manifest.parent)
+        paths = [path for path in _source_paths(manifest.parent) if not _is_bundle(path, folder)]
+        yield from package.files(folder, paths)
+
+
+_BUNDLE_FOLDERS = {"dist", "umd", "build", "bundle", "bundles", "min", "static"}
+
+
+def _is_bundle(path: Path, folder: Path) -> bool:
+    """Whether JavaScript lies where bundlers write: other packages' code is then among it."""
+    return bool(_BUNDLE_FOLDERS.intersection(path.relative_to(folder).parts[1:-1]))
+
+
+def declared_licence(metadata: Message) -> Verdict:
+    """Judge what a distribution's core metadata say.
+
+    An SPDX expression decides by itself.  Of the older fields none may name another than a
+    permissive licence.
+    """
+    expression = metadata.get("License-Expression", "")
+    if expression:
+        licence = permissive_expression(expression)
+        return Verdict(licence, "metadata" if licence else f"metadata: {expression}")
+    classifiers = [
+        value.split(" :: ")[-1]
+        for value in metadata.get_all("Classifier", [])
+        if value.startswith("License ::") and value != "License :: OSI Approved"
+    ]
+    lines = (metadata.get("License") or "").strip().splitlines()
+    found: list[str] = []
+    for text in [*lines[:1], *classifiers]:
+        verdict = verdict_of_name(text)
+        if verdict.licence is not None:
+            found.append(verdict.licence)
+        elif text in classifiers or not verdict.reason.startswith("unknown"):
+            return Verdict(None, f"metadata: {verdict.reason}")
+    return Verdict(together(found), "metadata" if found else "")
+
+
+class _Package:
+    """One package: what its metadata and licence files say, by folder."""
+
+    def __init__(self, name: str, version: str, declared: Verdict, root: Path | None) -> None:
+        self._name = name
+        self._version = version
+        self._declared = declared
+        self._root = root
+        self._by_folder: dict[PurePosixPath, Verdict] = {}
+        if root is not None:
+            self.add_folder(PurePosixPath(), _licence_files(root))
+
+    def add_folder(self, folder: PurePosixPath, texts: Sequence[tuple[str, str]]) -> None:
+        """Take licence files, by name and text, of a folder into account.
+
+        The empty path is the package's own.
+        """
+        if texts:
+            self._by_folder[folder] = verdict_of_files(texts)
+
+    def files(self, folder: Path, paths: Iterable[Path]) -> Iterator[Found]:
+        """Yield the files that may be used, and what is left out with its reason."""
+        whole = self._whole()
+        if whole.licence is None:
+            yield LeftOut(self._name, self._version, "", whole.reason)
+            return
+        for path in paths:
             relative = path.relative_to(folder).as_posix()
-            yield from _read(path, relative, name, version, licence)
+            text, sha256 = _text_and_hash(path)
+            if text is None or not is_worth_learning(text):
+                continue
+            verdict = self._verdict(folder, path, text, whole)
+            if verdict.licence is None:
+                yield LeftOut(self._name, self._version, relative, verdict.reason)
+                continue
+            yield SourceFile(
+                package=self._name,
+                version=self._version,
+                licence=verdict.licence,
+                judged=verdict.reason,
+                language=LANGUAGES[path.suffix],
+                path=relative,
+                sha256=sha256,
+                text=text,
+            )
+
+    def _whole(self) -> Verdict:
+        """Judge the package: metadata and licence files must agree where there are both."""
+        declared, text = self._declared, self._by_folder.get(PurePosixPath())
+        if declared.licence is None and declared.reason:
+            return declared
+        if declared.licence is None:
+            return text or Verdict(None, "no licence is named")
+        if text is None or text.licence is not None:
+            return declared
+        # Of alternatives the licence files have all the texts.
+        return declared if " OR " in declared.licence else text
+
+    def _verdict(self, folder: Path, path: Path, text: str, whole: Verdict) -> Verdict:
+        top = self._root or folder
+        relative = PurePosixPath(path.relative_to(top).as_posix())
+        if is_vendored(relative.as_posix()):
+            return Verdict(None, "folder of other packages")
+        nearest = self._nearest(top, relative.parent) or whole
+        if nearest.licence is None:
+            return nearest
+        return verdict_of_header(text) or nearest
+
+    def _nearest(self, top: Path, folder: PurePosixPath) -> Verdict | None:
+        """Return the verdict of the nearest folder below ``top`` that has licence files."""
+        for parent in (folder, *folder.parents):
+            if not parent.parts:
+                break
+            if parent not in self._by_folder:
+                self._by_folder[parent] = verdict_of_files(_licence_files(top / parent))
+            if self._by_folder[parent].reason:
+                return self._by_folder[parent]
+        return None
+
+
+def _licence_files(folder: Path) -> list[tuple[str, str]]:
+    """Return name and text of a folder's licence files, those in its folder LICENSES included."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        if is_licence_file(path.name):
+            paths = [path] if path.is_file() else sorted(path.iterdir())
+            paths = [path for path in paths if path.is_file() and may_be_licence(path.name)]
+            found += [(path.name, _read_text(path)) for path in paths]
+    return found
+
+
+def _licence_files_of_info(info: Path) -> dict[PurePosixPath, list[tuple[str, str]]]:
+    """Return the licence files that a distribution's metadata hold, by folder of the sources.
+
+    With PEP 639 they keep the path that they have among the sources, below ``licenses``.
+    """
+    found: dict[PurePosixPath, list[tuple[str, str]]] = {}
+    for path in sorted(info.rglob("*")):
+        folders = list(path.relative_to(info).parts[:-1])
+        if not path.is_file() or not may_be_licence(path.name):
+            continue
+        if not (folders or is_licence_file(path.name)):
+            continue
+        while folders and is_licence_file(folders[0]):
+            del folders[0]
+        while folders and is_licence_file(folders[-1]):
+            del folders[-1]
+        if folders and not is_licence_file(path.name):
+            continue
+        if folders and folders[0] in {"src", "lib"}:
+            del folders[0]
+        found.setdefault(PurePosixPath(*folders), []).append((path.name, _read_text(path)))
+    return found
+
+
+def _recorded(record: Path, site: Path) -> Iterator[Path]:
+    if not record.is_file():
+        return
+    for line in record.read_text(encoding="utf-8").splitlines():
+        relative = line.rsplit(",", 2)[0].strip('"')
+        path = site / relative
+        if path.suffix in LANGUAGES and ".." not in relative and path.is_file():
+            yield path
+
+
+def _read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _text_and_hash(path: Path) -> tuple[str | None, str]:
+    """Return a file's text with one kind of line ends, None where it is not UTF-8, and SHA-256."""
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        return None, ""
+    return text, hashlib.sha256(data).hexdigest()
 
 
 def build_corpus(
-    sources: Iterable[SourceFile], *, n_package_chars: int, larger: Mapping[str, int]
+    sources: Iterable[Found], *, n_package_chars: int, larger: Mapping[str, int]
 ) -> Corpus:
     """Part the held-out files from the others and leave out copies, in the order given.
 
@@ -253,7 +418,11 @@ def build_corpus(
     """
     held_out: list[SourceFile] = []
     candidates: list[SourceFile] = []
+    left_out: list[LeftOut] = []
     for file in sources:
+        if isinstance(file, LeftOut):
+            left_out.append(file)
+            continue
         package = held_out_package(file.path) or held_out_package(f"{file.package}/_")
         if package is None:
             candidates.append(file)
@@ -265,6 +434,7 @@ def build_corpus(
     return Corpus(
         files=_capped(_without_copies(candidates, SeenTexts()), n_package_chars, larger),
         held_out=held_out,
+        left_out=left_out,
     )
 
 
@@ -279,6 +449,31 @@ def read_files(path: Path) -> list[SourceFile]:
     """Read a corpus."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [SourceFile(**json.loads(line)) for line in lines]
+
+
+def listed(files: Iterable[SourceFile]) -> Iterator[dict[str, str]]:
+    """Yield what names a file and its licence, in the order of package and path."""
+    for file in sorted(files, key=lambda file: (file.package, file.path)):
+        yield {
+            "package": file.package,
+            "version": file.version,
+            "path": file.path,
+            "licence": file.licence,
+            "judged": file.judged,
+            "sha256": file.sha256,
+        }
+
+
+def write_list(entries: Iterable[Mapping[str, str]], path: Path) -> None:
+    """Write a list as JSON lines under xz."""
+    with lzma.open(path, "wt", encoding="utf-8", preset=9) as out:
+        out.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+
+
+def read_list(path: Path) -> list[dict[str, str]]:
+    """Read a list that :func:`write_list` wrote."""
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
 
 
 def _without_copies(files: Iterable[SourceFile], seen: SeenTexts) -> Iterator[SourceFile]:
@@ -312,19 +507,10 @@ def _order(file: SourceFile) -> str:
 def _source_paths(root: Path) -> Iterator[Path]:
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts[:-1]
-        if path.suffix in LANGUAGES and not _SKIPPED_FOLDERS.intersection(parts) and path.is_file():
+        if path.suffix not in LANGUAGES or path.name.endswith((".d.ts", ".min.js")):
+            continue
+        if path.is_file() and not _SKIPPED_FOLDERS.intersection(parts):
             yield path
-
-
-def _read(path: Path, relative: str, name: str, version: str, licence: str) -> Iterator[SourceFile]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if is_worth_learning(text):
-        language = LANGUAGES[path.suffix]
-        yield SourceFile(name, version, licence, language, relative, text)
 
 
 @dataclass(frozen=True, slots=True)

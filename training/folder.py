@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +33,16 @@ class WorkFolder:
         return self.root / "corpus.json"
 
     @property
+    def file_list(self) -> Path:
+        """Every file that is trained on, with its licence and SHA-256."""
+        return self.root / "corpus-files.jsonl.xz"
+
+    @property
+    def left_out(self) -> Path:
+        """What was left out because of its licence, and why."""
+        return self.root / "left-out.jsonl.xz"
+
+    @property
     def tokenizer(self) -> Path:
         """The tokenizer of both models."""
         return self.root / "tokenizer.json"
@@ -57,3 +68,40 @@ class WorkFolder:
     def gguf(self, role: Role, precision: str) -> Path:
         """The finished model."""
         return self.root / f"embedded-{role}-{precision}.gguf"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What the repository keeps of a training, so that it can go on elsewhere."""
+
+    root: Path
+
+    @property
+    def weights(self) -> Path:
+        """The target's weights in half precision, its shape and totals."""
+        return self.root / "target.pt"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer."""
+        return self.root / "tokenizer.json"
+
+    @property
+    def manifest(self) -> Path:
+        """What the corpus is made of, by package."""
+        return self.root / "corpus.json"
+
+    @property
+    def file_list(self) -> Path:
+        """Every file of the corpus."""
+        return self.root / "corpus-files.jsonl.xz"
+
+    @property
+    def readme(self) -> Path:
+        """How far the training got and how it goes on."""
+        return self.root / "README.md"
+
+
+def file_hash(path: Path) -> str:
+    """Return a file's SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

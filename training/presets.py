@@ -124,10 +124,10 @@ CPU = Preset(
     device="cpu",
     n_vocab=4096,
     target=ModelPreset(
-        shape=Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512),
-        learning_rate=6e-4,
-        with_muon=False,
-        minutes=80,
+        shape=Shape(n_vocab=4096, n_layers=6, width=192, n_heads=3, n_kv_heads=1, n_ffn=512),
+        learning_rate=3e-3,
+        with_muon=True,
+        minutes=480,
         n_tokens=None,
     ),
     draft=ModelPreset(
@@ -136,36 +136,33 @@ CPU = Preset(
         with_muon=False,
         target_layers=(0, 1, 2),
         context_share=0.25,
-        minutes=80,
+        minutes=100,
         n_tokens=None,
     ),
     n_workers=2,
-    n_batch_tokens=2048,
-    lengths=((512, 0.5), (1024, 0.3), (2048, 0.2)),
-    n_warmup_steps=5,
-    decay_share=1.0,
+    n_batch_tokens=4096,
+    lengths=((512, 0.5), (1024, 0.35), (2048, 0.15)),
+    n_warmup_steps=100,
 )
-"""Two cores, beside other work; goes on from the weights that the repository holds.
-
-Their learning rate had fallen to nothing, and a few million tokens do not make up for what a high
-one undoes: so it starts low and falls from the beginning to the end.
-"""
+"""Two cores, beside other work: eight hours in as many runs as it takes."""
 
 GPU = Preset(
     device="cuda",
-    n_vocab=8192,
+    n_vocab=4096,
     target=ModelPreset(
-        shape=Shape(n_vocab=8192, n_layers=9, width=320, n_heads=5, n_kv_heads=1, n_ffn=896),
-        learning_rate=3e-3,
-        with_muon=True,
-        minutes=60,
-        n_tokens=3_000_000_000,
-    ),
-    draft=ModelPreset(
-        shape=Shape(n_vocab=8192, n_layers=2, width=128, n_heads=2, n_kv_heads=1, n_ffn=320),
+        shape=Shape(n_vocab=4096, n_layers=8, width=256, n_heads=4, n_kv_heads=1, n_ffn=704),
         learning_rate=3e-3,
         with_muon=True,
         minutes=20,
+        n_tokens=3_000_000_000,
+    ),
+    draft=ModelPreset(
+        shape=Shape(n_vocab=4096, n_layers=2, width=256, n_heads=4, n_kv_heads=1, n_ffn=704),
+        learning_rate=1e-3,
+        with_muon=False,
+        target_layers=(0, 1),
+        context_share=0.25,
+        minutes=5,
         n_tokens=2_000_000_000,
     ),
     n_workers=1,

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import torch
 
 from training.corpus import (
+    Found,
     SourceFile,
     build_corpus,
+    listed,
     manifest_of,
     read_files,
+    read_manifest,
     write_files,
+    write_list,
     write_manifest,
 )
-from training.export import read_gguf, write_gguf
-from training.folder import ROLES, Role, WorkFolder
+from training.export import write_gguf
+from training.folder import ROLES, Checkpoint, Role, WorkFolder, file_hash
 from training.growth import pruned
 from training.model import Model
-from training.presets import Budget, ModelPreset, Preset
+from training.presets import Budget, ModelPreset, Preset, Shape
 from training.samples import SampleStream
 from training.shards import ShardedRows, shard_plan, write_shards
 from training.tokens import encoder, read_tokenizer, special_tokens, train_tokenizer
@@ -39,21 +45,23 @@ from training.trainer import (
     write_weights,
 )
 
-_N_PACKAGE_CHARS = 5_000_000
+_N_PACKAGE_CHARS = 1_200_000
 """Most characters of one package, so that a few large ones do not make up the corpus."""
 
-_LARGER = {"python": 20_000_000, "llama.cpp": 14_000_000}
+_LARGER = {"python": 10_000_000, "llama.cpp": 4_000_000}
 _N_TOKENIZER_CHARS = 30_000_000
 _N_SHARD_TOKENS = 4_000_000
 _N_CTX = 2048
 
 
-def collect(folder: WorkFolder, sources: Iterable[SourceFile]) -> None:
-    """Write corpus, held-out files and manifest."""
+def collect(folder: WorkFolder, sources: Iterable[Found]) -> None:
+    """Write corpus, held-out files, manifest and lists of what was taken and what was left out."""
     corpus = build_corpus(sources, n_package_chars=_N_PACKAGE_CHARS, larger=_LARGER)
     folder.root.mkdir(parents=True, exist_ok=True)
     write_files(corpus.held_out, folder.held_out)
     write_manifest(manifest_of(corpus), folder.manifest)
+    write_list(listed(corpus.files), folder.file_list)
+    write_list(map(asdict, corpus.left_out), folder.left_out)
     write_files(corpus.files, folder.corpus)
 
 
@@ -68,17 +76,62 @@ def make_tokenizer(folder: WorkFolder, preset: Preset) -> None:
     train_tokenizer(texts, preset.n_vocab).save(str(folder.tokenizer))
 
 
-def go_on_from(folder: WorkFolder, checkpoint: Path, draft_gguf: Path) -> None:
-    """Let the target's training go on from a checkpoint, and the draft's from a GGUF.
+def go_on_from(folder: WorkFolder, checkpoint: Checkpoint) -> None:
+    """Let the target's training go on from a checkpoint, with a new optimiser.
 
-    Both have the GGUF's vocabulary.
+    Raises FileExistsError where a training has begun in the folder, and RuntimeError where its
+    corpus is not the checkpoint's.
     """
-    for role in ROLES:
-        folder.run(role).mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(checkpoint, folder.state("target"))
-    draft, tokenizer = read_gguf(draft_gguf)
-    write_weights(folder.state("draft"), draft, _no_totals())
-    tokenizer.save(str(folder.tokenizer))
+    if folder.state("target").is_file():
+        raise FileExistsError(f"{folder.state('target')} is there: its training goes on from it")
+    if file_hash(folder.file_list) != file_hash(checkpoint.file_list):
+        raise RuntimeError(
+            f"{folder.file_list} lists other files than {checkpoint.file_list}, which the "
+            "checkpoint was trained on: collect the same versions, or begin anew"
+        )
+    folder.run("target").mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(checkpoint.tokenizer, folder.tokenizer)
+    shutil.copyfile(checkpoint.weights, folder.state("target"))
+
+
+def keep_checkpoint(folder: WorkFolder, checkpoint: Checkpoint) -> None:
+    """Write the target's weights in half precision, its tokenizer and what it was trained on."""
+    state = read_state(folder.state("target"))
+    checkpoint.root.mkdir(parents=True, exist_ok=True)
+    write_weights(checkpoint.weights, model_of_state(state), state["totals"])
+    for source, target in (
+        (folder.tokenizer, checkpoint.tokenizer),
+        (folder.manifest, checkpoint.manifest),
+        (folder.file_list, checkpoint.file_list),
+    ):
+        shutil.copyfile(source, target)
+    checkpoint.readme.write_text(
+        _checkpoint_page(Shape(**state["shape"]), state["totals"], checkpoint), encoding="utf-8"
+    )
+
+
+def _checkpoint_page(shape: Shape, totals: dict[str, float], checkpoint: Checkpoint) -> str:
+    """Return the README of a checkpoint: how far the training got, and how it goes on."""
+    manifest = read_manifest(checkpoint.manifest)
+    n_files = sum(entry.n_files for entry in manifest.trained_on)
+    return f"""# Checkpoint of the target
+
+`target.pt` has the weights in half precision, {shape.n_parameters() / 1e6:.2f} M parameters, \
+trained from random weights on {totals["tokens"] / 1e6:.1f} M tokens in \
+{int(totals["steps"]):,} steps.
+The loss of its last samples was {totals.get("context", 0):.2f} nats a token in the context and \
+{totals.get("middle", 0):.2f} in middles.
+`tokenizer.json` was trained on the same corpus.
+`corpus-files.jsonl.xz` lists the corpus: {n_files:,} files with package, version, licence and \
+SHA-256; the list's own SHA-256 is {file_hash(checkpoint.file_list)}.
+`corpus.json` counts by package.
+
+To go on, collect the same versions ([how](../README.md#sources)) into a folder `work`, then:
+
+    python -m training begin --folder work
+    python -m training train --folder work --role target --minutes 120
+    python -m training checkpoint --folder work
+"""
 
 
 def prepare(folder: WorkFolder, preset: Preset, n_tokens: int, n_processes: int) -> None:
@@ -100,11 +153,17 @@ def make_stream(folder: WorkFolder, preset: Preset, seed: int) -> SampleStream:
 
 
 def train_together(
-    folder: WorkFolder, preset_name: str, preset: Preset, role: Role, minutes: float
+    folder: WorkFolder,
+    preset_name: str,
+    preset: Preset,
+    role: Role,
+    minutes: float,
+    pid_file: Path | None = None,
 ) -> None:
     """Train in as many processes as the preset says, and wait for them.
 
-    Raises RuntimeError where one of them fails; the others are then stopped.
+    ``pid_file`` gets the processes' ids, for ``kill -STOP`` and ``kill -CONT``: time stopped does
+    not count.  Raises RuntimeError where one of them fails; the others are then stopped.
     """
     meeting_file = folder.run(role) / "meeting"
     folder.run(role).mkdir(parents=True, exist_ok=True)
@@ -114,6 +173,9 @@ def train_together(
     workers = [
         subprocess.Popen([*command, "--rank", str(rank)]) for rank in range(preset.n_workers)
     ]
+    if pid_file is not None:
+        pids = [os.getpid(), *(worker.pid for worker in workers)]
+        pid_file.write_text(" ".join(map(str, pids)) + "\n", encoding="ascii")
     try:
         for rank, worker in enumerate(workers):
             if worker.wait() != 0:
@@ -178,7 +240,6 @@ def install(folder: WorkFolder, fixtures: Path) -> None:
     """Put the pair and its card where the product's sources have them."""
     for path in (
         folder.gguf("target", "f16"),
-        folder.gguf("target", "q8_0"),
         folder.gguf("draft", "q8_0"),
         folder.card,
     ):

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,8 @@ class Workers:
             dist.init_process_group(
                 "gloo",
                 init_method=meeting_file.resolve().as_uri(),
+                # They may be stopped (SIGSTOP) for as long as the machine is needed.
+                timeout=timedelta(days=365),
                 rank=self.rank,
                 world_size=self.n_workers,
             )

@@ -29,7 +29,7 @@ NAMES = (
 
 
 def settings(model_folder: Path, **others: str) -> Settings:
-    return Settings(model=str(model_folder / "embedded-target-q8_0.gguf"), threads=1, **others)
+    return Settings(model=str(model_folder / "embedded-target-f16.gguf"), threads=1, **others)
 
 
 def test_every_scenario_is_measured(model_folder: Path) -> None:

@@ -101,7 +101,7 @@ def test_marks() -> None:
 
 @pytest.mark.real
 def test_command(model_folder: Path) -> None:
-    model = str(model_folder / "embedded-target-q8_0.gguf")
+    model = str(model_folder / "embedded-target-f16.gguf")
     result = CliRunner().invoke(cli, ["index", "--tokens", "20000", "--model", model])
     assert result.exit_code == 0, result.output
     assert "Python files of this machine" in result.output

@@ -26,7 +26,7 @@ def test_the_vocabulary_is_loaded_once_for_a_file(model_folder: Path, tmp_path: 
         model=str(path), fim_template="<|fim_prefix|>{prefix}<|fim_suffix|>{suffix}"
     )
     assert loader.tokenizer(template) is not first
-    shutil.copy(model_folder / "embedded-target-q8_0.gguf", path)
+    shutil.copy(model_folder / "embedded-target-f16.gguf", path)
     assert loader.tokenizer(Settings(model=str(path))) is not first
     path.unlink()
     with pytest.raises(ModelNotFoundError):

@@ -35,9 +35,9 @@ def quantisation(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def target(quantisation: str) -> Iterator[LlamaTarget]:
+def target(quantisation: str, q8_0_model: Path) -> Iterator[LlamaTarget]:
     loaded = load_target(
-        MODELS / f"embedded-target-{quantisation}.gguf",
+        q8_0_model if quantisation == "q8_0" else MODELS / "embedded-target-f16.gguf",
         Settings(threads=N_THREADS[quantisation], fit=False),
         progress=lambda share: True,
         log=lambda level, line: None,

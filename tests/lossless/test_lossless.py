@@ -45,10 +45,10 @@ instruction sets.  Measured on x86-64 with AVX-512: 0.0073 and 0 with one thread
 with two.  The last test holds it on the machine at hand."""
 MOST_TOLERATED = {"f16": 0.001, "q8_0": 0.003}
 """Share of the tokens that may differ."""
-MOST_TOLERATED_BEHIND_TREES = {"f16": 0.001, "q8_0": 0.01}
+MOST_TOLERATED_BEHIND_TREES = {"f16": 0.001, "q8_0": 0.02}
 """The same for trees.  What a rejected branch leaves free in the cache is filled by later tokens,
 so that attention adds up the same terms in another order; Q8_0 makes more of the last bits, by
-rounding activations to eight bits, than F16.  Measured: 0 with F16, 0.5 % with Q8_0."""
+rounding activations to eight bits, than F16.  Measured: 0 with F16, up to 1.4 % with Q8_0."""
 
 N_PREDICT = 40
 MODES = ("greedy", "seeded")

@@ -494,7 +494,7 @@ class TestPersistence:
 def test_with_a_real_vocabulary(project: Path, make_index: MakeIndex, model_folder: Path) -> None:
     from speclsp.engine.llama.vocabulary import load_vocabulary
 
-    vocabulary = load_vocabulary(model_folder / "embedded-target-q8_0.gguf")
+    vocabulary = load_vocabulary(model_folder / "embedded-target-f16.gguf")
     text = "def area(width, height):\n    return width * height\n"
     write(project / "shapes.py", text)
     index = make_index(tokenize=vocabulary.tokenize).open()

@@ -223,7 +223,7 @@ def load_model(tmp_path_factory: pytest.TempPathFactory) -> Load:
 def embedded() -> LlamaVocabulary:
     """The vocabulary of the embedded model."""
     root = Path(__file__).parents[2]
-    return load_vocabulary(root / "fixtures" / "models" / "embedded-target-q8_0.gguf")
+    return load_vocabulary(root / "fixtures" / "models" / "embedded-target-f16.gguf")
 
 
 @pytest.fixture(scope="session")

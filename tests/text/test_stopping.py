@@ -559,7 +559,7 @@ def test_the_text_does_not_depend_on_how_it_is_cut_into_tokens(
 
 def test_the_embedded_vocabulary_gives_back_every_character(rules_at):
     root = Path(__file__).parents[2]
-    vocabulary = load_vocabulary(root / "fixtures" / "models" / "embedded-target-q8_0.gguf")
+    vocabulary = load_vocabulary(root / "fixtures" / "models" / "embedded-target-f16.gguf")
     source = "s = 'é🙂𝒳 日本語'  # ünïcode\tand tabs"
     tokens = vocabulary.tokenize(source).tolist()
     assert any(not _is_whole(vocabulary.piece(token)) for token in tokens)

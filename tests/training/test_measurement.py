@@ -4,21 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from source_files import source_file
 
 from speclsp import embedded
 from training import measurement
 from training.card import model_card
-from training.corpus import SourceFile, build_corpus, manifest_of
+from training.corpus import build_corpus, manifest_of
 from training.measurement import WAYS, MeasuredModel, ModelFigures, measured_once
 from training.presets import Shape
 
 TEXT = "".join(
     f"def area_{n}(width, height):\n    return width * height * {n % 7}\n\n\n" for n in range(60)
 )
-HELD_OUT = [
-    SourceFile(package, "1", "MIT", "python", f"{package}/core.py", TEXT)
-    for package in ("click", "rich")
-]
+HELD_OUT = [source_file(f"{package}/core.py", TEXT) for package in ("click", "rich")]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +53,7 @@ def test_the_card_prints_them_side_by_side(figures: ModelFigures) -> None:
     shape = Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512)
     totals = {"tokens": 5e6, "steps": 100, "context": 2.5, "middle": 2.4}
     corpus = build_corpus(
-        [SourceFile("own", "1", "MIT", "python", "own/a.py", "x = compute()\n" * 9), *HELD_OUT],
+        [source_file("own/a.py", "x = compute()\n" * 9), *HELD_OUT],
         n_package_chars=10**6,
         larger={},
     )

@@ -3,24 +3,34 @@
 import itertools
 import json
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from source_files import source_file
 
 from speclsp import embedded
 
 torch = pytest.importorskip("torch", reason="the extra `training` is not installed")
 pytest.importorskip("tokenizers", reason="the extra `training` is not installed")
 
-from training.corpus import SourceFile, write_files  # noqa: E402
+from training.corpus import (  # noqa: E402
+    Corpus,
+    listed,
+    manifest_of,
+    read_list,
+    write_files,
+    write_list,
+    write_manifest,
+)
 from training.export import (  # noqa: E402
     Precision,
     read_gguf,
     write_gguf,
 )
-from training.folder import ROLES, Role, WorkFolder  # noqa: E402
+from training.folder import ROLES, Checkpoint, Role, WorkFolder, file_hash  # noqa: E402
 from training.growth import grown, pruned  # noqa: E402
 from training.measurement import MeasuredModel  # noqa: E402
 from training.model import Model, attention  # noqa: E402
@@ -33,7 +43,13 @@ from training.presets import (  # noqa: E402
     Shape,
 )
 from training.shards import ShardedRows, read_shard, write_shard  # noqa: E402
-from training.steps import go_on_from, make_stream, make_tokenizer, train_worker  # noqa: E402
+from training.steps import (  # noqa: E402
+    go_on_from,
+    keep_checkpoint,
+    make_stream,
+    make_tokenizer,
+    train_worker,
+)
 from training.tokens import encoder, read_tokenizer, special_tokens, vocabulary_of  # noqa: E402
 from training.trainer import (  # noqa: E402  # noqa: E402
     Run,
@@ -46,7 +62,6 @@ from training.trainer import (  # noqa: E402  # noqa: E402
     write_weights,
 )
 
-CHECKPOINT = Path(__file__).parents[2] / "training" / "checkpoint" / "target.pt"
 TEXT = "def area(width, height):\n    return width * height\n\n\n"
 TINY = Shape(n_vocab=320, n_layers=2, width=64, n_heads=2, n_kv_heads=1, n_ffn=96)
 TINY_PRESET = replace(
@@ -65,10 +80,13 @@ def folder(tmp_path: Path) -> WorkFolder:
     work = WorkFolder(tmp_path)
     rng = random.Random(0)
     files = [
-        SourceFile("p", "1", "MIT", "python", f"p/{i}.py", TEXT.replace("area", f"area_{i}") * 20)
+        source_file(f"p/{i}.py", TEXT.replace("area", f"area_{i}") * 20)
         for i in range(rng.randint(5, 8))
     ]
+    corpus = Corpus(files, [], [])
     write_files(files, work.corpus)
+    write_manifest(manifest_of(corpus), work.manifest)
+    write_list(listed(files), work.file_list)
     make_tokenizer(work, TINY_PRESET)
     return work
 
@@ -162,13 +180,43 @@ def test_training_learns_and_goes_on(folder: WorkFolder, monkeypatch: pytest.Mon
     assert read_state(folder.state("draft"))["totals"]["tokens"] == 1024
 
 
-def test_training_goes_on_from_the_committed_checkpoint(tmp_path: Path) -> None:
-    work = WorkFolder(tmp_path)
-    go_on_from(work, CHECKPOINT, embedded.embedded_draft())
-    assert CHECKPOINT.stat().st_size < 6 * 10**6
-    assert model_of_state(read_state(work.state("target"))).shape == CPU.target.shape
-    assert model_of_state(read_state(work.state("draft"))).shape == CPU.draft.shape
-    assert read_tokenizer(work.tokenizer).get_vocab_size() == CPU.n_vocab
+def test_training_goes_on_from_a_checkpoint_with_a_new_optimiser(
+    folder: WorkFolder, tmp_path: Path
+) -> None:
+    folder.run("target").mkdir()
+    train_worker(folder, TINY_PRESET, "target", 5, 0)
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    keep_checkpoint(folder, checkpoint)
+    again = WorkFolder(tmp_path / "again")
+    again.root.mkdir()
+    for name in ("corpus", "manifest", "file_list"):
+        shutil.copyfile(getattr(folder, name), getattr(again, name))
+    go_on_from(again, checkpoint)
+    begun, kept = read_state(again.state("target")), read_state(folder.state("target"))
+    assert begun["totals"] == kept["totals"]
+    assert "optimisers" not in begun
+    weights = model_of_state(kept).state_dict()
+    for name, weight in model_of_state(begun).state_dict().items():
+        assert torch.equal(weights[name].half().float(), weight)
+    train_worker(again, TINY_PRESET, "target", 5, 0)
+    assert read_state(again.state("target"))["totals"]["tokens"] == 2 * kept["totals"]["tokens"]
+    with pytest.raises(FileExistsError, match="goes on from it"):
+        go_on_from(again, checkpoint)
+
+
+def test_a_checkpoint_says_what_it_was_trained_on(folder: WorkFolder, tmp_path: Path) -> None:
+    folder.run("target").mkdir()
+    train_worker(folder, TINY_PRESET, "target", 5, 0)
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    keep_checkpoint(folder, checkpoint)
+    page = checkpoint.readme.read_text(encoding="utf-8")
+    assert file_hash(folder.file_list) in page
+    assert f"{len(read_list(checkpoint.file_list))} files" in page
+    other = WorkFolder(tmp_path / "other")
+    other.root.mkdir()
+    write_list([], other.file_list)
+    with pytest.raises(RuntimeError, match="lists other files"):
+        go_on_from(other, checkpoint)
 
 
 def test_half_precision_weights_are_small_and_the_same(tmp_path: Path) -> None:
@@ -235,7 +283,7 @@ LARGER = replace(TINY, n_layers=4, width=96, n_heads=3, n_ffn=128)
 
 
 def test_a_grown_model_computes_the_same() -> None:
-    model = model_of_state(read_state(CHECKPOINT))
+    model, _ = read_gguf(embedded.embedded_target())
     larger = grown(model, replace(model.shape, n_layers=8, width=256, n_heads=4, n_ffn=704))
     assert 6e6 <= larger.shape.n_parameters() <= 9e6
     torch.manual_seed(0)

@@ -4,6 +4,7 @@ import itertools
 import random
 
 import pytest
+from source_files import source_file
 
 from training.corpus import SourceFile
 from training.layouts import SpecialTokens
@@ -32,7 +33,7 @@ OTHER = "def unrelated(words):\n    return [word.strip() for word in words]\n" *
 
 
 def source(path: str, text: str) -> SourceFile:
-    return SourceFile("garden", "1", "MIT", "python", path, text)
+    return source_file(path, text, package="garden")
 
 
 FILES = [source("shapes.py", SHAPES), source("fence.py", USER), source("other.py", OTHER)]

@@ -1,6 +1,7 @@
 """What answers are worth, and at which places they are asked for."""
 
-from training.corpus import SourceFile
+from source_files import source_file
+
 from training.measurement import draw_probes, first_line, repeats_a_line
 
 TEXT = "def area(width, height):\n    return width * height\n\n\n" * 20
@@ -18,7 +19,7 @@ def test_a_line_three_times_is_a_loop() -> None:
 
 
 def test_probes_are_of_held_out_files_and_both_kinds() -> None:
-    files = [SourceFile(name, "1", "MIT", "python", f"{name}/a.py", TEXT) for name in "ab"]
+    files = [source_file(f"{name}/a.py", TEXT) for name in "ab"]
     probes = draw_probes(files, 40, seed=1)
     assert probes == draw_probes(files, 40, seed=1)
     assert {(p.package, p.kind) for p in probes} == {

@@ -96,7 +96,7 @@ def test_a_model_is_chosen_downloaded_and_kept(
 def test_a_model_of_setup_is_not_replaced_for_good(
     hub: FakeHub, bare: Editor, project: Path, tmp_path: Path
 ) -> None:
-    model = REPOSITORY / "fixtures" / "models" / "embedded-target-q8_0.gguf"
+    model = REPOSITORY / "fixtures" / "models" / "embedded-target-f16.gguf"
     bare.setup(settings={"model": str(model)})
     bare.open(project / "customers.py")
     bare.until_ready()

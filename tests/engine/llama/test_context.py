@@ -260,7 +260,7 @@ def test_chunks_shrink_when_they_are_stopped_and_grow_again(
 
 
 def test_an_interrupt_stops_all_threads(model_folder: Path, tokens: list[int]) -> None:
-    target = load(model_folder / "embedded-target-q8_0.gguf", ctx_size=256, threads=2)
+    target = load(model_folder / "embedded-target-f16.gguf", ctx_size=256, threads=2)
     target.decode(tokens[:20], 0)
     reference = target.decode(tokens[20:24], 4).copy()
     target.truncate(20)
@@ -311,7 +311,7 @@ def test_a_predicate_that_stays_false_changes_nothing(
 def test_closing_frees_and_the_model_can_be_loaded_again(
     model_folder: Path, tokens: list[int]
 ) -> None:
-    path = model_folder / "embedded-target-q8_0.gguf"
+    path = model_folder / "embedded-target-f16.gguf"
     results = []
     for _ in range(3):
         target = load(path, ctx_size=512)

@@ -29,7 +29,7 @@ def gpu(name: str = "CUDA0", free: int = 8 * GIB) -> DeviceInfo:
 
 @pytest.fixture
 def path(model_folder: Path) -> Path:
-    return model_folder / "embedded-target-q8_0.gguf"
+    return model_folder / "embedded-target-f16.gguf"
 
 
 def plan(

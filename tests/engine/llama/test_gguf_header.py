@@ -13,7 +13,7 @@ from speclsp.errors import ModelLoadError
 
 @pytest.fixture
 def path(model_folder: Path) -> Path:
-    return model_folder / "embedded-target-q8_0.gguf"
+    return model_folder / "embedded-target-f16.gguf"
 
 
 def n_header_bytes(path: Path) -> int:

@@ -62,19 +62,19 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _broken(model_folder: Path, tmp_path: Path) -> str:
     broken = tmp_path / "broken.gguf"
-    broken.write_bytes((model_folder / "embedded-target-q8_0.gguf").read_bytes()[:200_000])
+    broken.write_bytes((model_folder / "embedded-target-f16.gguf").read_bytes()[:200_000])
     return str(broken)
 
 
 def test_nothing_of_the_log_reaches_the_process_streams(model_folder: Path, tmp_path: Path) -> None:
-    run = _run(str(model_folder / "embedded-target-q8_0.gguf"), _broken(model_folder, tmp_path))
+    run = _run(str(model_folder / "embedded-target-f16.gguf"), _broken(model_folder, tmp_path))
     assert (run.stdout, run.stderr) == ("", "")
 
 
 def test_the_sink_gets_the_log_with_its_levels(model_folder: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     run = _run(
-        str(model_folder / "embedded-target-q8_0.gguf"), _broken(model_folder, tmp_path), str(log)
+        str(model_folder / "embedded-target-f16.gguf"), _broken(model_folder, tmp_path), str(log)
     )
     assert (run.stdout, run.stderr) == ("", "")
     lines = log.read_text(encoding="utf-8").splitlines()

@@ -38,14 +38,14 @@ def load(path: Path, **changes: Any) -> tuple[LlamaTarget, list[tuple[str, str]]
 
 @pytest.fixture
 def path(model_folder: Path) -> Path:
-    return model_folder / "embedded-target-q8_0.gguf"
+    return model_folder / "embedded-target-f16.gguf"
 
 
 def test_the_log_says_what_is_where(path: Path) -> None:
     target, lines = load(path)
     target.close()
     text = "\n".join(line for level, line in lines if level == "info")
-    assert "embedded-target-q8_0.gguf: 6 of 6 layers on CPU, " in text
+    assert "embedded-target-f16.gguf: 6 of 6 layers on CPU, " in text
     assert "context 2048 (trained on 2048)" in text
     assert "no GPU to offload to, computing on the CPU: this build" in text
 

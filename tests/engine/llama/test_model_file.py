@@ -57,7 +57,7 @@ def test_a_truncated_model_is_damaged_or_incomplete(
     model_folder: Path, tmp_path: Path, n_bytes: int
 ) -> None:
     path = tmp_path / "truncated.gguf"
-    path.write_bytes((model_folder / "embedded-target-q8_0.gguf").read_bytes()[:n_bytes])
+    path.write_bytes((model_folder / "embedded-target-f16.gguf").read_bytes()[:n_bytes])
     for load in (
         lambda: load_vocabulary(path),
         lambda: load_target(

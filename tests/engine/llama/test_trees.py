@@ -45,8 +45,13 @@ def quantisation(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def loaded(model_folder: Path, quantisation: str) -> Iterator[LlamaTarget]:
-    target = load(model_folder / f"embedded-target-{quantisation}.gguf")
+def model(model_folder: Path, q8_0_model: Path, quantisation: str) -> Path:
+    return q8_0_model if quantisation == "q8_0" else model_folder / "embedded-target-f16.gguf"
+
+
+@pytest.fixture(scope="module")
+def loaded(model: Path) -> Iterator[LlamaTarget]:
+    target = load(model)
     assert target.n_branches > 1
     yield target
     target.close()
@@ -282,9 +287,9 @@ def test_a_recurrent_model_has_no_trees(gguf_maker: Any):
 
 
 def test_branches_change_nothing_for_chains(
-    model_folder: Path, target: LlamaTarget, quantisation: str, tokens: list[int]
-):
-    plain = load(model_folder / f"embedded-target-{quantisation}.gguf", n_branches=1)
+    model: Path, target: LlamaTarget, tokens: list[int]
+) -> None:
+    plain = load(model, n_branches=1)
     for n_tokens in (MAX_OUTPUTS, 1, 4, 8, 30):
         start = len(target.cached)
         piece = tokens[start : start + n_tokens]

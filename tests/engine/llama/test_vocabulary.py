@@ -155,7 +155,7 @@ def test_the_native_vocabulary_is_freed_with_the_last_reference(
         free(model)
 
     monkeypatch.setattr(vocabulary_module.llama, "llama_model_free", noted)
-    vocabulary = load_vocabulary(model_folder / "embedded-target-q8_0.gguf")
+    vocabulary = load_vocabulary(model_folder / "embedded-target-f16.gguf")
     also = vocabulary
     del vocabulary
     assert also.tokenize("def f(x):\n").size
