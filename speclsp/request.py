@@ -246,6 +246,8 @@ class RequestStats:
     ms_decode: float = 0.0
     """Of these, the time inside llama_decode; a draft model's is in its drafter's counts."""
     ms_single_passes: float = 0.0
+    ms_draft_passes: float = 0.0
+    """Target passes after the prefill that verified a draft, with drafting."""
     ms_total: float = 0.0
 
 

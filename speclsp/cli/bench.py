@@ -24,7 +24,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.ngram_build import found_files
 from speclsp.cli.options import SettingsCommand, given_settings, show_timings_option
 from speclsp.cli.without_editor import running, shown_timings
-from speclsp.decoding.report import tokens_per_pass
+from speclsp.decoding.gain import tokens_per_pass
 from speclsp.decoding.session import summed
 from speclsp.embedded import TARGET_FILE_NAME, model_files
 from speclsp.errors import SpecLspError

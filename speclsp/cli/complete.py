@@ -112,5 +112,5 @@ def _reporting(resolved: Settings, headless: HeadlessOptions) -> Iterator[Window
         folder = WorkspaceFolder(root=str(headless.project), name=headless.repo_name)
     with running(resolved, resolved.log_level, folder) as window:
         yield window
-        for line in report_lines(window.statistics()):
+        for line in report_lines(window.statistics(), resolved):
             write_line(resolved.log_level, "info", line)

@@ -18,7 +18,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from speclsp.decoding.report import tokens_per_pass
+from speclsp.decoding.gain import tokens_per_pass
 from speclsp.request import DrafterStats, Ranges, RequestStats, SessionStats
 
 THEME = "ansi_dark"

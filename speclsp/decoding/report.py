@@ -1,8 +1,7 @@
-"""The gain of speculation, and the statistics as lines for the log.
+"""The statistics as lines for the log.
 
-Lines that llama.cpp prints too have its format, with our figures at the end.  In all lines p is the
-probability that a draft token is right if those before it are, k the mean depth of a draft, T(n)
-the time of a target pass over n tokens and T_draft the time to draft one token.  The speed-up is
+Lines that llama.cpp prints too have its format, with our figures at the end.  The symbols are those
+of :mod:`speclsp.decoding.gain`; T(n) is the time of a target pass over n tokens.  The speed-up is
 relative to decoding the same tokens one at a time.  T(1) is the mean time of the passes after the
 prefill that carried no draft, thus for the same model, context lengths and load.
 """
@@ -11,82 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
 
+from speclsp.decoding.advice import advice_lines
+from speclsp.decoding.gain import (
+    expectation,
+    measured_speedup,
+    measured_step_speedup,
+    own_ms,
+    single_pass_ms,
+    tokens_per_pass,
+)
 from speclsp.decoding.session import STAGES
 from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
-
-LOW_ACCEPTANCE: Final = 0.4
-ENOUGH_SINGLE_PASSES: Final = 20
-"""Least passes without a draft for advice that depends on T(1)."""
-
-_DRAFT_LESS: Final = {
-    "prompt-lookup": "raise `min_ngram_size` or lower `num_pred_tokens`",
-    "suffix": "lower `max_draft`",
-    "ngram-simple": "raise `spec_ngram_simple_size_n`",
-    "ngram-map-k": "raise `spec_ngram_map_k_size_n`",
-    "ngram-map-k4v": "raise `spec_ngram_map_k4v_size_n`",
-    "ngram-mod": "raise `spec_ngram_mod_n_match`",
-    "ngram-cache": "lower `spec_ngram_cache_n_max`",
-    "draft": "lower `spec_draft_n_max` or raise `spec_draft_p_min`",
-}
-"""How to make a drafter draft less."""
+from speclsp.settings import Settings
 
 
-class Expectation(NamedTuple):
-    """The expected gain of a pass with a draft (Leviathan et al. 2023); times in ms."""
+def report_lines(stats: SessionStats, settings: Settings) -> list[str]:
+    """Return the lines of the session's statistics block; none without requests.
 
-    p: float
-    k: float
-    draft_ms: float
-    target_ms: float
-    """T(1), or the mean time of a pass if T(1) is not known."""
-
-    @property
-    def n_tokens(self) -> float:
-        """(1 - p^(k + 1)) / (1 - p); the measured value is larger if right tokens come in runs."""
-        n_most = self.k + 1.0
-        return n_most if self.p >= 1.0 else (1.0 - self.p**n_most) / (1.0 - self.p)
-
-    def speedup(self, pass_ratio: float = 1.0) -> float:
-        """Return the speed-up of passes that take ``pass_ratio``, T(k + 1) / T(1)."""
-        return self.n_tokens / (pass_ratio + self.k * self.draft_ms / self.target_ms)
-
-
-def expectation(stats: RequestStats) -> Expectation | None:
-    """Return the expected gain of passes with a draft; None if no draft was verified."""
-    target_ms = single_pass_ms(stats)
-    if target_ms is None and stats.n_decode_passes:
-        target_ms = stats.ms_verify / stats.n_decode_passes
-    if not target_ms or not stats.n_tried or not stats.n_draft_depths:
-        return None
-    p, k = stats.n_accepted / stats.n_tried, stats.n_draft_depths / stats.n_draft_passes
-    return Expectation(p, k, stats.ms_draft / stats.n_draft_depths, target_ms)
-
-
-def single_pass_ms(stats: RequestStats) -> float | None:
-    """Return T(1) in milliseconds; None if every pass carried a draft."""
-    return stats.ms_single_passes / stats.n_single_passes if stats.n_single_passes else None
-
-
-def tokens_per_pass(stats: RequestStats) -> float:
-    """Return the mean tokens per target pass; 0 without passes."""
-    return stats.n_predicted / stats.n_target_passes if stats.n_target_passes else 0.0
-
-
-def measured_speedup(stats: RequestStats) -> float | None:
-    """Return the time of decoding the tokens one at a time, divided by the time they took.
-
-    Tokens that the prompt's last pass emitted do not count.  None if T(1) is not known.
+    ``settings`` are those in effect, which the advice is about.
     """
-    single_ms = single_pass_ms(stats)
-    if single_ms is None or stats.ms_predict <= 0.0:
-        return None
-    return (stats.n_predicted - stats.n_prefill_predicted) * single_ms / stats.ms_predict
-
-
-def report_lines(stats: SessionStats) -> list[str]:
-    """Return the lines of the session's statistics block; none without requests."""
     if not stats.n_requests:
         return []
     totals = stats.totals
@@ -107,7 +50,7 @@ def report_lines(stats: SessionStats) -> list[str]:
             for stage, p in stats.latency.items()
             if not (stats.engine and stage == "verify")
         ),
-        *advice_lines(totals),
+        *advice_lines(totals, settings),
     ]
 
 
@@ -169,19 +112,25 @@ def draft_acceptance_line(stats: RequestStats) -> str:
 
 
 def drafter_line(name: str, stats: DrafterStats) -> str:
-    """Return llama.cpp's ``statistics`` line of one drafter, and the draft tokens verified."""
+    """Return llama.cpp's ``statistics`` line of one drafter, then what it proposed.
+
+    As in llama.cpp's logs the name has underscores, and generated tokens are those that the target
+    verified: over all drafters they add up to those of :func:`draft_acceptance_line`.
+    """
     accepted = ""
     if stats.n_drafts:
         mean_length = 1.0 + stats.n_accepted / stats.n_drafts
         rates = ", ".join(f"{n / stats.n_drafts:.3f}" for n in stats.n_accepted_at)
         accepted = f", #mean acc len = {mean_length:.2f}, #acc rate/pos = ({rates})"
+    each = f", T_draft = {own_ms(stats) / stats.n_proposed:.3f} ms" if stats.n_proposed else ""
     return (
-        f"statistics {name:>16s}: #calls(b,g,a) = {stats.n_begin_calls:4d} "
+        f"statistics {name.replace('-', '_'):>16s}: #calls(b,g,a) = {stats.n_begin_calls:4d} "
         f"{stats.n_draft_calls:6d} {stats.n_accept_calls:6d}, "
-        f"#gen drafts = {stats.n_proposed_drafts:6d}, #acc drafts = {stats.n_accepted_drafts:5d}, "
-        f"#gen tokens = {stats.n_proposed:6d}, #acc tokens = {stats.n_accepted:5d}{accepted}, "
+        f"#gen drafts = {stats.n_drafts:6d}, #acc drafts = {stats.n_accepted_drafts:5d}, "
+        f"#gen tokens = {stats.n_drafted:6d}, #acc tokens = {stats.n_accepted:5d}{accepted}, "
         f"dur(b,g,a) = {stats.ms_begin:.3f}, {stats.ms_draft:.3f}, {stats.ms_accept:.3f} ms, "
-        f"#verified tokens = {stats.n_drafted:5d}"
+        f"#proposed drafts = {stats.n_proposed_drafts:6d}, "
+        f"#proposed tokens = {stats.n_proposed:6d}{each}"
     )
 
 
@@ -276,26 +225,39 @@ def _speculation_lines(stats: SessionStats) -> list[str]:
 
 
 def _draft_pass_lines(totals: RequestStats, verify_ms: Sequence[tuple[int, float]]) -> list[str]:
-    """Return the lines on passes with a draft and their expected gain."""
+    """Return the lines on passes with a draft: their gain as expected and as measured."""
     share = 100.0 * totals.n_draft_passes / totals.n_target_passes
-    n_emitted = 1.0 + totals.n_accepted / max(1, totals.n_draft_passes)
-    line = (
-        f"passes with a draft = {share:.1f} % ({totals.n_draft_passes} of "
-        f"{totals.n_target_passes}), tokens in each = {n_emitted:.2f}"
-    )
+    lines = [
+        f"passes with a draft = {share:.1f} % ({totals.n_draft_passes} of {totals.n_target_passes})"
+    ]
     expected = expectation(totals)
     if expected is None:
-        return [line]
-    p, k, draft_ms, target_ms = expected
-    formula = (
-        "their speed-up, expected (1 - p^(k+1))/(1 - p) / (1 + k·T_draft/T_target) = "
-        f"{expected.speedup():.2f}x (p = {p:.3f}, k = {k:.2f}, T_draft = {draft_ms:.3f} ms, "
-        f"T_target = {target_ms:.2f} ms)"
+        return lines
+    n_accepted = totals.n_accepted / totals.n_draft_passes
+    measured = measured_step_speedup(totals)
+    speedup = (
+        "E[speed-up of a step] = E[tokens per step]/(1 + k·T_draft/T_target) = "
+        f"{expected.speedup():.2f}x"
     )
     if len(verify_ms) > 1 and verify_ms[0][0] == 1:
-        ratio = _interpolated(k + 1.0, verify_ms) / verify_ms[0][1]
-        formula += f"; with measured T(k+1)/T(1) = {ratio:.2f}: {expected.speedup(ratio):.2f}x"
-    return [f"{line}, expected (1 - p^(k+1))/(1 - p) = {expected.n_tokens:.2f}", formula]
+        ratio = _interpolated(expected.k + 1.0, verify_ms) / verify_ms[0][1]
+        speedup += f"; with T(k+1)/T(1) = {ratio:.2f}: {expected.speedup(ratio):.2f}x"
+    return [
+        *lines,
+        (
+            f"E[accepted] = p·(1 - p^k)/(1 - p) = {expected.n_accepted:.2f} (approximately "
+            f"(1 - p^k)/(1 - p) = {expected.n_accepted_roughly:.2f}), measured {n_accepted:.2f}"
+        ),
+        (
+            f"E[tokens per step] = (1 - p^(k+1))/(1 - p) = {expected.n_tokens:.2f}, "
+            f"measured {1.0 + n_accepted:.2f}"
+        ),
+        f"{speedup}; " + ("not measured" if measured is None else f"measured {measured:.2f}x"),
+        (
+            f"with p = {expected.p:.3f}, k = {expected.k:.2f}, T_draft = "
+            f"{expected.draft_ms:.3f} ms, T_target = {expected.target_ms:.2f} ms"
+        ),
+    ]
 
 
 def _interpolated(x: float, points: Sequence[tuple[int, float]]) -> float:
@@ -321,20 +283,3 @@ def _cost_lines(stats: SessionStats) -> list[str]:
     if stats.verify_ms:
         lines.append(verify_times_line(stats.verify_ms))
     return lines
-
-
-def advice_lines(totals: RequestStats) -> list[str]:
-    """Return a line of advice if speculation costs time or few draft tokens are accepted."""
-    drafters = totals.drafters
-    if not totals.n_drafted or not drafters:
-        return []
-    worst = max(drafters, key=lambda name: drafters[name].n_drafted - drafters[name].n_accepted)
-    remedy = _DRAFT_LESS.get(worst, f"take `{worst}` out of `drafters`")
-    speedup, rate = measured_speedup(totals), totals.n_accepted / totals.n_drafted
-    if speedup is not None and speedup < 1.0 and totals.n_single_passes >= ENOUGH_SINGLE_PASSES:
-        loss = f"speculation costs more than it saves here ({speedup:.2f}x)"
-        return [f"advice: {loss}: {remedy}, or set `speculation` to false."]
-    if rate < LOW_ACCEPTANCE:
-        few = f"{rate:.0%} of the draft tokens are accepted, below {LOW_ACCEPTANCE:.0%}"
-        return [f"advice: {few}, and most rejected ones come from {worst}: {remedy}."]
-    return []

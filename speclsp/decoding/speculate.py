@@ -63,6 +63,7 @@ class PassCounts:
     ms_verify: float = 0.0
     ms_decode: float = 0.0
     ms_single_passes: float = 0.0
+    ms_draft_passes: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,6 +183,7 @@ class Passes:
 
     def step(self) -> FinishReason | None:
         """Make one pass after the prefill."""
+        began = self.clock()
         tree = self.draft(1)
         native_before = self.target.ns_native
         started = self.clock()
@@ -195,6 +197,8 @@ class Passes:
         if not tree.tokens:
             self.counts.n_single_passes += 1
             self.counts.ms_single_passes += self._ms_since(started)
+        else:
+            self.counts.ms_draft_passes += self._ms_since(began)
         return finish
 
     def _ms_since(self, started: float) -> float:

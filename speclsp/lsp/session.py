@@ -408,7 +408,7 @@ class Session:
     def log_statistics(self) -> SessionStats:
         """Log the statistics block, and return the statistics."""
         stats = self.statistics()
-        if lines := report_lines(stats):
+        if lines := report_lines(stats, self._applied):
             self.editor.log("info", "\n".join(lines))
         return stats
 

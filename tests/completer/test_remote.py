@@ -365,7 +365,9 @@ def test_a_prediction_is_what_followed_the_same_text(desk) -> None:
     assert (found.stats.n_drafted, found.stats.n_accepted) == (5, 4)
     stats = one.window.statistics()
     assert "no drafts of this machine" not in stats.lacks
-    assert "drafts: prediction: acceptance rate = 0.80000" in "\n".join(report_lines(stats))
+    assert "drafts: prediction: acceptance rate = 0.80000" in "\n".join(
+        report_lines(stats, Settings())
+    )
 
 
 def test_a_prediction_repeats_the_last_answer_behind_what_was_typed_of_it(desk) -> None:

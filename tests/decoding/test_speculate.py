@@ -17,7 +17,7 @@ from scripted_drafters import (
 from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, random_trees, tree_of
 from scripted_target import ScriptedTarget, following, hashing
 
-from speclsp.decoding.report import measured_speedup
+from speclsp.decoding.gain import measured_speedup
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
 from speclsp.decoding.verify import draft_limit
@@ -534,9 +534,12 @@ def test_times_add_up_and_draftless_passes_give_t1():
     stats = run(target(), AdversarialDrafter(reference.tokens, N_VOCAB, n_draft=3)).stats
     assert stats.ms_prompt + stats.ms_predict == pytest.approx(stats.ms_total)
     assert 0 < stats.ms_draft < stats.ms_predict
+    assert stats.ms_single_passes < stats.ms_predict
+    assert 0 < stats.ms_draft_passes <= stats.ms_predict
     single = run(target()).stats
     assert 0 < single.ms_single_passes <= single.ms_predict
     assert single.ms_verify <= single.ms_single_passes
+    assert single.ms_draft_passes == 0
 
 
 def test_what_passes_take_without_drafts_is_not_blamed_on_speculation():

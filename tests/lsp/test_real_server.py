@@ -197,7 +197,7 @@ async def test_ghost_text_while_the_index_is_still_building(
     block = [line.message for line in heard.log if line.level == "info"][-10:]
     assert any("draft acceptance" in message for message in block)
     for name in stats.totals.drafters:
-        assert re.search(rf"statistics +{name}", heard.logged)
+        assert re.search(rf"statistics +{name.replace('-', '_')}", heard.logged)
     assert any("target passes" in line.message for line in heard.log if line.level == "debug")
     assert heard.messages == []
 

@@ -1,0 +1,134 @@
+"""Advice and counts of sessions with the real engine, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+MODELS = Path(__file__).parents[2] / "fixtures" / "models"
+
+FUNCTION = '''def {name}(items):
+    """Return the {name} item."""
+    for item in items:
+        if item.is_ready:
+            return item.value
+    return None
+
+
+'''
+NAMES = ("second", "third", "fourth", "fifth", "sixth", "seventh")
+REPEATED = "".join(FUNCTION.format(name=name) for name in ("first", "other"))
+
+
+def block(*options: str, n_requests: int = len(NAMES)) -> list[str]:
+    """Return the statistics of a session in which functions like the earlier ones are written."""
+    requests = [
+        {
+            "prefix": REPEATED + FUNCTION.format(name=name).partition("    for")[0],
+            "path": "items.py",
+            "suffix": "\n",
+        }
+        for name in NAMES[:n_requests]
+    ]
+    messages = (
+        json.dumps({"jsonrpc": "2.0", "id": idx, "method": "complete", "params": params})
+        for idx, params in enumerate(requests)
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-m", "speclsp", "complete", "--threads", "1", "--no-persist", *options],
+        input="\n".join(messages),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    return [line.removeprefix("info: ") for line in outcome.stderr.splitlines()]
+
+
+def advice(*options: str, **more: int) -> list[str]:
+    return [
+        line.removeprefix("advice: ")
+        for line in block(*options, **more)
+        if line.startswith("advice: ")
+    ]
+
+
+@pytest.mark.parametrize("mode", ["auto", "tree", "chain", "first"])
+def test_the_drafters_generated_tokens_add_up(mode: str) -> None:
+    log = "\n".join(block("--mode", mode, "--spec-type", "suffix,ngram-simple,ngram-cache"))
+    total = re.search(r"draft acceptance rate = .*\( *(\d+) accepted / +(\d+) generated\)", log)
+    assert total is not None
+    accepted, generated = map(int, total.groups())
+    assert generated >= accepted > 0
+    of_drafters = re.findall(
+        r"#gen drafts = +(\d+), #acc drafts = +(\d+), #gen tokens = +(\d+), #acc tokens = +(\d+)",
+        log,
+    )
+    assert len(of_drafters) == 3
+    assert sum(int(one[2]) for one in of_drafters) == generated
+    assert sum(int(one[3]) for one in of_drafters) == accepted
+    assert all(int(n_acc) <= int(n_gen) for n_gen, n_acc, _, _ in of_drafters)
+    proposed = re.findall(r"#proposed drafts = +(\d+), #proposed tokens = +(\d+)", log)
+    assert all(int(n[0]) >= int(one[0]) for n, one in zip(proposed, of_drafters, strict=True))
+
+
+def test_a_good_session_has_no_advice() -> None:
+    drafting = ("--mode", "first", "--spec-type", "suffix", "--max-draft", "8")
+    assert advice(*drafting, n_requests=3) == []
+
+
+def test_a_draft_model_larger_than_its_target_is_named() -> None:
+    (line,) = advice(
+        "-m", str(MODELS / "embedded-draft-q8_0.gguf"),
+        "-md", str(MODELS / "embedded-target-f16.gguf"),
+    )  # fmt: skip
+    assert line.startswith("speculation costs more than it saves here")
+    assert "most by draft" in line
+    assert "name a draft model (`spec_draft_model`) of a fifth of the target's size" in line
+    assert "max_draft" not in line
+
+
+SHORTEST = "`spec_ngram_mod_n_min` (48), its shortest draft"
+HELD_BACK = {
+    "ngram-mod": ("-n 32", f"raise `n_predict` (32) above {SHORTEST}, or lower that"),
+    "draft": ("-md embedded --draft 16 --draft-min 12 --draft-p-min 0.95",
+              "lower `draft_min` (12) or `spec_draft_p_min` (0.95)"),
+    "ngram-simple": ("--spec-ngram-min-hits 70",
+                     "lower `spec_ngram_min_hits` (70) or `spec_ngram_simple_size_n` (12)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HELD_BACK)
+def test_a_drafter_that_is_held_back_is_named(name: str) -> None:
+    options, remedy = HELD_BACK[name]
+    (line,) = advice("--mode", "first", "--spec-type", name, *options.split())
+    found = re.fullmatch(
+        r"(\S+) proposed nothing in (\d+) of (\d+) calls \([\d.]+ ms\): (.*)\.", line
+    )
+    assert found is not None, line
+    assert (found[1], found[4]) == (name, remedy)
+    assert found[2] == found[3]
+
+
+def test_a_setting_that_ends_good_drafts_is_named() -> None:
+    drafting = ("--mode", "first", "--spec-type", "ngram-simple", "--spec-ngram-size-n", "4")
+    (line,) = advice(*drafting, "--draft-max", "8", n_requests=3)
+    assert "% of the tokens that ngram-simple drafted are accepted, and `draft_max` (8) " in line
+    assert re.search(r"ended \d+ of \d+ drafts: raise it\.$", line)
+
+
+def test_rejected_drafts_are_to_be_shorter_and_surer() -> None:
+    drafting = ("--mode", "first", "--spec-type", "ngram-simple", "--spec-ngram-size-n", "1")
+    (line,) = advice(*drafting, "--draft-max", "64", n_requests=2)
+    assert line.endswith(
+        "% of the tokens that ngram-simple drafted are accepted, below 40%: lower `draft_max` "
+        "(64), raise `spec_ngram_size_n` (1), raise `spec_ngram_simple_min_hits` (1), or choose "
+        "other `drafters`."
+    )
