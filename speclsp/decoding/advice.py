@@ -234,11 +234,13 @@ def _draft_less(name: str, settings: Settings) -> list[str]:
 
 def _longest(settings: Settings, knobs: _Knobs) -> tuple[str, int]:
     """Return the setting that ends a drafter's longest drafts, and their length."""
-    n_own: int = getattr(settings, knobs.most)
-    n_pass = max(settings.max_draft, getattr(settings, knobs.least))
-    if settings.mode == "first" or n_own <= n_pass:
-        return knobs.most, n_own
-    return "max_draft", n_pass
+    limits: dict[str, int] = {knobs.most: getattr(settings, knobs.most)}
+    if settings.draft_max >= 0 and knobs.most not in SHARED["draft_max"]:
+        limits["draft_max"] = settings.draft_max
+    if settings.mode != "first":
+        limits["max_draft"] = max(settings.max_draft, getattr(settings, knobs.least))
+    setting = min(limits, key=lambda name: limits[name])
+    return setting, limits[setting]
 
 
 def _holds_back(settings: Settings, setting: str) -> bool:

@@ -126,9 +126,9 @@ def test_a_setting_that_ends_good_drafts_is_named() -> None:
 
 def test_rejected_drafts_are_to_be_shorter_and_surer() -> None:
     drafting = ("--mode", "first", "--spec-type", "ngram-simple", "--spec-ngram-size-n", "1")
-    (line,) = advice(*drafting, "--draft-max", "64", n_requests=2)
+    (line,) = advice(*drafting, "--draft-max", "32", n_requests=2)
     assert line.endswith(
         "% of the tokens that ngram-simple drafted are accepted, below 40%: lower `draft_max` "
-        "(64), raise `spec_ngram_size_n` (1), raise `spec_ngram_simple_min_hits` (1), or choose "
+        "(32), raise `spec_ngram_size_n` (1), raise `spec_ngram_simple_min_hits` (1), or choose "
         "other `drafters`."
     )
