@@ -1,136 +1,54 @@
 """Values assigned to names of secrets: ``password``, ``api_key``, ``AUTH_TOKEN_PROD``.
 
-A name ends in a word such as ``password``: ``password_field`` and ``token_url`` are other things.
-The words before it matter for ``key``, ``hash`` and ``salt`` only.
 Quoted literals count in every file.  Unquoted values count in configuration files, in lines of the
 form ``NAME=value`` as in environment files and shells, and where they look random.
 """
 
+# ruff: noqa: E501  # a rule is one expression
+
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
-from speclsp.secrets.literal_values import is_drawn, is_key, is_password, is_secret_word
+from speclsp.secrets.literal_values import (
+    is_begun_key,
+    is_begun_password,
+    is_drawn,
+    is_key,
+    is_password,
+    is_secret_word,
+)
+from speclsp.secrets.literals import (
+    Value,
+    line_indent,
+    read_heredoc,
+    read_indented,
+    read_literal,
+    read_pattern,
+)
+from speclsp.secrets.names import NameKind, SecretName
 from speclsp.secrets.spans import Span
 
 TextKind = Literal["code", "configuration"]
 
-# --- names ----------------------------------------------------------------------------------------
-
-NameKind = Literal["password", "secret", "key"]
-"""A password may be any word; a secret has letters and digits; a key looks drawn at random."""
-
-
-@dataclass(frozen=True, slots=True)
-class SecretName:
-    """The start of the word that marks a name as a secret's, and the end of the name."""
-
-    start: int
-    end: int
-    kind: NameKind
-
-
-_ENDS: Final = (
-    r"(?:[_\-]?(?:[0-9]{1,3}|old|new|prod|production|dev|development|test|testing|staging|live|"
-    r"value|string|str|text|raw|b64|base64|hex|default|main|primary|secondary|base))*"
-    r"(?![A-Za-z0-9_\-])"
-)
-_BEFORE_KEY: Final = (
-    "api", "access", "account", "auth", "private", "secret", "encryption", "decryption", "signing",
-    "master", "service", "client", "shared", "deploy", "consumer", "app", "session", "jwt", "hmac",
-    "cipher", "storage", "subscription", "webhook", "ssh", "rsa", "aes", "license", "licence",
-)  # fmt: skip
-_BEFORE_SECRET: Final = ("api", "client", "app", "shared", "consumer", "webhook", "admin", "user")
-_BEFORE_PASS: Final = (
-    "account", "admin", "auth", "basic", "database", "db", "default", "email", "ftp", "host",
-    "http", "imap", "key", "keystore", "ldap", "login", "mail", "master", "mongo", "my", "mysql",
-    "pg", "postgres", "proxy", "rabbit", "redis", "root", "server", "service", "site", "smtp",
-    "sql", "ssh", "sudo", "sys", "user", "vault", "vnc", "vpn", "web", "wifi", "zip",
-)  # fmt: skip
-_BEFORE_HASH: Final = ("password", "pass", "passwd", "auth", "session", "cookie", "jwt", "crypto")
-_LONGEST_PREFIX: Final = 13
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    needle: str
-    kind: NameKind
-    rest: re.Pattern[str]
-    """What follows the needle up to the name's end."""
-    before: tuple[str, ...] = ()
-    """What has to stand before the needle, apart from ``_-.`` and blanks; "" for no letter."""
-
-
-def _word(needle: str, kind: NameKind, rest: str, before: tuple[str, ...] = ()) -> _Word:
-    return _Word(needle, kind, re.compile(rest + _ENDS, re.IGNORECASE), before)
-
-
-_WORDS: Final = (
-    _word("passw", "password", r"(?:(?:or)?ds?|ort)"),
-    _word("passphrase", "password", "s?"),
-    _word("passcode", "password", "s?"),
-    _word("pwd", "password", "s?"),
-    _word("contrase", "password", "[nñ]a"),
-    _word("pass", "password", r"(?=[\"'=:\])]|\s*[=:]\s*[\"'])", ("",)),
-    _word("pass", "password", r"(?!\w{0,80}\()", _BEFORE_PASS),
-    _word("pw", "password", r"(?=[\"']?\s*[=:])", _BEFORE_PASS),
-    _word("secret", "secret", "s?", _BEFORE_SECRET),
-    _word("secret", "key", "s?"),
-    _word("token", "key", "s?"),
-    _word("credential", "key", "s?"),
-    _word("bearer", "key", ""),
-    _word("authorization", "key", ""),
-    _word("connection", "key", r"[_\-]?string"),
-    _word("dsn", "key", "", ("",)),
-    _word("sas", "key", "", ("",)),
-    _word("seed", "key", "", ("totp", "otp", "mfa", "2fa", "wallet")),
-    _word("cookie", "key", "", ("session", "auth", "login")),
-    _word("key", "key", "s?", _BEFORE_KEY),
-    _word("hash", "key", "", _BEFORE_HASH),
-    _word("salt", "key", "", _BEFORE_HASH),
-)
-
-
-def secret_names(text: str, lowered: str) -> Iterator[SecretName]:
-    """Yield the names of secrets in a text; ``lowered`` is the text in lower case."""
-    for word in _WORDS:
-        position = lowered.find(word.needle)
-        while position >= 0:
-            rest = word.rest.match(text, position + len(word.needle))
-            if rest is not None and _fits(word, lowered, position):
-                yield SecretName(position, rest.end(), word.kind)
-            position = lowered.find(word.needle, position + 1)
-
-
-def _fits(word: _Word, lowered: str, position: int) -> bool:
-    if not word.before:
-        return True
-    before = lowered[max(0, position - _LONGEST_PREFIX) : position]
-    if word.before == ("",):
-        return not before[-1:].isalnum()
-    return before.rstrip("_-. ").endswith(word.before)
-
-
-# --- values ---------------------------------------------------------------------------------------
-
 # Runs of blanks are possessive: with backtracking two adjacent runs would be tried in n² ways.
 # After the name: its own closing quote or index, and maybe a type.
-_CLOSED: Final = r"[\"'`\])\[0-9]{0,8}[ \t]*+"
-_TYPE: Final = r"(?::[ \t]*+[A-Za-z_&][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"
-_ASSIGN: Final = (
-    r"(?:=>|:=|\+=|\?{1,2}=|\|\|=|[=!]={1,2}|[=:]|->|<-|\|\||\?\?|\?:)[ \t]*+[({\[]?[ \t]*+"
+_CLOSED: Final = r"\\{0,7}[\"'`\])\[0-9]{0,8}[ \t]*+"
+_TYPE: Final = r"(?::[ \t]*+[A-Za-z_&\[][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"
+_SIGN: Final = r"(?:=>|:=|\+=|\?{1,2}=|\|\|=|[=!]={1,2}|[=:：]|->|<-|\|\||\?\?|\?:)"
+_DEFAULT: Final = (
+    r"\)*[ \t]*+\.[ \t]*+(?:unwrap_or(?:_else)?|or_else|orElse(?:Get)?|getOrElse|map_or|or|default|"
+    r"get_or_insert)[ \t]*+\((?:\|\w{0,20}\|[ \t]*+)?"
 )
-_QUOTED: Final = (
-    r"(?:[A-Za-z@$]{0,2})(?P<quote>\"\"\"|'''|\\?\"|\\?'|`)(?P<value>(?:(?!(?P=quote))[^\n])*)"
-)
-
+"""``env::var("API_KEY").unwrap_or("…")``: what stands for the value of a variable that is unset."""
+_QUOTE: Final = r"(?=[A-Za-z@$]{0,3}#{0,3}\\{0,7}[\"'`])"
 _ASSIGNED: Final = re.compile(
-    rf"{_CLOSED}{_TYPE}(?:{_ASSIGN}|[({{][ \t]*+|(?<=[ \t])(?=[\"'])){_QUOTED}"
+    rf"{_CLOSED}{_TYPE}(?:{_SIGN}[ \t]*+(?P<bracket>[({{\[])?[ \t]*+|{_DEFAULT}|(?P<call>[({{])[ \t]*+"
+    rf"|(?<=[ \t])(?=[\"'])){_QUOTE}"
 )
-_LISTED: Final = re.compile(rf"[\"'`][ \t]*+,[ \t]*+(?:\w+=)?(?:\"(?=\\\"))?{_QUOTED}")
+_ASSIGNED_HEREDOC: Final = re.compile(rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*+(?=[\"']?\$\(|<<)")
+_LISTED: Final = re.compile(rf"\\{{0,7}}[\"'`][ \t]*+,[ \t]*+(?:\w+=)?(?:\"(?=\\\"))?{_QUOTE}")
 """``("api_key", "…")``: the next string may be another name, so it must look random."""
 _SETTER: Final = re.compile(
     r"\b(?:put|set(?:Property|Parameter|Env|Header|Config|default)?|with\w{0,30}|property|define|"
@@ -142,30 +60,54 @@ _SETTER: Final = re.compile(
 _LONGEST_SETTER: Final = 90
 _MESSAGE: Final = re.compile(r"[ |(]")
 """Characters of messages, rules and types that are rare in secrets."""
+_LABELLED: Final = re.compile(
+    r"(?:forgot(?:ten)?|lost|reset|change|enter|type|confirm(?:ation)?|repeat|retype|choose|update|"
+    r"invalid|wrong|incorrect|missing|weak|bad|show|hide|no|your)[_\-. ]?(?:your[_\-. ]?)?(?:\w{1,20}[_\-.])?\Z",
+    re.IGNORECASE,
+)
+"""What stands before a name whose value is a text to show: ``forgot_password``."""
 _NAMED: Final = re.compile(
     r"(?:-[ \t]+)?(?:name|key)[ \t]*:[ \t]*[\"']?[\w.\-]{0,60}\Z", re.IGNORECASE
 )
-_VALUE_BELOW: Final = re.compile(
-    r"[\"']?[ \t\r]*+\n[ \t]*+value[ \t]*+:[ \t]*+(?P<quote>[\"']?)(?P<value>[^\s\"'#][^\n\"']*+)"
-)
+_VALUE_BELOW: Final = re.compile(r"[\"']?[ \t\r]*+\n[ \t]*+value[ \t]*+:[ \t]*+(?=[^\s#])")
 """``name: DB_PASSWORD`` and ``value: …`` on the next line."""
+_BELOW_WORD: Final = re.compile(r"[^\s\"'#][^\n\"']*+")
+_NAMES_BEFORE: Final = re.compile(
+    r"[ \t]*(?:(?:let|var|const|my|local|val|auto)[ \t]*)?\(?(?:[$@]?[\w.]{1,60}[ \t]*,[ \t]*){0,8}[$@]?[\w.]{0,60}"
+)
+_NAMES_AFTER: Final = re.compile(
+    r"[ \t]*+(?:,[ \t]*+[$@]?[\w.]{1,60}[ \t]*+){0,8}+\)?[ \t]*+:?=[ \t]*+[(\[]?[ \t]*+"
+)
+_ITEM: Final = re.compile(
+    r"(?:[A-Za-z]{0,2}(?:\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+')|[^\s,\"'()\[\]{}]{1,80})[ \t]*+,[ \t]*+"
+)
 
 _OPEN: Final = re.compile(
-    rf"[\"'`\]]{{0,3}}[ \t]*+{_TYPE}(?:=>|:=|[=:])[ \t]*+(?:\(|[|>][+\-0-9]{{0,2}})?"
+    rf"[\"'`\]]{{0,3}}[ \t]*+{_TYPE}(?:=>|:=|[=:])[ \t]*+(?P<bracket>\()?(?P<block>[|>][+\-0-9]{{0,2}})?"
     r"[ \t]*+\\?[ \t\r]*+\n"
 )
 """An assignment whose value begins on the next line."""
-_ALONE: Final = re.compile(rf"[ \t]*+{_QUOTED}(?P=quote)[ \t]*+[,;)}}\]]*+[ \t\r]*+(?=\n|\Z)")
-_BARE_ALONE: Final = re.compile(r"[ \t]++(?:-[ \t]++)?(?P<value>[^\s\"'`]++)[ \t\r]*+(?=\n|\Z)")
+_OPENING: Final = re.compile(r"\"\"\"|'''|\\{0,7}[\"'`]")
+_BLANKS: Final = re.compile(r"[ \t]*+")
+_ALONE: Final = re.compile(r"[ \t]*+[,;)}\]]*+[ \t\r]*+(?=\n|\Z)")
+_BARE_ALONE: Final = re.compile(r"[^\s\"'`]++(?=[ \t\r]*+(?:\n|\Z))")
 
+_NAME_PART: Final = r"[\w.\-\[\]]*"
+_OTHERS: Final = r"(?:[A-Za-z_]\w*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"';|&]*)[ \t]+)*"
 _BEFORE_SETTING: Final = re.compile(
-    r"[ \t]*(?:[#;/*\-]+[ \t]*)?(?:(?:export|set|env|declare -x|readonly|local|arg)[ \t]+)?\w*",
+    rf"[ \t]*(?:[#;/*\-$]+[ \t]*)?(?:(?:export|set|env|declare -x|readonly|local|arg)[ \t]+)?{_OTHERS}\w*",
     re.IGNORECASE,
 )
 _BEFORE_CONFIGURED: Final = re.compile(
-    r"[ \t]*(?:[\-#;/]+[ \t]*)?(?:(?:export|set|env|arg)[ \t]+)?[\w.\-:/\[\]]*", re.IGNORECASE
+    rf"[ \t]*(?:[\-#;/$]+[ \t]*)?(?:(?:export|set|env|arg)[ \t]+)?{_OTHERS}[\w.\-:/\[\]]*",
+    re.IGNORECASE,
+)
+_BEFORE_IN_COMMAND: Final = re.compile(
+    rf"(?:[ \t]--?[A-Za-z][\w\-]*(?:[ \t]+|=)(?:[^\s,=\"']++=[^\s,\"']*+,)*+|[;&|][ \t]+(?:export[ \t]+)?{_OTHERS}){_NAME_PART}\Z"
 )
 _ENVIRONMENT_VALUE: Final = re.compile(r"=(?P<value>[^\s\"'`=][^\n]*+)")
+_WORD: Final = re.compile(r"(?=[^\s\"'`=$({\[<])(?:[^\s\"'`;|&,\\]|\\(?=\r?\n)|\\[^\s\"'`nrt])++")
+_IN_STRING: Final = re.compile(r"(?=[^\s\"'`=$({\[<%])(?:[^\s\"'`;|&\\]|\\[^\s\"'`nrt(])++")
 _MAKE_VALUE: Final = re.compile(r"[ \t]*+[:?+!]{0,3}=[ \t]*+(?P<value>[^\s\"'`=$(][^\n#]*+)")
 _CONFIGURED_VALUE: Final = re.compile(
     r"[ \t]*+[=:][ \t]*+(?P<value>[^\s\"'`|>\[{&*!=:](?:[^ \t\n]|[ \t](?![#;]))*+)"
@@ -191,36 +133,94 @@ _SETTINGS: Final = {
 }
 """What stands before a name, its value, and what shows that the value is code instead."""
 
+_TO_LINE_END: Final = re.compile(r"[^\n\r]*[^\s]")
+_NO_STRING: Final = re.compile(
+    r"(?:[^\"'`\\\n]++|\\.|(?<=\w)'(?=\w)|\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|`(?:[^`\\\n]|\\.)*+`)*+"
+)
+"""A part of a line that ends in no string."""
+
 _LONGEST_BEFORE: Final = 80
+_LONGEST_NAMES: Final = 200
 
 _LONGEST_COUNTED: Final = 500
 """Quotes that far before a name tell whether it stands in a string."""
 
 
-def named_secrets(text: str, name: SecretName, kind: TextKind) -> list[Span]:
-    """Return the values assigned to a name: on its line, or alone on the next one."""
-    for pattern in (_ASSIGNED, _LISTED):
-        found = pattern.match(text, name.end)
-        if found is not None and not _closes(text, name, found):
-            may_be_name = pattern is _LISTED and not _is_set(text, name)
-            is_secret = is_key if may_be_name else _test(name.kind)
-            is_message = _MESSAGE.search(found["value"]) and not is_drawn(found["value"])
-            if pattern is _LISTED and is_message:
-                return []
-            return [Span(*found.span("value"))] if is_secret(found["value"]) else []
-    below = _VALUE_BELOW.match(text, name.end)
-    if below is not None and _NAMED.search(text, max(0, name.start - _LONGEST_SETTER), name.start):
-        return [Span(*below.span("value"))] if _test(name.kind)(below["value"].rstrip()) else []
-    opened = _OPEN.match(text, name.end)
-    if opened is not None:
-        return _on_next_line(text, opened, name.kind)
+def named_secret(text: str, name: SecretName, kind: TextKind) -> Value | None:
+    """Return the value assigned to a name: on its line, or below.
+
+    A value that is no secret has no parts; None where nothing of the lines below was read.
+    """
+    for read in (_in_tuple, _assigned, _listed, _heredoc, _value_below, _on_next_line):
+        value = read(text, name)
+        if value is not None:
+            return value
     return _bare(text, name, kind)
+
+
+def _assigned(text: str, name: SecretName) -> Value | None:
+    found = _ASSIGNED.match(text, name.end)
+    if found is None or _closes(text, name, found):
+        return None
+    is_bracketed = bool(found["bracket"] or found["call"])
+    return _judged(text, name, read_literal(text, found.end(), is_bracketed=is_bracketed))
+
+
+def _listed(text: str, name: SecretName) -> Value | None:
+    found = _LISTED.match(text, name.end)
+    value = read_literal(text, found.end(), is_bracketed=True) if found is not None else None
+    if value is None:
+        return None
+    is_set = _SETTER.search(text, max(0, name.start - _LONGEST_SETTER), name.start) is not None
+    is_begun = value.is_open and is_begun_key(value.text)
+    is_message = _MESSAGE.search(value.text) and not (is_drawn(value.text) or is_begun)
+    if is_message or not is_secret(name.kind if is_set else "key", value):
+        return value._replace(parts=())
+    return value
+
+
+def _heredoc(text: str, name: SecretName) -> Value | None:
+    found = _ASSIGNED_HEREDOC.match(text, name.end)
+    return _judged(text, name, read_heredoc(text, found.end())) if found is not None else None
+
+
+def _value_below(text: str, name: SecretName) -> Value | None:
+    found = _VALUE_BELOW.match(text, name.end)
+    before = max(0, name.start - _LONGEST_SETTER)
+    if found is None or _NAMED.search(text, before, name.start) is None:
+        return None
+    value = read_literal(text, found.end()) or read_pattern(text, found.end(), _BELOW_WORD)
+    return _judged(text, name, value)
+
+
+def _judged(text: str, name: SecretName, value: Value | None) -> Value | None:
+    """Return a value, without its parts if it is no secret."""
+    if value is None:
+        return None
+    is_label = name.kind == "password" and " " in value.text.strip() and _is_label(text, name)
+    return value._replace(parts=()) if is_label or not is_secret(name.kind, value) else value
+
+
+def _is_label(text: str, name: SecretName) -> bool:
+    if text.startswith("pass", name.start) and name.end == name.start + len("pass"):
+        return True
+    return _LABELLED.search(text, max(0, name.start - _LONGEST_SETTER), name.start) is not None
+
+
+def is_secret(kind: NameKind, value: Value) -> bool:
+    """Whether the value of a name is a secret, by the kind of the name."""
+    if kind == "password":
+        return is_begun_password(value.text) if value.is_open else is_password(value.text)
+    of_kind = is_secret_word if kind == "secret" else is_key
+    lines = [line.strip() for line in value.text.split("\n")]
+    texts = [value.text, "".join(lines), *lines] if len(lines) > 1 else lines
+    return any(of_kind(text) or (value.is_open and is_begun_key(text)) for text in texts)
 
 
 def _closes(text: str, name: SecretName, found: re.Match[str]) -> bool:
     """Whether the quote after a name ends the string that the name stands in."""
-    quote = found["quote"]
-    if quote in text[name.end : found.start("quote")]:
+    quote = _OPENING.search(text, found.end())[0]  # type: ignore[index]  # one stands there
+    if quote in text[name.end : found.end()]:
         return False
     # Within a long line this is unknown, and then the literal counts.
     earliest = max(0, name.start - _LONGEST_COUNTED)
@@ -230,39 +230,95 @@ def _closes(text: str, name: SecretName, found: re.Match[str]) -> bool:
     return text.count(quote, line_start, name.start) % 2 == 1
 
 
-def _is_set(text: str, name: SecretName) -> bool:
-    return _SETTER.search(text, max(0, name.start - _LONGEST_SETTER), name.start) is not None
+def _on_next_line(text: str, name: SecretName) -> Value | None:
+    opened = _OPEN.match(text, name.end)
+    if opened is None:
+        return None
+    if opened["block"]:
+        block = read_indented(text, opened.end(), line_indent(text, name.start))
+        return _judged(text, name, block._replace(is_open=True))
+    start = _BLANKS.match(text, opened.end()).end()  # type: ignore[union-attr]  # it may be empty
+    is_docstring = text.startswith(('"""', "'''"), start) and ":" in opened[0]
+    if not is_docstring:
+        value = read_literal(text, start, is_bracketed=bool(opened["bracket"]))
+        if value is not None:
+            is_alone = value.is_open or _ALONE.match(text, value.end) is not None
+            return _judged(text, name, value) if is_alone else value._replace(parts=())
+    start += 2 if text.startswith("- ", start) else 0
+    value = read_pattern(text, start, _BARE_ALONE) if start > opened.end() else None
+    if value is None or _CODE.search(value.text) or not is_secret("key", value):
+        return None
+    return value
 
 
-def _on_next_line(text: str, opened: re.Match[str], kind: NameKind) -> list[Span]:
-    start = opened.end()
-    quoted = _ALONE.match(text, start)
-    if quoted is not None:
-        return [Span(*quoted.span("value"))] if _test(kind)(quoted["value"]) else []
-    bare = _BARE_ALONE.match(text, start)
-    is_block = opened[0].rstrip()[-1:] not in ":=(\\"  # YAML's, whose lines are texts
-    is_secret = _test(kind) if is_block else is_key
-    if bare is not None and is_secret(bare["value"]) and not _CODE.search(bare["value"]):
-        return [Span(*bare.span("value"))]
-    return []
+def _in_tuple(text: str, name: SecretName) -> Value | None:
+    """Return the value of a name among several: ``user, password = "bob", "…"``."""
+    signs = _NAMES_AFTER.match(text, name.end)
+    if signs is None:
+        return None
+    line_start = text.rfind("\n", max(0, name.start - _LONGEST_NAMES), name.start) + 1
+    before = text[line_start : name.start]
+    n_before = before.count(",")
+    if not (n_before or "," in signs[0]) or not _NAMES_BEFORE.fullmatch(before):
+        return None
+    position = signs.end()
+    for _ in range(n_before):
+        item = _ITEM.match(text, position)
+        if item is None:
+            return None
+        position = item.end()
+    return _judged(text, name, read_literal(text, position))
 
 
-def _bare(text: str, name: SecretName, kind: TextKind) -> list[Span]:
-    line_start = text.rfind("\n", max(0, name.start - _LONGEST_BEFORE), name.start) + 1
-    if line_start or name.start < _LONGEST_BEFORE:
-        for before, value, code in _SETTINGS[kind]:
-            if before.fullmatch(text, line_start, name.start):
-                found = value.match(text, name.end)
-                literal = found["value"].rstrip() if found is not None else ""
-                if found is not None and not code.search(literal):
-                    start = found.start("value")
-                    is_secret = _test(name.kind)(literal)
-                    return [Span(start, start + len(literal))] if is_secret else []
+def _bare(text: str, name: SecretName, kind: TextKind) -> Value | None:
+    """Return the value of a name that has no quotes of its own."""
+    line_start = text.rfind("\n", max(0, name.start - _LONGEST_COUNTED), name.start) + 1
+    if line_start > 0 or name.start < _LONGEST_COUNTED:
+        value = _in_command(text, name, line_start) or _in_setting(text, name, kind, line_start)
+        if value is not None:
+            return value
     found = _BARE.match(text, name.end)
     if found is not None and is_key(found["value"]) and not _IDENTIFIER.fullmatch(found["value"]):
-        return [Span(*found.span("value"))]
-    return []
+        return Value((Span(*found.span("value")),), found["value"], found.end())
+    return None
 
 
-def _test(kind: NameKind) -> Callable[[str], bool]:
-    return {"password": is_password, "secret": is_secret_word, "key": is_key}[kind]
+def _in_command(text: str, name: SecretName, line_start: int) -> Value | None:
+    """Return the value of a name that a sign follows at once, in a command or a string."""
+    if not text.startswith("=", name.end):
+        return None
+    if _BEFORE_IN_COMMAND.search(text, line_start, name.start):
+        value = read_pattern(text, name.end + 1, _WORD)
+    elif not _NO_STRING.fullmatch(text, line_start, name.start):
+        value = read_pattern(text, name.end + 1, _IN_STRING)
+    else:
+        return None
+    return None if value is None or _CALL.match(value.text) else _judged(text, name, value)
+
+
+def _in_setting(text: str, name: SecretName, kind: TextKind, line_start: int) -> Value | None:
+    if name.start - line_start > _LONGEST_BEFORE:
+        return None
+    for before, pattern, code in _SETTINGS[kind]:
+        if before.fullmatch(text, line_start, name.start):
+            value = _setting(text, name, pattern)
+            if value is not None and not code.search(value.text):
+                return value if is_secret(name.kind, value) else value._replace(parts=())
+    return None
+
+
+def _setting(text: str, name: SecretName, pattern: re.Pattern[str]) -> Value | None:
+    """Return the value that a pattern finds behind a name; a key ends at the first blank."""
+    found = pattern.match(text, name.end)
+    if found is None:
+        return None
+    value = read_pattern(text, found.start("value"), _TO_LINE_END)
+    if value is None:
+        return None
+    literal = found["value"].rstrip()
+    if len(value.parts) == 1:
+        if name.kind != "password" and " " in literal:
+            literal = literal.split(" ", 1)[0]
+        start = found.start("value")
+        return Value((Span(start, start + len(literal)),), literal, found.end(), is_open=True)
+    return value

@@ -35,13 +35,24 @@ _STARS: Final = re.compile(r"[*.:xX#?_\-\s\u2022]*")
 _PATH: Final = re.compile(
     r"(?:~|\.{1,2})?(?:/[\w.\-]*[A-Za-z_][\w.\-]*){1,}/?|[\w.\-]+(?:/[\w\-]+)*\.\w{1,5}"
 )
+_FILE: Final = re.compile(
+    r"(?:~|\.{1,2})?(?:/[\w.\-]*[A-Za-z_][\w.\-]*){1,}/?|[\w.\-]+(?:/[\w\-]+)*\."
+    r"(?:cfg|conf|crt|csv|db|env|go|gpg|html?|ini|java|js|json|key|passw(?:or)?d|pem|php|pl|properties|"
+    r"py|rb|rs|secret|sh|sql|toml|ts|txt|xml|ya?ml)"
+)
+"""A password may well have a dot in it, so only known endings make it a file."""
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.\-]*://\S*")
-_WORDS: Final = re.compile(r"[A-Za-z]+(?:[_\-./ :][A-Za-z]+)*[.:]?")
+_WORDS: Final = re.compile(r"[^\W\d_]+(?:[_\-./ :,'’]{1,2}[^\W\d_]+)*[ .:?!…*]*")
 _NUMBERED_WORDS: Final = re.compile(r"[a-z]+[0-9]{0,3}(?:[_\-./ ][a-z]+[0-9]{0,3})*", re.IGNORECASE)
-_LABEL: Final = re.compile(r"passw|passphrase|\bpwd\b", re.IGNORECASE)
+_LABEL: Final = re.compile(
+    r"passw|passphrase|\bpwd\b|kennwort|mots?[ _\-]?de[ _\-]?passe|contrase[nñ]|парол|密码|密碼"
+    r"|口令",
+    re.IGNORECASE,
+)
 _LINE_ENDS: Final = re.compile(r"\\+[nr]")
 """Escaped line ends of a key in one literal."""
 _KEY_ALPHABET: Final = re.compile(r"[A-Za-z0-9+/=_.~!@#$%^&*:,|?\-]+")
+_BEGUN_ALPHABET: Final = re.compile(r"[A-Za-z0-9+/=_.~!@#$%^&*:,|?\-()]+")
 _DRAWN: Final = re.compile(r"[\w!@#$%^&*(=+)\-]{30,}", re.ASCII)
 """As Django draws its ``SECRET_KEY``: long, without blanks, brackets, dots and quotes."""
 _LEAST_SIGNS: Final = 4
@@ -49,6 +60,17 @@ _BASE64: Final = re.compile(
     r"(?=.*[A-Z].*[A-Z].*[A-Z])(?=.*[a-z].*[a-z].*[a-z])(?=.*[0-9])[A-Za-z0-9+/]{38,}=*"
 )
 """A path is written in one case, or as names; base64 of some length mixes both cases and digits."""
+_LEAST_SHOWN: Final = 8
+"""Characters of a secret that may not be shown."""
+_LEAST_BEGUN: Final = 6
+_BEGUN_REFERENCE: Final = re.compile(r"\$\{?[\w.\-]*|\{[\w.\-]*|<[\w\- ]*|%[\w()]*")
+_RUNS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SEGMENTS: Final = re.compile(r"[A-Za-z0-9]+")
+_CAPITALS: Final = re.compile(r"[A-Z]{2}")
+_ACRONYM: Final = 4
+_UNPRONOUNCED: Final = re.compile(
+    r"[b-df-hj-np-tv-xz]{5}|^[b-df-hj-np-tv-xz]{4,}$|^(?!19|20)[0-9]{4,}$", re.IGNORECASE
+)
 _LEAST_KEY: Final = 10
 _LEAST_WORD: Final = 8
 _LEAST_MIXED: Final = 20
@@ -65,12 +87,60 @@ def is_password(value: str) -> bool:
     rest = _REFERENCES.sub("", value).strip()
     if not any(map(str.isalnum, rest)) or rest.lower() in _NO_VALUES or _STARS.fullmatch(rest):
         return False
-    if _ADDRESS.fullmatch(rest) or _PATH.fullmatch(rest):
+    if _ADDRESS.fullmatch(rest) or _FILE.fullmatch(rest):
         return False
     if len(rest) != len(value.strip()) and sum(map(str.isalnum, rest)) < 4:
         return False  # a template with little of its own
     # A label: "Enter your password:" holds words only, and the word itself.
     return not (_WORDS.fullmatch(rest) and _LABEL.search(rest))
+
+
+def is_begun_password(value: str) -> bool:
+    """Whether the value of a name such as ``password``, whose end is not known, may be a password.
+
+    ``hid`` may become ``hidden``.  What such words begin with is too short to be worth much.
+    """
+    rest = value.strip()
+    if len(rest) < _LEAST_SHOWN and any(word.startswith(rest.lower()) for word in _NO_VALUES):
+        return False
+    if rest[:1] in "${<%" and _BEGUN_REFERENCE.fullmatch(rest):
+        return False
+    return is_password(value) or _is_begun_label(rest)
+
+
+def _is_begun_label(value: str) -> bool:
+    """Whether words hold "password" as a password may: ``mypassword``, which ``123`` may follow."""
+    is_word = len(value) >= _LEAST_SHOWN and " " not in value and value.isalpha()
+    return is_word and value.lower() not in _NO_VALUES and value == value.lower()
+
+
+def is_begun_key(value: str) -> bool:
+    """Whether the value of a name such as ``token``, whose end is not known, may be a key.
+
+    It does not read as words do: a key's first characters change between cases and digits.
+    """
+    if len(value) < _LEAST_BEGUN or not _BEGUN_ALPHABET.fullmatch(value):
+        return False
+    if _ADDRESS.match(value) or value.lower() in _NO_VALUES:
+        return False
+    return not reads_as_words(value)
+
+
+def reads_as_words(value: str) -> bool:
+    """Whether letters and digits read as words: ``camelCase2``, ``a_name-01``, not ``xK3vR9qa``.
+
+    Of eight letters and digits that are drawn at random less than one in a hundred read so.
+    """
+    return not value[:1].isdigit() and all(map(_is_word, _SEGMENTS.findall(value)))
+
+
+def _is_word(segment: str) -> bool:
+    runs = _RUNS.findall(segment)
+    least_mean = 3 if segment.isalpha() and not _CAPITALS.search(segment) else 4
+    is_mixed = any(len(run) >= _ACRONYM for run in runs if run.isupper()) and len(runs) > 1
+    if len(runs) > max(1, len(segment) // least_mean) or (is_mixed and segment.isalpha()):
+        return False
+    return not any(_UNPRONOUNCED.search(run) for run in runs)
 
 
 def is_key(value: str) -> bool:

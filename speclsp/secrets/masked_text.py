@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 
 from speclsp.documents import common_head, common_tail
 from speclsp.secrets.assignments import TextKind
-from speclsp.secrets.line_scan import N_BESIDE, kind_of, secrets_in_lines
+from speclsp.secrets.line_scan import N_BESIDE, Found, kind_of, secrets_in_lines
 from speclsp.secrets.private_keys import BEGIN, bare_keys, key_blocks, part_without_keys
 from speclsp.secrets.spans import Span, merged
 
 PLACEHOLDER: Final = "__MASKED_SECRET__"
 """Replaces a secret.  It is a name, so that the syntax around it stays valid."""
 
-RULES_VERSION: Final = 7
+RULES_VERSION: Final = 8
 """Changes with the rules and the placeholder: texts stored under another version are made anew."""
 
 _LONG: Final = 16_384
@@ -69,7 +69,8 @@ class MaskedText:
 
     def __init__(self, path: str) -> None:
         self._kind: TextKind = kind_of(path)
-        self._in_lines: list[Span] = []
+        self._found: list[Found] = []
+        """In the order of what was read."""
         self._bare: list[Span] = []
         self._spans: list[Span] = []
         self.raw = ""
@@ -85,7 +86,7 @@ class MaskedText:
         return copy(self)  # no version's lists are ever changed
 
     def update(self, raw: str, *, n_most: int = sys.maxsize) -> bool:
-        """Take a new version; only changed lines and those beside them are searched.
+        """Take a new version; only changed lines and those that depend on them are searched.
 
         Returns False, and takes nothing, if that is more than ``n_most`` characters.
         """
@@ -95,25 +96,41 @@ class MaskedText:
             self.raw = raw  # its text stays empty
             return True
         known = "" if self.is_secret else self.raw
-        scope, shift = _changed_lines(known, raw, N_BESIDE[self._kind]), len(raw) - len(known)
-        if scope.end - scope.context > _LONG:
-            scope = self._narrowed(scope, shift)
+        shift = len(raw) - len(known)
+        scope = self._scope(known, raw)
         searched = self._searched(raw, scope, n_most)
         bare = self._bare_keys(raw, scope, shift, n_most)
         if searched is None or bare is None:
             return False
-        found, scope = searched
-        in_lines = merged(
+        found = [
+            *(f for f in self._found if f.read.start < scope.start),
+            *(f for f in searched if scope.start <= f.read.start <= scope.end),
+            *(f.moved(shift) for f in self._found if f.read.start + shift > scope.end),
+        ]
+        self._take(raw, searched if len(searched) == _MOST_FOUND else found, bare)
+        return True
+
+    def _scope(self, old: str, new: str) -> _Scope:
+        """Return what must be searched: the lines that changed, and values that were read there.
+
+        A name some lines above may have its value there.
+        """
+        scope = _changed_lines(old, new, N_BESIDE[self._kind])
+        shift = len(new) - len(old)
+        if scope.end - scope.start > _LONG:
+            scope = scope.near_change()
+        old_end = scope.changed_end - shift
+        start = min(
             [
-                *(span for span in self._in_lines if span.end <= scope.start),
-                *(s for s in found if s.end > scope.start and s.start < scope.end),
-                *(Span(s + shift, e + shift) for s, e in self._in_lines if s + shift >= scope.end),
+                scope.start,
+                *(
+                    f.read.start
+                    for f in self._found
+                    if _touches(f.read, scope.changed_start, old_end)
+                ),
             ]
         )
-        if len(found) == _MOST_FOUND:
-            in_lines = found  # these are too many, and there may be more
-        self._take(raw, in_lines, bare)
-        return True
+        return scope if start == scope.start else scope.from_line_of(new, start)
 
     def _bare_keys(self, raw: str, scope: _Scope, shift: int, n_most: int) -> list[Span] | None:
         """Return the private keys without markers; None if too much must be searched."""
@@ -125,31 +142,36 @@ class MaskedText:
             *(Span(s + shift, e + shift) for s, e in self._bare if s + shift > part.end),
         ]
 
-    def _searched(self, raw: str, scope: _Scope, n_most: int) -> tuple[list[Span], _Scope] | None:
-        """Return the secrets in a scope, which is extended if the last one may go on.
+    def _searched(self, raw: str, scope: _Scope, n_most: int) -> list[Found] | None:
+        """Return the secrets of a scope; what is read beyond it is searched too.
 
         None if that is more than ``n_most`` characters.
         """
-        while scope.seen_end - scope.context <= n_most:
-            found = self._found(raw, scope)
-            if not (found and found[-1].end == scope.seen_end < scope.line_end):
-                return found, scope
-            # The last secret may go on after the part that was searched.
-            end = min(2 * scope.seen_end - scope.context, scope.line_end)
-            scope = scope._replace(end=end, seen_end=end)
+        context, seen_end = scope.context, scope.seen_end
+        while seen_end - context <= n_most:
+            part = raw[context:seen_end]
+            found = list(islice(secrets_in_lines(part, self._kind), _MOST_FOUND))
+            furthest = max(
+                (f.read.end for f in found if f.read.start <= scope.end - context), default=0
+            )
+            if furthest < len(part) or seen_end == len(raw):
+                return sorted((f.moved(context) for f in found), key=lambda f: f.read)
+            # The last value may go on after the part that was searched.
+            seen_end = min(2 * seen_end - context, len(raw))
         return None
 
-    def _take(self, raw: str, in_lines: list[Span], bare: list[Span]) -> None:
+    def _take(self, raw: str, found: list[Found], bare: list[Span]) -> None:
         self.raw = raw
+        in_lines = merged(part for f in found for part in f.parts)
         has_blocks = BEGIN in raw
         n_markers = raw.count(BEGIN) if has_blocks else 0
         self.is_secret = max(len(in_lines) + len(bare), n_markers) > MOST_SECRETS
         if self.is_secret:
-            self._in_lines, self._bare, self._spans = [], [], []
+            self._found, self._bare, self._spans = [], [], []
             self.text = ""
             self._n_secret_chars = len(raw)
             return
-        self._in_lines, self._bare = in_lines, bare
+        self._found, self._bare = found, bare
         blocks = key_blocks(raw) if has_blocks else []
         self._spans = merged([*in_lines, *blocks, *bare])
         self.text = _with_placeholders(raw, self._spans) if self._spans else raw
@@ -157,7 +179,7 @@ class MaskedText:
     def masked_offset(self, cursor: int) -> int | None:
         """Return where a cursor in the raw text stands in the masked one.
 
-        None if the cursor's line holds a secret, or part of one.
+        None if the cursor's line holds a secret, or part of one, or would if it ended there.
         """
         if self.is_secret:
             return None
@@ -169,65 +191,82 @@ class MaskedText:
             return None
         if n_before < len(self._spans) and self._spans[n_before].start < line_end:
             return None
+        if self._is_begun(cursor):
+            return None
         n_removed = sum(end - start for start, end in self._spans[:n_before])
         return cursor - n_removed + n_before * len(PLACEHOLDER)
 
-    def _found(self, raw: str, scope: _Scope) -> list[Span]:
-        context = scope.context
-        found = islice(secrets_in_lines(raw[context : scope.seen_end], self._kind), _MOST_FOUND)
-        return sorted((Span(context + s, context + e) for s, e in found), key=lambda s: s.end)
+    def _is_begun(self, cursor: int) -> bool:
+        """Whether the cursor is in a secret, were the text to end there.
 
-    def _narrowed(self, scope: _Scope, shift: int) -> _Scope:
-        """Return the part of long lines that a change affects."""
-        start = max(scope.start, scope.changed_start - _REACH)
-        end = min(scope.end, scope.changed_end + _REACH)
-        # A secret that lies there in part is searched whole.
-        start = min([start, *(s for s, e in self._in_lines if s < start < e)])
-        end = max([end, *(e + shift for s, e in self._in_lines if s + shift < end < e + shift)])
-        return scope._replace(
-            context=max(scope.context, start - _REACH),
-            start=start,
-            end=end,
-            seen_end=min(scope.line_end, end + _REACH),
+        Editors close quotes and brackets before there is anything between them.
+        """
+        start = self.raw.rfind("\n", max(0, cursor - _REACH), cursor)
+        for _ in range(N_BESIDE[self._kind]):
+            start = self.raw.rfind("\n", max(0, cursor - _REACH), max(0, start))
+        start = max(start + 1, cursor - _REACH, 0)
+        part = self.raw[start:cursor]
+        return any(
+            end == len(part) for f in secrets_in_lines(part, self._kind) for _, end in f.parts
         )
+
+
+def _touches(read: Span, start: int, end: int) -> bool:
+    return read.start <= end and start <= read.end
 
 
 class _Scope(NamedTuple):
     """The part of a new version that is searched again, in its characters."""
 
     context: int
-    """The search begins here: the text before ``start`` may name what is there."""
+    """The search begins here."""
     start: int
     end: int
-    """Secrets between ``start`` and ``end``, or partly there, are replaced."""
+    """What is read from a place between ``start`` and ``end`` on is found anew."""
     seen_end: int
-    """The search ends here."""
-    line_end: int
-    """The end of the last line."""
+    """The search ends here, or later."""
     changed_start: int
     changed_end: int
+
+    def near_change(self) -> _Scope:
+        """Return the part of long lines that a change affects."""
+        start = max(self.start, self.changed_start - _REACH)
+        end = min(self.end, self.changed_end + _REACH)
+        return self._replace(
+            context=max(self.context, start - _REACH),
+            start=start,
+            end=end,
+            seen_end=min(self.seen_end, end + _REACH),
+        )
+
+    def from_line_of(self, text: str, start: int) -> _Scope:
+        """Return the scope with what a value that began earlier is read from."""
+        line_start = text.rfind("\n", max(0, start - _REACH), start) + 1
+        context = line_start or max(0, start - _REACH)
+        return self._replace(context=min(self.context, context), start=min(self.start, start))
 
 
 def _changed_lines(old: str, new: str, n_beside: int) -> _Scope:
     """Return which lines must be searched: those that changed, and those beside them.
 
-    Up to ``n_beside`` lines before the first changed one may name a secret in it, and as many
-    after the last may hold a secret that it names.
+    Up to ``n_beside`` lines before the first changed one may name a secret in it.
     """
     n_head = common_head(old, new, len(new))
     n_tail = common_tail(old, new, min(len(old), len(new)) - n_head)
-    changed_end = end = len(new) - n_tail
-    context = start = new.rfind("\n", 0, n_head) + 1
-    end = new.find("\n", end)
+    changed_end = len(new) - n_tail
+    start = new.rfind("\n", 0, n_head) + 1
+    end = new.find("\n", changed_end)
     for _ in range(n_beside):
-        context = new.rfind("\n", 0, max(0, context - 1)) + 1
-        end = new.find("\n", end + 1) if end >= 0 else -1
-    end = len(new) if end < 0 else end
-    return _Scope(context, start, end, end, end, n_head, changed_end)
+        start = new.rfind("\n", 0, max(0, start - 1)) + 1
+    end = seen_end = len(new) if end < 0 else end
+    for _ in range(n_beside + 1):
+        found = new.find("\n", seen_end + 1)
+        seen_end = len(new) if found < 0 else found
+    return _Scope(start, start, end, seen_end, n_head, changed_end)
 
 
 def _all_secrets(text: str, kind: TextKind) -> list[Span]:
-    in_lines = secrets_in_lines(text, kind)
+    in_lines = (part for found in secrets_in_lines(text, kind) for part in found.parts)
     return merged([*in_lines, *key_blocks(text), *bare_keys(text)])
 
 

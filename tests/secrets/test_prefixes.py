@@ -1,0 +1,80 @@
+"""What is typed of a secret is masked from the moment on that its name, scheme or prefix tells.
+
+Keys that begin as words do cannot be told from words; passwords have no such excuse.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from benchmarks.secret_forms import FORMS, Form
+from benchmarks.secret_prefixes import AFTER, BEFORE, leaks, prefixes, shows
+from speclsp.secrets.masked_text import MaskedText, masked
+
+IS_WHOLE = "SPECLSP_SECRETS_SEEDS" in os.environ
+N_SEEDS = int(os.environ.get("SPECLSP_SECRETS_SEEDS", "1"))
+STEP = 1 if IS_WHOLE else 3
+PASSWORDS = [form for form in FORMS if form.is_password]
+KEYS = [form for form in FORMS if not form.is_password]
+ON_ONE_LINE = [form for form in PASSWORDS if form.is_told_before and "\n" not in form.template]
+MOST_WORDLIKE = 0.01
+"""Share of drawn keys that begin as words do."""
+
+
+def form_id(form: Form) -> str:
+    return f"{form.kind}-{form.template[:30]}"
+
+
+@pytest.mark.timeout(60 + 60 * N_SEEDS)
+@pytest.mark.parametrize("form", PASSWORDS, ids=form_id)
+def test_a_password_is_masked_while_it_is_typed(form: Form) -> None:
+    for seed in range(N_SEEDS):
+        assert not leaks(form, seed, STEP)
+
+
+@pytest.mark.timeout(60 + 60 * N_SEEDS)
+def test_a_key_is_masked_while_it_is_typed() -> None:
+    shown = [
+        text for form in KEYS for seed in range(N_SEEDS) for text in leaks(form, seed, STEP)[:1]
+    ]
+    assert len(shown) <= max(2, MOST_WORDLIKE * len(KEYS) * N_SEEDS), shown
+
+
+@pytest.mark.parametrize("form", ON_ONE_LINE[:: 1 if IS_WHOLE else 4], ids=form_id)
+def test_nothing_is_asked_within_a_secret_between_quotes_that_the_editor_closed(form: Form) -> None:
+    line, secret = form.drawn(0)
+    start = line.rindex(secret)
+    closing = line[start + len(secret) :]
+    text = MaskedText(form.name)
+    for n_chars in range(8, len(secret) + 1):
+        text.update(BEFORE + line[: start + n_chars] + closing + AFTER)
+        assert text.masked_offset(len(BEFORE) + start + n_chars) is None
+
+
+@pytest.mark.parametrize("form", [f for f in FORMS if "\n" in f.template], ids=form_id)
+def test_typing_values_of_several_lines_masks_what_masking_the_whole_text_does(form: Form) -> None:
+    line, _ = form.drawn(2)
+    for after in ("", AFTER, '\nx = """Text."""\n'):
+        text = MaskedText(form.name)
+        for n_chars in (*range(len(line) + 1), *range(len(line), -1, -7)):
+            whole = BEFORE + line[:n_chars] + after
+            text.update(whole)
+            assert text.text == masked(whole, form.name)
+
+
+def test_what_is_shown_is_counted_by_the_longest_common_part() -> None:
+    assert shows("hunter2horse", "x = 'unter2ho'")
+    assert not shows("hunter2horse", "x = 'unter2h'")
+    assert shows("hunter2", "hunter2")
+    assert not shows("hunter2", "hunter")
+
+
+def test_the_property_looks_at_every_prefix_that_is_long_enough() -> None:
+    form = Form("password", "a.py", 'password = "{password}"')
+    line, secret = form.drawn(1)
+    texts = [text for text, _ in prefixes(form, 1)]
+    assert len(texts) == 2 * (len(secret) - 8 + 2)
+    assert texts[-2:] == [BEFORE + line, BEFORE + line + AFTER]
+    assert leaks(Form("harmless", "a.py", "x = ['{password}']"), 1)
