@@ -170,33 +170,21 @@ class Settings:
         "battery, too; `prompts` leaves out the prefetch; `never` does nothing.",
     )
 
-    preset: str = _setting(
-        "",
-        _MODEL_FILES,
-        "Models by a name of `speclsp models list`; `auto` chooses by the memory that is free. "
-        "It takes precedence over `hf_repo`, and that over `model`.",
-    )
     model: str = _setting(
         "",
         _MODEL_FILES,
-        "Path of the target model's GGUF file; empty for the embedded model.",
+        "Target model: a GGUF's path, a name of `speclsp models list`, `auto` (by the memory that "
+        "is free), or `OWNER/NAME[:QUANTIZATION]` on Hugging Face (Q4_K_M where none is named), "
+        "which `speclsp models pull` downloads; empty for the embedded trial model.",
         short="-m",
     )
     spec_draft_model: str = _setting(
         "",
         _MODEL_FILES,
-        "Path of the draft model's GGUF file; empty for none, `embedded` for the one that belongs "
-        "to the embedded target model.",
+        "Draft model, named as `model`; `embedded` is the one of the embedded target model. Empty "
+        "takes the one of the target's name, if that has one.",
         aliases=("draft_model", "model_draft"),
         short="-md",
-    )
-    hf_repo: str = _setting(
-        "",
-        _MODEL_FILES,
-        "Target model on Hugging Face: `OWNER/NAME[:QUANTIZATION]`, Q4_K_M where none is named; "
-        "`speclsp models pull` downloads it.",
-        aliases=("hfr",),
-        short="-hf",
     )
     n_gpu_layers: GpuLayers = _setting(
         "auto",
@@ -274,8 +262,8 @@ class Settings:
         _REMOTE,
         "Address of a remote engine that generates instead of a model on this machine, for "
         "example `http://192.168.1.5:8080`, or `speclsp://HOST:PORT` or `speclsp+unix:///PATH` of "
-        "`speclsp engine --listen`; empty for none. It takes precedence over `preset` "
-        "and `hf_repo`; `model` may name a GGUF with the remote model's vocabulary.",
+        "`speclsp engine --listen`; empty for none. `model` may then name a GGUF with the remote "
+        "model's vocabulary.",
         may_be_secret=True,
     )
     engine_kind: RemoteKind = _setting(
@@ -548,24 +536,6 @@ class Settings:
         aliases=("draft_p_min",),
     )
 
-    hf_file: str = _setting(
-        "", _MODEL_FILES, "File of `hf_repo`, instead of a quantization.", short="-hff"
-    )
-    spec_draft_hf: str = _setting(
-        "",
-        _MODEL_FILES,
-        "Draft model on Hugging Face, as `hf_repo`.",
-        aliases=("hf_repo_draft", "hfrd"),
-        short="-hfd",
-    )
-    hf_token: str = _setting(
-        "",
-        _MODEL_FILES,
-        "Token for private and gated repositories; empty takes HF_TOKEN's, or that of "
-        "`hf auth login`.",
-        short="-hft",
-        may_be_secret=True,
-    )
     offline: bool = _setting(
         False, _MODEL_FILES, "Use downloaded models only, and offer no download."
     )

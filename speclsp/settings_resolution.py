@@ -116,6 +116,10 @@ _NO_SETTINGS: dict[str, str] = {
         "exclude_automatic": "set exclude; the files that it names get no suggestions.",
         "statistics_every": "they are logged after every 50 completions, and by the command "
         "speclsp.showStatistics.",
+        "preset hf_repo hfr": "set model to the name.",
+        "hf_file": "set model to OWNER/NAME:FILE.gguf.",
+        "spec_draft_hf hf_repo_draft hfrd": "set spec_draft_model to the name.",
+        "hf_token": "set the environment variable HF_TOKEN, or run `hf auth login`.",
         "prefetch": "set idle_work; `prompts` switches the prefetch off.",
         "on_battery": "set idle_work; `always` works on battery, too.",
         "n_prefix n_suffix": "set n_prompt; the text after the cursor takes a quarter of it.",

@@ -15,7 +15,7 @@ import pytest
 from speclsp import settings
 from speclsp.cli.headless import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
-from speclsp.cli.options import SettingOption, long_option
+from speclsp.cli.options import SettingOption, SettingsCommand, long_option
 from speclsp.lsp import execute_command
 from speclsp.lsp.execute_command import STATISTICS
 from speclsp.request import EngineState
@@ -95,6 +95,8 @@ def test_every_command_has_its_row(words: str) -> None:
 def test_every_commands_own_options_are_documented(words: str) -> None:
     lines = page("cli.md").splitlines()
     (row,) = [line for line in lines if line.startswith(f"| `speclsp {words}` |")]
+    if isinstance(COMMANDS[words], SettingsCommand):
+        row += next(line for line in lines if line.startswith("Commands that load a model take Hu"))
     for parameter in COMMANDS[words].params:
         is_own = isinstance(parameter, click.Option) and not isinstance(parameter, SettingOption)
         if is_own and not parameter.hidden:

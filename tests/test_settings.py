@@ -90,7 +90,7 @@ def test_a_wrong_value_is_named_with_the_default_and_left_out(name, value, words
         assert word in problem.message
 
 
-@pytest.mark.parametrize("name", ["hf_token", "engine_url", "engine_key_file"])
+@pytest.mark.parametrize("name", ["engine_url", "engine_key_file"])
 @pytest.mark.parametrize("value", [["hidden"], {"hidden": 1}, "hidden\0", "hidden\ud800"])
 def test_a_wrong_value_that_may_be_secret_is_not_shown(name, value):
     (problem,) = resolve([{name: value}]).problems

@@ -97,7 +97,7 @@ def demo(fast: bool, svg: Path | None, **options: Any) -> None:
     screen = Screen(console, pace=0.0 if fast else 1.0)
     # Prefetches depend on the typist's pauses: the two runs would differ by chance.
     given = {"persist": False, "idle_work": "prompts", **given_options(options)}
-    is_embedded = not given.keys() & {"model", "preset", "hf_repo"}
+    is_embedded = "model" not in given
     if is_embedded:
         given = {"mode": "tree", **given}
     try:

@@ -270,7 +270,7 @@ def next_step(settings: Settings) -> str:
         return "open a file in your editor; all is well."
     choice = named(recommend(memory))
     if choice.is_downloaded:
-        return f"set `preset` to {choice.name}: the trial model is in use."
+        return f"set `model` to {choice.name}: the trial model is in use."
     size = f"{(choice.size_bytes or 0) / 1e9:.1f} GB"
     return f"choose a real model: `speclsp models pull {choice.name}` ({choice.title}, {size})."
 

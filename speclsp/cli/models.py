@@ -21,6 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from speclsp.cli.options import hf_token_option, repository_name
 from speclsp.hub import download
 from speclsp.hub.choice import Choice, choice_of, named, preset_rows
 from speclsp.hub.memory import Memory, find_memory
@@ -55,7 +56,7 @@ def recommend_model(*, as_json: bool) -> None:
     licences = ", ".join(dict.fromkeys(file.licence for file in row.files))
     click.echo(f"{row.title}, {decimal(row.size_bytes)}, {licences}. {row.why}")
     if choice.is_downloaded:
-        click.echo(f"It is downloaded: set `preset` to {choice.name}.")
+        click.echo(f"It is downloaded: set `model` to {choice.name}.")
     else:
         click.echo(f"Next: speclsp models pull {choice.name}")
 
@@ -92,7 +93,7 @@ def list_models(*, as_json: bool) -> None:
         console.print(f"also downloaded: {other['title']} ({other['repository']})")
 
 
-@models.command()
+@models.command(params=[hf_token_option()])
 @click.argument("name", default="")
 @click.option("--hf-repo", "-hf", "repository", default="", metavar="REPO", help="Same as NAME.")
 @click.option("--hf-file", "-hff", default="", metavar="FILE", help="A file of the repository.")
@@ -100,25 +101,16 @@ def list_models(*, as_json: bool) -> None:
     "--spec-draft-hf", "--hf-repo-draft", "-hfd", "draft", default="", metavar="REPO",
     help="Download this draft model, too.",
 )  # fmt: skip
-@click.option("--hf-token", "-hft", default="", metavar="TOKEN", help="Hugging Face's token.")
 @_AS_JSON
-def pull(
-    name: str, repository: str, hf_file: str, draft: str, hf_token: str, *, as_json: bool
-) -> None:
+def pull(name: str, repository: str, hf_file: str, draft: str, *, as_json: bool) -> None:
     """Download a model, or a target and a draft model; an interrupted download is resumed."""
     if name and repository:
         raise click.UsageError("Give one of NAME and -hf.")
-    preset_name = "" if "/" in name else name
-    wished = Settings(
-        preset=preset_name,
-        hf_repo=repository or name.removeprefix(preset_name),
-        hf_file=hf_file,
-        spec_draft_hf=draft,
-    )
-    choice = choice_of(wished)
+    target = repository_name(repository, hf_file) if repository else name
+    choice = choice_of(Settings(model=target, spec_draft_model=draft))
     if choice is None:
         raise click.UsageError("Name a model: NAME, -hf REPO or -hfd REPO.")
-    wanted = download.plan(choice.references, hf_token)
+    wanted = download.plan(choice.references)
     console = Console(stderr=True)
     columns = (
         TextColumn(choice.title),
@@ -134,7 +126,6 @@ def pull(
         task = progress.add_task("")
         download.pull(
             wanted,
-            token=hf_token,
             report=lambda done, total: progress.update(task, completed=done, total=total),
         )
     paths = [str(parts[0]) for parts in choice.files().values()]

@@ -29,7 +29,7 @@ from speclsp.cli.ngram_build import (
     texts_tokens,
     work_folder,
 )
-from speclsp.cli.options import OutputFile, SettingOption, given_settings
+from speclsp.cli.options import OutputFile, SettingOption, given_settings, hf_token_option
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.registry import load_drafters
@@ -182,7 +182,7 @@ def build(
     _show(output, vocabulary if layout == "speclsp" else None, counted.tables)
 
 
-@ngram.command(params=[SettingOption(name) for name in ("model", "hf_token")])
+@ngram.command(params=[SettingOption("model"), hf_token_option()])
 @click.argument("source", metavar="URL|OWNER/NAME:FILE")
 @_output_option
 @click.option(
@@ -197,7 +197,7 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
     output = _without_links(output)
-    wanted = download.locate(source, sha256=sha256, token=resolved.hf_token)
+    wanted = download.locate(source, sha256=sha256)
     if wanted.size > _MAX_PULLED_BYTES:
         raise StoreError(
             f"{wanted.origin} has {decimal(wanted.size)}, and {decimal(_MAX_PULLED_BYTES)} are the "
@@ -209,7 +209,6 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
         arrived = download.fetch(
             wanted,
             output,
-            token=resolved.hf_token,
             report=lambda n_bytes, _: progress.update(bar, completed=n_bytes),
         )
     try:

@@ -88,6 +88,7 @@ class SettingsCommand(click.Command):
         super().__init__(*args, **attributes)
         own = {spelling for parameter in self.params for spelling in parameter.opts}
         self.params += [SettingOption(name) for name in settings.FIELDS]
+        self.params += _hub_options()
         for row in NOT_NEEDED:
             self.params += [
                 click.Option(
@@ -102,11 +103,11 @@ class SettingsCommand(click.Command):
             ]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; llama.cpp's flags for models are presets.
+        """Parse; llama.cpp's flags for models are names of models.
 
         An option of a former version is an error that names what to set instead.
         """
-        flags = {f"--{name}": f"--preset={name}" for name in LLAMA_CPP_NAMES}
+        flags = {f"--{name}": f"--model={name}" for name in LLAMA_CPP_NAMES}
         args = [flags.get(arg, arg) for arg in args]
         known = {spelling for parameter in self.params for spelling in parameter.opts}
         # Asked first, since click takes `-otd` for `-o` with the value `td`.
@@ -159,13 +160,86 @@ show_timings_option = click.option(
 )
 
 
+_OF_MODELS: Final = ("model", "spec_draft_model")
+
+
+def _hub_options() -> list[click.Option]:
+    """Return llama.cpp's options for Hugging Face, which set the models and the token."""
+    repository = "OWNER/NAME[:QUANTIZATION]"
+    return [
+        click.Option(
+            ["hf_repo", "--hf-repo", "--hfr", "-hf"],
+            metavar=repository,
+            help="The target model, as `--model` of this form.",
+        ),
+        click.Option(
+            ["hf_file", "--hf-file", "-hff"],
+            metavar="FILE.gguf",
+            help="The file of `--hf-repo`, instead of a quantization.",
+        ),
+        click.Option(
+            ["spec_draft_hf", "--spec-draft-hf", "--hf-repo-draft", "--hfrd", "-hfd"],
+            metavar=repository,
+            help="The draft model, as `--spec-draft-model` of this form.",
+        ),
+        hf_token_option(),
+    ]
+
+
+def hf_token_option() -> click.Option:
+    """Return the option of Hugging Face's token, which the hub's client reads as HF_TOKEN."""
+
+    def keep(_ctx: click.Context, _parameter: click.Parameter, token: str | None) -> None:
+        if token:
+            os.environ["HF_TOKEN"] = token
+
+    return click.Option(
+        ["--hf-token", "-hft"],
+        metavar="TOKEN",
+        expose_value=False,
+        callback=keep,
+        help="Token for private and gated repositories, instead of HF_TOKEN's; other users of "
+        "the machine can read it on the command line.",
+    )
+
+
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that the command line gives, by canonical name."""
+    """Return the settings that the command line gives, by canonical name.
+
+    A model that is an existing file is given as its absolute path, also where the name has the form
+    of a repository.  Raises click.UsageError.
+    """
     given: dict[str, Any] = {}
     for name, value in options.items():
         if name in settings.FIELDS and value is not None and value != ():
             given[name] = list(value) if isinstance(value, tuple) else value
+    for name in _OF_MODELS:
+        if given.get(name) and (path := settings.named_path(given[name])).is_file():
+            given[name] = str(path.absolute())
+    for name, repository, file in (
+        ("model", options.get("hf_repo"), options.get("hf_file") or ""),
+        ("spec_draft_model", options.get("spec_draft_hf"), ""),
+    ):
+        if repository and name in given:
+            raise click.UsageError(f"{long_option(name)} and a repository name the same model.")
+        if file and not file.lower().endswith(".gguf"):
+            raise click.UsageError("--hf-file names a file that ends in .gguf.")
+        if repository:
+            given[name] = repository_name(repository, file)
+        elif file:
+            raise click.UsageError("--hf-file belongs to --hf-repo.")
     return given
+
+
+def repository_name(repository: str, file: str = "") -> str:
+    """Return the value of ``model`` for a repository and its file.  Raises click.UsageError."""
+    # Imported here: few command lines name a repository.
+    from speclsp.hub.references import parse_reference  # noqa: PLC0415
+
+    try:
+        return str(parse_reference(repository, file))
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def given_settings(options: Mapping[str, Any]) -> settings.Settings:

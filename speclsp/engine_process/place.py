@@ -161,7 +161,7 @@ def engine_place(settings: Settings, listen: str = "") -> EnginePlace:
 
 
 ENGINE_SETTINGS: Final = tuple(
-    name for name in FIELDS if info(name).scope != "live" and name not in ("engine", "hf_token")
+    name for name in FIELDS if info(name).scope != "live" and name != "engine"
 )
 """Settings in which windows of one engine agree: those that load or restart it."""
 

@@ -1,21 +1,20 @@
-"""The models that settings name: a preset, a repository, or files."""
+"""The models that settings name: a preset, a repository, or a file."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from speclsp.embedded import EMBEDDED
 from speclsp.errors import ModelNotFoundError
 from speclsp.hub.download import cached_paths
 from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import AUTO, LLAMA_CPP_NAMES, PRESETS, fits, preset, recommend
-from speclsp.hub.references import Reference, model_title, parse_reference
-from speclsp.settings import Settings
-
-SETTINGS: Final = ("preset", "hf_repo", "hf_file", "spec_draft_hf", "hf_token", "offline")
-"""Settings that name models on the hub; an engine is given paths instead."""
+from speclsp.hub.presets import AUTO, LLAMA_CPP_NAMES, PRESETS, fits, is_preset, preset, recommend
+from speclsp.hub.references import Reference, is_reference, model_title, parse_reference
+from speclsp.settings import Settings, named_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +54,7 @@ class Choice:
     @property
     def serve_options(self) -> str:
         """The options of ``speclsp serve`` that load them."""
-        target = f"{'-hf' if '/' in self.name else '--preset'} {self.name}"
+        target = f"{'-hf' if '/' in self.name else '--model'} {self.name}"
         words = (target if self.target else "", f"-hfd {self.own_draft}" if self.own_draft else "")
         return " ".join(filter(None, words))
 
@@ -71,6 +70,16 @@ class Choice:
                 remedy=f"Run `{self.pull_command}`.",
             )
         return found
+
+
+def is_on_hub(name: str) -> bool:
+    """Whether ``model`` or ``spec_draft_model`` names a model on the hub, and no file.
+
+    A path of two parts is a repository unless it ends in ``.gguf`` or begins with a dot: the
+    working folder of a language server is the workspace's, which must not choose the model.
+    """
+    is_file = name.lower().endswith(".gguf") and ":" not in name
+    return not is_file and (name == AUTO or is_preset(name) or is_reference(name))
 
 
 def named(name: str, memory: Callable[[], Memory] = find_memory) -> Choice:
@@ -97,28 +106,35 @@ def named(name: str, memory: Callable[[], Memory] = find_memory) -> Choice:
 def choice_of(settings: Settings, memory: Callable[[], Memory] = find_memory) -> Choice | None:
     """Return the models on the hub that settings name; None if they name files or nothing.
 
-    A remote engine takes precedence over a preset, that over a repository, and that over a file; a
-    draft model named by itself takes precedence over the preset's.
-    Raises :class:`~speclsp.errors.SettingsError`.
+    With a remote engine models are files only.  A draft model that is named takes precedence over
+    that of the target's name.  Raises :class:`~speclsp.errors.SettingsError`.
     """
-    found: Choice | None = None
     if settings.engine_url:
         return None
-    if settings.preset:
-        found = named(settings.preset, memory)
-    elif settings.hf_repo:
-        reference = parse_reference(settings.hf_repo, settings.hf_file)
-        found = Choice(name=str(reference), title=_title(reference), target=reference)
-    if settings.spec_draft_hf:
-        draft = parse_reference(settings.spec_draft_hf)
-        own, title = str(draft), _title(draft)
-        if found is None:
-            return Choice(name=own, title=title, target=None, draft=draft, own_draft=own)
-        title = f"{_target_title(found)} with {title}"
-        return replace(found, title=title, draft=draft, own_draft=own, size_bytes=None)
-    if found is not None and settings.spec_draft_model:
-        return replace(found, title=_target_title(found), draft=None)
-    return found
+    target = _named_by(settings.model, memory)
+    if not settings.spec_draft_model:
+        return target
+    draft = _named_by(settings.spec_draft_model, memory)
+    if draft is None:
+        return replace(target, title=_target_title(target), draft=None) if target else None
+    own, title = draft.name, _target_title(draft)
+    if target is None:
+        return Choice(name=own, title=title, target=None, draft=draft.target, own_draft=own)
+    title = f"{_target_title(target)} with {title}"
+    return replace(target, title=title, draft=draft.target, own_draft=own, size_bytes=None)
+
+
+def _named_by(value: str, memory: Callable[[], Memory]) -> Choice | None:
+    """Return the models of a setting's value; None where it is empty or a file's path.
+
+    Raises :class:`~speclsp.errors.SettingsError` for a word that is neither file nor preset.
+    """
+    if is_on_hub(value):
+        return named(value, memory)
+    is_path = value in ("", EMBEDDED) or re.search(r"[/\\]|\.gguf$", value, re.IGNORECASE)
+    if not is_path and not named_path(value).is_file():
+        preset(value)  # raises, and names what was meant
+    return None
 
 
 def with_paths(settings: Settings, choice: Choice | None) -> Settings:
@@ -147,8 +163,13 @@ def resolve_models(settings: Settings) -> Settings:
 
 def without_names(settings: Settings) -> Settings:
     """Return settings that name nothing on the hub."""
-    defaults = Settings()
-    return replace(settings, **{name: getattr(defaults, name) for name in SETTINGS})
+    model, draft_model = settings.model, settings.spec_draft_model
+    return replace(
+        settings,
+        model="" if is_on_hub(model) else model,
+        spec_draft_model="" if is_on_hub(draft_model) else draft_model,
+        offline=False,
+    )
 
 
 def preset_rows(memory: Memory) -> list[dict[str, Any]]:

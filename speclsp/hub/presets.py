@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal
 
 from speclsp.errors import SettingsError
@@ -224,6 +225,11 @@ LLAMA_CPP_NAMES: Final[Mapping[str, str]] = {
 _CPU_SMALL, _CPU_LARGE = "qwen2.5-coder-0.5b-q8_0", "qwen2.5-coder-1.5b-q8_0"
 
 
+def is_preset(name: str) -> bool:
+    """Whether a name is a preset's, or llama.cpp's for one."""
+    return LLAMA_CPP_NAMES.get(name, name) in PRESETS
+
+
 def preset(name: str) -> Preset:
     """Return a preset by its name or llama.cpp's.
 
@@ -231,9 +237,11 @@ def preset(name: str) -> Preset:
     """
     found = PRESETS.get(LLAMA_CPP_NAMES.get(name, name))
     if found is None:
+        close = get_close_matches(name.lower(), (AUTO, *PRESETS, *LLAMA_CPP_NAMES), n=1)
+        meant = f"Did you mean {close[0]}? " if close else ""
         raise SettingsError(
-            f"There is no preset {name!r}.",
-            remedy=f"The presets are {AUTO}, {', '.join(PRESETS)}.",
+            f"There is no preset {name!r}, and no such file.",
+            remedy=f"{meant}`speclsp models list` shows the presets.",
         )
     return found
 

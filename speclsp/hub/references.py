@@ -32,6 +32,11 @@ class Reference:
         return f"{self.repository}:{detail}" if detail else self.repository
 
 
+def is_reference(text: str) -> bool:
+    """Whether a text has the form of ``OWNER/NAME[:QUANTIZATION]``, as ``./NAME`` has not."""
+    return bool(_REPOSITORY.match(text.partition(":")[0])) and not text.startswith(".")
+
+
 def parse_reference(text: str, file: str = "") -> Reference:
     """Parse ``OWNER/NAME[:QUANTIZATION]``; a ``file`` takes precedence over a quantization.
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from speclsp.request import SettingValue
-from speclsp.settings import FIELDS, Settings, changed, default, info
+from speclsp.settings import FIELDS, Settings, changed, info
 from speclsp.settings_resolution import SettingProblem, canonical_name, resolve
 
 _SECTION = "speclsp"
 _INITIALIZATION = "initializationOptions"
 _PUSHED = "didChangeConfiguration"
 _PULLED = "workspace/configuration"
-_MODEL_NAMES = ("preset", "hf_repo", "hf_file", "spec_draft_hf", "model", "spec_draft_model")
+_MODEL_NAMES = ("model", "spec_draft_model")
 """Settings that together name the models."""
 FOLDER_SETTINGS = tuple(name for name in FIELDS if info(name).by_folder)
 """Settings that may differ by workspace folder, because a single request can carry them."""
@@ -79,9 +79,7 @@ class ClientSettings:
 
     def use_model(self, name: str) -> None:
         """Use a model by name until the client's settings name another one."""
-        named = {"hf_repo": name} if "/" in name else {"preset": name}
-        for setting in _MODEL_NAMES:
-            self._switched[setting] = named.get(setting, default(setting))
+        self._switched |= {"model": name, "spec_draft_model": ""}
         self._resolve()
 
     def for_folder(self, folder_uri: str | None) -> Settings:

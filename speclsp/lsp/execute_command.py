@@ -99,7 +99,7 @@ async def models(session: Session, _: Sequence[Any]) -> dict[str, Any]:
 async def pull_model(session: Session, arguments: Sequence[Any]) -> dict[str, Any]:
     """Download a preset or ``OWNER/NAME[:QUANTIZATION]``: ``[{"name": NAME}]``."""
     name = _model_name(Command.PULL_MODEL, arguments)
-    return {"paths": await session.models.pull(name, session.settings.current.hf_token)}
+    return {"paths": await session.models.pull(name)}
 
 
 async def use_model(session: Session, arguments: Sequence[Any]) -> dict[str, Any]:

@@ -24,7 +24,15 @@ from speclsp.errors import (
     SpecLspError,
 )
 from speclsp.hub import download
-from speclsp.hub.choice import Choice, choice_of, named, preset_rows, with_paths, without_names
+from speclsp.hub.choice import (
+    Choice,
+    choice_of,
+    is_on_hub,
+    named,
+    preset_rows,
+    with_paths,
+    without_names,
+)
 from speclsp.hub.memory import Memory, find_memory
 from speclsp.hub.presets import AUTO, PRESETS, recommend
 from speclsp.hub.references import model_title
@@ -66,18 +74,18 @@ class NamedModels:
 
     async def prepare(self, settings: Settings) -> None:
         """Find the running engines and the memory if the settings choose a model by these."""
-        if settings.preset == AUTO and self._memory is None:
+        if settings.model == AUTO and self._memory is None:
             self._running_preset = await asyncio.to_thread(_running_preset)
             self._memory = await self.memory()
 
     def resolve(self, settings: Settings) -> Settings:
         """Return settings with file paths; a missing model is left out and offered for download."""
         plain, in_use, memory = without_names(settings), self._resolved, self._memory
-        if settings.preset == AUTO and memory is None:  # it was set while the server runs
+        if settings.model == AUTO and memory is None:  # it was set while the server runs
             self._spawn(self._prepare_later(settings))
             return replace(plain, model=in_use.model, spec_draft_model=in_use.spec_draft_model)
-        if settings.preset == AUTO and self._running_preset:
-            settings = replace(settings, preset=self._running_preset)
+        if settings.model == AUTO and self._running_preset:
+            settings = replace(settings, model=self._running_preset)
         self._resolved, choice = plain, None
         try:
             choice = choice_of(settings, lambda: memory or find_memory())
@@ -87,6 +95,7 @@ class NamedModels:
             self._offer(choice, settings, error)
         except SettingsError as error:
             self._report(str(error))
+            self._resolved = replace(plain, model="", spec_draft_model="")
         return self._resolved
 
     async def _prepare_later(self, settings: Settings) -> None:
@@ -115,20 +124,20 @@ class NamedModels:
             "recommended": recommend(memory),
             "presets": presets,
             "current": {
-                "name": settings.preset or settings.hf_repo,
+                "name": settings.model if is_on_hub(settings.model) else "",
                 "title": title,
                 "path": target,
                 "is_trial": not (target or engine_url),
             },
         }
 
-    async def pull(self, name: str, token: str) -> list[str]:
+    async def pull(self, name: str) -> list[str]:
         """Download the models of a name, and return the paths of their first files.
 
         Raises :class:`~speclsp.errors.SpecLspError`.
         """
         choice = await asyncio.to_thread(named, name)
-        await self._pull(choice, token)
+        await self._pull(choice)
         return [str(parts[0]) for parts in choice.files().values()]
 
     async def downloaded(self, name: str) -> Choice:
@@ -155,9 +164,9 @@ class NamedModels:
         if settings.offline:
             self._report(str(error))
         else:
-            self._spawn(self._ask(choice, settings.hf_token))
+            self._spawn(self._ask(choice))
 
-    async def _ask(self, choice: Choice, token: str) -> None:
+    async def _ask(self, choice: Choice) -> None:
         size = f" ({choice.size_bytes / 1e9:.1f} GB)" if choice.size_bytes else ""
         text = (
             f"speclsp: {choice.title}{size} is not downloaded. "
@@ -167,13 +176,13 @@ class NamedModels:
             self._editor.log("info", f"`{choice.pull_command}` downloads the model.")
             return
         try:
-            await self._pull(choice, token)
+            await self._pull(choice)
         except DownloadCancelledError as error:
             self._editor.log("info", str(error))
         except SpecLspError as error:
             self._editor.show("error", f"speclsp: {error}")
 
-    async def _pull(self, choice: Choice, token: str) -> None:
+    async def _pull(self, choice: Choice) -> None:
         progress_token = f"speclsp/download/{choice.name}"
         if progress_token in self._downloads:
             raise ModelNotFoundError(
@@ -196,8 +205,8 @@ class NamedModels:
                 loop.call_soon_threadsafe(self._progress.take, step)
 
         def run() -> None:
-            wanted = download.plan(choice.references, token)
-            download.pull(wanted, token=token, report=report, is_cancelled=cancel.is_set)
+            wanted = download.plan(choice.references)
+            download.pull(wanted, report=report, is_cancelled=cancel.is_set)
 
         title = f"Downloading {choice.title}"
         self._progress.take(

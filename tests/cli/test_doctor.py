@@ -166,7 +166,7 @@ def test_a_library_that_lacks_another(
 
 
 def test_the_next_step_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = doctor("--preset", "qwen2.5-coder-7b-q4_k_m", "--offline")
+    outcome = doctor("--model", "qwen2.5-coder-7b-q4_k_m", "--offline")
     assert outcome.exit_code == 1
     assert "problem  model: Qwen2.5-Coder 7B Q4_K_M is not downloaded." in outcome.output
     assert outcome.output.splitlines()[-1] == (

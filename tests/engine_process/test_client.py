@@ -367,8 +367,8 @@ def test_other_engine_settings_mean_another_engine(scripted):
     until(lambda: scripted.made[0].closed)
 
 
-LOCAL = Settings(hf_token="hf_secret")
-ELSEWHERE = Settings(hf_token="hf_secret", engine_url="speclsp://desk.example:99")
+LOCAL = Settings(model="/own.gguf")
+ELSEWHERE = Settings(model="/own.gguf", engine_url="speclsp://desk.example:99")
 
 
 @pytest.mark.parametrize("does_fail", [False, True], ids=["connects", "fails"])
@@ -391,7 +391,7 @@ def test_an_engine_gets_nothing_if_the_settings_name_another_one_once_it_is_conn
     until(lambda: window._connection)
     assert ask(window).result(WAIT_S).text == "completed"
     assert scripted.engine.asked == [former, new]
-    assert [made.settings.hf_token for made in scripted.made] == ["hf_secret" * (new is LOCAL)]
+    assert [made.settings.model for made in scripted.made] == ["/own.gguf" * (new is LOCAL)]
     while (event := window.next_event(0.05)) is not None:
         assert not isinstance(event, Problem)
 

@@ -427,14 +427,14 @@ def test_the_engines_own_settings_win() -> None:
     own = Settings(model="/own.gguf", ctx_size=512, sleep_idle_seconds=5, persist=True)
     window = Settings(
         model="/windows.gguf", ctx_size=9, sleep_idle_seconds=-1, n_predict=7, persist=False,
-        lookup_cache_dynamic=["/etc/passwd"], engine_exit_seconds=0, hf_token="hf_secret",
+        lookup_cache_dynamic=["/etc/passwd"], engine_exit_seconds=0, engine_key_file="/secret",
     )  # fmt: skip
     settled = wire.settings_elsewhere(own, window)
     assert (settled.model, settled.ctx_size, settled.sleep_idle_seconds) == ("/own.gguf", 512, 5)
     assert (settled.n_predict, settled.persist, settled.lookup_cache_dynamic) == (7, False, [])
     sent = wire.settings_elsewhere(Settings(), window)
     assert "windows.gguf" not in repr(sent)
-    assert "hf_secret" not in repr(sent)
+    assert "/secret" not in repr(sent)
 
 
 def test_no_path_and_no_ignored_file_leaves_the_machine(

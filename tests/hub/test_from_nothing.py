@@ -1,4 +1,4 @@
-"""From an empty folder to a completion: ``speclsp serve --preset auto`` and a hub on loopback."""
+"""From an empty folder to a completion: ``speclsp serve --model auto`` and a hub on loopback."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def opened(tmp_path: Path) -> AsyncIterator:
 
 
 async def test_auto_pulls_after_consent_and_completes(hub: FakeHub, opened, tmp_path: Path) -> None:
-    editor = await opened("Download", "--preset", "auto")
+    editor = await opened("Download", "--model", "auto")
     await editor.until(
         lambda: any("Qwen" in s.message for s in editor.states if s.state == "ready")
     )
@@ -104,7 +104,7 @@ async def test_auto_pulls_after_consent_and_completes(hub: FakeHub, opened, tmp_
     known = ("/api/models/", "/ggml-org/", "/QuantFactory/", "/mradermacher/", "/unsloth/")
     assert all(path.startswith(known) for _, path, _ in hub.asked), "no telemetry"
     # The next server finds it.
-    again = await opened(None, "--preset", "auto")
+    again = await opened(None, "--model", "auto")
     await again.until(lambda: any("Qwen" in s.message for s in again.states))
     assert again.questions == []
 
@@ -193,7 +193,7 @@ def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(
     assert "Next: speclsp serve -hf owner/big -hfd owner/small:Q8_0" in pulled.stderr
     assert speclsp("complete", *names).returncode == 0
     # Where one of the two is there already, the same command downloads the other.
-    other = speclsp("complete", "--preset", "qwen2.5-coder-7b-q8_0-draft", "-hfd", "owner/else")
+    other = speclsp("complete", "--model", "qwen2.5-coder-7b-q8_0-draft", "-hfd", "owner/else")
     assert other.stderr == (
         "Error: Qwen2.5-Coder 7B Q8_0 with else is not downloaded. "
         "Run `speclsp models pull qwen2.5-coder-7b-q8_0-draft -hfd owner/else`.\n"

@@ -95,8 +95,10 @@ def test_the_page_of_models_says_what_the_table_says(name: str) -> None:
 
 
 def test_an_unknown_preset_is_told_with_those_that_exist() -> None:
-    with pytest.raises(SettingsError, match=r"no preset 'huge'.*qwen2.5-coder-7b-q4_k_m"):
+    with pytest.raises(SettingsError, match=r"no preset 'huge'.*speclsp models list"):
         preset("huge")
+    with pytest.raises(SettingsError, match=r"Did you mean qwen2.5-coder-7b-q4_k_m\?"):
+        preset("qwen2.5-coder-7b-q4_k")
 
 
 @pytest.mark.parametrize(
@@ -158,10 +160,7 @@ def test_names_of_models_load_no_engine_and_no_hub() -> None:
 
 
 def test_what_names_models_is_the_machines() -> None:
-    """A workspace chooses neither a preset nor a repository nor a token nor a draft model."""
+    """A workspace chooses neither a target nor a draft model, by whatever name."""
     own = {name for name in settings.FIELDS if settings.info(name).of_machine}
-    assert own >= {
-        "preset", "model", "hf_repo", "hf_file", "hf_token", "offline",
-        "spec_draft_hf", "spec_draft_model",
-    }  # fmt: skip
+    assert own >= {"model", "spec_draft_model", "offline"}
     assert not any(settings.info(name).by_folder for name in own)

@@ -96,7 +96,6 @@ async def test_pull_and_use(hub: FakeHub, connect: Callable[..., LspWire]) -> No
     assert (await run(wire, "speclsp.useModel", name=NAME))["title"] == "Qwen2.5-Coder 7B Q4_K_M"
     (applied,) = wire.completer.applied
     assert applied.model == path
-    assert applied.preset == "", "the engine is given files"
     current = (await run(wire, "speclsp.models"))["current"]
     assert (current["name"], current["is_trial"]) == (NAME, False)
 
@@ -190,7 +189,7 @@ async def test_a_failed_download_is_one_message_with_its_remedy(
 async def test_a_missing_preset_is_offered_and_loaded_after_consent(
     hub: FakeHub, connect: Callable[..., LspWire]
 ) -> None:
-    wire = connect(base_options={"preset": NAME})
+    wire = connect(base_options={"model": NAME})
     wire.unanswered.add(ASK)
     await wire.initialize()
     (asked,) = await wire.until(lambda: [m for m in wire.messages if m.get("method") == ASK])
@@ -209,7 +208,7 @@ async def test_a_missing_preset_is_offered_and_loaded_after_consent(
 async def test_without_consent_nothing_is_fetched(
     answer: str | None, hub: FakeHub, connect: Callable[..., LspWire]
 ) -> None:
-    wire = connect(base_options={"preset": NAME})
+    wire = connect(base_options={"model": NAME})
     choose(wire, answer)
     await wire.initialize()
     await wire.until(lambda: f"speclsp models pull {NAME}" in wire.logged)
@@ -228,7 +227,7 @@ async def test_auto_that_is_set_later_waits_for_the_memory(
     wire = connect()
     choose(wire, "Not now")
     await wire.initialize()
-    wire.notify("workspace/didChangeConfiguration", {"settings": {"speclsp": {"preset": "auto"}}})
+    wire.notify("workspace/didChangeConfiguration", {"settings": {"speclsp": {"model": "auto"}}})
     await wire.until(lambda: f"speclsp models pull {recommend(gpu)}" in wire.logged)
     await asyncio.sleep(0.05)
     (asked,) = wire.params_of(ASK)
@@ -254,7 +253,7 @@ async def test_auto_takes_the_model_that_other_windows_share(
     info = EngineInfo(pid=1, version="", model=target, settings=settings)
     place.info.write_bytes(msgspec.json.encode(info))
     monkeypatch.setattr("speclsp.engine_process.start.running_engines", lambda: [place])
-    second = connect(base_options={"preset": "auto"})
+    second = connect(base_options={"model": "auto"})
     await second.initialize()
     await second.until(lambda: second.completer.settings.model == target)
     assert second.completer.settings.spec_draft_model == "".join(draft)
@@ -267,7 +266,7 @@ async def test_auto_takes_the_model_that_other_windows_share(
 async def test_a_client_that_cannot_ask_gets_no_download(
     hub: FakeHub, connect: Callable[..., LspWire]
 ) -> None:
-    wire = connect(base_options={"hf_repo": "owner/model:Q4_K_M"})
+    wire = connect(base_options={"model": "owner/model:Q4_K_M"})
     wire.answers[ASK] = RuntimeError("unknown method")
     await wire.initialize()
     await wire.until(lambda: "speclsp models pull owner/model:Q4_K_M" in wire.logged)
@@ -277,13 +276,13 @@ async def test_a_client_that_cannot_ask_gets_no_download(
 async def test_offline_offers_nothing_and_takes_what_is_there(
     hub: FakeHub, connect: Callable[..., LspWire]
 ) -> None:
-    wire = connect(base_options={"preset": NAME, "offline": True})
+    wire = connect(base_options={"model": NAME, "offline": True})
     await wire.initialize()
     assert wire.params_of(ASK) == []
     assert any("is not downloaded" in message for message in wire.shown)
     references = [file.reference for file in preset(NAME).files]
     await asyncio.to_thread(lambda: download.pull(download.plan(references)))
-    other = connect(base_options={"preset": NAME, "offline": True})
+    other = connect(base_options={"model": NAME, "offline": True})
     await other.initialize()
     assert other.completer.settings.model.endswith(preset(NAME).target.file)
 
@@ -291,7 +290,7 @@ async def test_offline_offers_nothing_and_takes_what_is_there(
 async def test_an_unknown_preset_is_told_and_the_trial_model_runs(
     hub: FakeHub, connect: Callable[..., LspWire]
 ) -> None:
-    wire = connect(base_options={"preset": "huge"})
+    wire = connect(base_options={"model": "huge"})
     await wire.initialize()
     await wire.until(lambda: wire.shown)
     assert "no preset 'huge'" in wire.shown[0]
@@ -304,8 +303,7 @@ async def test_a_folders_settings_name_no_model_and_start_no_download(
     """Of several folders, each may hold settings that came with a cloned repository."""
     folders = (FOLDER, "file:///home/user/cloned")
     evil = {
-        "preset": NAME, "hf_repo": "evil/model", "hf_file": "x.gguf", "hf_token": "stolen",
-        "spec_draft_hf": "evil/draft", "model": "/evil.gguf", "spec_draft_model": "/evil2.gguf",
+        "model": "evil/model:Q4_K_M", "spec_draft_model": "/evil2.gguf", "offline": True,
         "engine_url": "http://evil.example", "engine_key_file": "/etc/passwd",
     }  # fmt: skip
     wire = connect()

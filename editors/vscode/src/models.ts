@@ -100,7 +100,7 @@ export class Models implements vscode.Disposable {
     }
     this.awaited = preset.title;
     const settings = vscode.workspace.getConfiguration("speclsp");
-    await settings.update("preset", preset.name, vscode.ConfigurationTarget.Global);
+    await settings.update("model", preset.name, vscode.ConfigurationTarget.Global);
   }
 
   dispose(): void {

@@ -5,7 +5,7 @@ local server = require('speclsp.server')
 local M = {}
 
 --- Settings of setup() that name a model and override a stored choice.
-local NAMING = { 'preset', 'hf_repo', 'model' }
+local NAMING = { 'model' }
 
 ---@type string|nil the progress token of the download
 local token
@@ -39,7 +39,7 @@ end
 ---@return table
 function M.with_choice(settings)
   local preset = not naming(settings) and chosen() or nil
-  return preset and vim.tbl_extend('force', settings, { preset = preset }) or settings
+  return preset and vim.tbl_extend('force', settings, { model = preset }) or settings
 end
 
 ---@param preset table one of the server's presets
@@ -68,7 +68,7 @@ local function use(preset)
   if named then
     server.execute('speclsp.useModel', { { name = preset.name } }, function()
       vim.notify(
-        ('speclsp: %s until Neovim ends, since setup() names another by %s; set preset = %q there to keep it.'):format(
+        ('speclsp: %s until Neovim ends, since setup() names another by %s; set model = %q there to keep it.'):format(
           preset.title,
           named,
           preset.name
@@ -81,7 +81,7 @@ local function use(preset)
   local file = assert(io.open(choice_file(), 'w'))
   file:write(preset.name, '\n')
   file:close()
-  server.set({ preset = preset.name })
+  server.set({ model = preset.name })
 end
 
 --- Show how far a download is in the status line.

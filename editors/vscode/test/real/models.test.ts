@@ -94,7 +94,7 @@ test("a download that the server offers is shown, and can be cancelled", async (
   const before = settingsFiles().map((file) => [file, readFileSync(file, "utf8")] as const);
   for (const [file, text] of before) {
     const known = JSON.parse(text) as Record<string, unknown>;
-    writeFileSync(file, JSON.stringify({ ...known, "speclsp.preset": "qwen2.5-coder-0.5b-q8_0" }));
+    writeFileSync(file, JSON.stringify({ ...known, "speclsp.model": "qwen2.5-coder-0.5b-q8_0" }));
   }
   await press(notification(/is not downloaded/).first(), "Download");
   const progress = notification(/Downloading Qwen/).first();
@@ -117,7 +117,7 @@ test("the walkthrough downloads a model; cancelling keeps the trial model", asyn
   await press(progress, "Cancel");
   await progress.waitFor({ state: "detached" });
   assert.match(await editor.spokenStatus(), /trial model/);
-  assert.doesNotMatch(settings(), /speclsp\.preset/);
+  assert.doesNotMatch(settings(), /speclsp\.model/);
 });
 
 test("the download goes on, and the model is used from then on", async () => {
@@ -128,7 +128,7 @@ test("the download goes on, and the model is used from then on", async () => {
     .first()
     .waitFor();
   await editor.untilStatus(/^speclsp: ready(?!, trial)/);
-  assert.match(settings(), /"speclsp\.preset": "qwen/);
+  assert.match(settings(), /"speclsp\.model": "qwen/);
   await until("the walkthrough's step is done", () =>
     editor.page
       .locator(".getting-started-step", { hasText: "Choose a model" })
