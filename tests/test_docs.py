@@ -131,11 +131,32 @@ def test_every_option_of_speclsp_on_a_page_exists() -> None:
         for parameter in command.params
         for opt in (*parameter.opts, *parameter.secondary_opts)
     } | {"--help"}
-    for name in ("README.md", *(f"docs/{p}" for p in ("cli.md", "headless.md", "drafters.md"))):
+    pages = ("cli.md", "headless.md", "drafters.md", "tuning.md")
+    for name in ("README.md", *(f"docs/{p}" for p in pages)):
         of_others = {"--extra-index-url", "--force-reinstall", "--no-cache-dir", "--no-deps"}
         lines = [line for line in PAGES[name].splitlines() if "python -m benchmarks" not in line]
         written = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", "\n".join(lines)))
         assert written - known - of_others == set(), name
+
+
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("--spec-type A,B", ["drafters"]),
+        ("--draft-max", ["spec_draft_n_max"]),
+        ("--draft-min", ["spec_draft_n_min"]),
+        ("--draft-p-min", ["spec_draft_p_min"]),
+        ("--draft-p-split", ["p_split"]),
+        ("-n", ["n_predict", "ctx_size"]),
+    ],
+)
+def test_the_defaults_beside_llama_servers_are_ours(option: str, names: list[str]) -> None:
+    rows = page("tuning.md").partition("## From llama-server")[2].splitlines()
+    (row,) = [line for line in rows if line.startswith(f"| `{option}`")]
+    shown = re.findall(r"[\w.,-]*[\w]", row.rsplit("|", 2)[1].replace("`", ""))
+    for name in names:
+        value = settings.default(name)
+        assert (f"{value:,g}" if isinstance(value, (int, float)) else value) in shown
 
 
 def test_every_headless_method_and_param_is_documented() -> None:
@@ -179,6 +200,7 @@ def test_every_decision_is_listed() -> None:
 def test_the_first_pages_are_short() -> None:
     assert len(PAGES["README.md"].splitlines()) <= 150
     assert len(PAGES["ARCHITECTURE.md"].splitlines()) <= 150
+    assert len(page("tuning.md").split()) <= 900
 
 
 def test_files_that_the_architecture_names_exist() -> None:
