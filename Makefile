@@ -5,6 +5,7 @@
 # make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
 # make faults every call on a store's files fails or ends the process: all cases, in a quarter of an hour
 # make damaged  every damaged model, statistics file and store of the tests: all variants
+# make lossless  every drafter on every prompt, and a million draws of each kind of draft
 # make kills  kill the shared engine KILLS=50 times while three windows type; SEED=N for others
 # make soak   type into a real server for MINUTES=30; ENGINE=own, FILES=256; the plot is soak.svg
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
@@ -31,7 +32,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests fuzz faults damaged kills soak test-neovim test-vscode bench peers docs dist lock clean
+.PHONY: demo test lint types tests fuzz faults damaged lossless kills soak test-neovim test-vscode bench peers docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -55,6 +56,9 @@ fuzz: $(STAMPS)/dev
 
 faults: $(STAMPS)/dev
 	SPECLSP_FAULTS_SHARE=1 $(BIN)/pytest -rP -n 2 tests/storage/test_faults.py $(ARGS)
+
+lossless: $(STAMPS)/dev
+	SPECLSP_LOSSLESS_STEP=1 $(BIN)/pytest -n 2 tests/lossless $(ARGS)
 
 kills: $(STAMPS)/dev
 	SPECLSP_KILLS=$(or $(KILLS),50) SPECLSP_KILLS_SEED=$(or $(SEED),1) \
