@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -438,6 +439,23 @@ def test_a_small_draft_context_reads_the_end_of_the_prompt_and_drafts_on(
     assert [line for line in lines if "the end of prompts of more than 256" in line] == lines[-1:]
     drafter.close()
     drafter.close()
+
+
+def test_a_draft_model_that_does_not_fit_the_memory_has_its_remedies(
+    vocabulary: LlamaVocabulary, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = SimpleNamespace(available=100_000)
+    monkeypatch.setattr(loading.psutil, "virtual_memory", lambda: memory)
+    with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
+        load_draft_model(
+            model_folder / "embedded-draft-q8_0.gguf",
+            Settings(threads=1),
+            vocabulary,
+            2048,
+            lambda level, line: None,
+        )
+    for remedy in ("`spec_draft_ctx_size` (`-cd`)", "`-ctkd q8_0 -ctvd q8_0`", "`-ngld 0`"):
+        assert remedy in caught.value.remedy
 
 
 def test_it_can_be_interrupted_for_real(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ import pytest
 from lsp_wire import LspWire, span
 
 from speclsp.lsp import session
-from speclsp.request import SessionStats
+from speclsp.request import DrafterStats, RequestStats, SessionStats
 
 EXECUTE = "workspace/executeCommand"
 SHOW = "textDocument/didShowCompletion"
@@ -41,6 +42,16 @@ async def test_statistics_are_logged_and_returned(wire: LspWire) -> None:
     stats = msgspec.convert(result, SessionStats)
     assert stats == wire.server.session.window.statistics()
     assert wire.logged.count("draft acceptance") == 1
+
+
+async def test_advice_is_about_the_clients_settings(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    await wire.initialize(initializationOptions={"drafters": "ngram-mod", "nPredict": 32})
+    silent = RequestStats(drafters={"ngram-mod": DrafterStats(n_draft_calls=62)})
+    wire.server.session.window.statistics = lambda: SessionStats(n_requests=1, totals=silent)
+    await run(wire, "speclsp.showStatistics")
+    assert "advice: ngram-mod proposed nothing in 62 of 62 calls" in wire.logged
+    assert "raise `n_predict` (32) above `spec_ngram_mod_n_min` (48)" in wire.logged
 
 
 async def test_live_statistics_write_no_log(wire: LspWire) -> None:

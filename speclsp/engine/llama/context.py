@@ -26,10 +26,11 @@ from speclsp.errors import (
 from speclsp.settings import Settings
 
 _SUCCESS, _ABORTED = 0, 2
+_NO_MEMORY: Final = -2
 _REASONS = {
     1: "the KV cache has no room",
     -1: "the batch is not valid",
-    -2: "the device is out of memory",
+    _NO_MEMORY: "the device is out of memory",
 }
 _logits_address: Any = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
     ctypes.cast(llama.llama_get_logits, ctypes.c_void_p).value or 0
@@ -421,9 +422,14 @@ class LlamaTarget:
                 self._n_chunk = max(min(_LEAST_CHUNK, self._n_chunk), self._n_chunk // 2)
             raise DecodeInterruptedError("llama_decode was interrupted.")
         reason = _REASONS.get(status, f"it returned {status}")
+        remedy = "The log at debug level says more."
+        if status == _NO_MEMORY:
+            remedy = (
+                "Choose a smaller model, lower `ctx_size`, or quantise the KV cache "
+                "(`-ctk q8_0 -ctv q8_0`); for a draft model `-cd 1024` and `-ctkd q8_0 -ctvd q8_0`."
+            )
         raise DecodeError(
-            f"llama_decode failed on {n_tokens} tokens after {n_cached}: {reason}.",
-            remedy="The log at debug level says more.",
+            f"llama_decode failed on {n_tokens} tokens after {n_cached}: {reason}.", remedy=remedy
         )
 
     def _check_open(self) -> None:

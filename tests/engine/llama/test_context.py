@@ -408,3 +408,14 @@ def test_a_context_that_cannot_be_made_is_a_clear_error(gguf_maker: Any) -> None
     with pytest.raises(ModelLoadError, match="block size 32 does not divide") as caught:
         load(path, ctx_size=256, cache_type_k="q8_0")
     assert "cache_type_k" in caught.value.remedy
+
+
+def test_a_device_without_memory_has_its_remedies(
+    target: LlamaTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llama, "llama_decode", lambda *_: -2)
+    with pytest.raises(DecodeError, match="out of memory") as caught:
+        target.decode([1, 2, 3], 1)
+    assert "`-ctk q8_0 -ctv q8_0`" in caught.value.remedy
+    assert "`-cd 1024` and `-ctkd q8_0 -ctvd q8_0`" in caught.value.remedy
+    assert target.cached == []
