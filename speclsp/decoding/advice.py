@@ -121,7 +121,7 @@ def _loss(totals: RequestStats, settings: Settings, speedup: float) -> tuple[str
     merge_ms /= max(1, sum(one.n_proposed for one in drafters.values()))
 
     def times(name: str) -> tuple[float, float, float]:
-        """Return the milliseconds to draft and to verify, and those saved."""
+        """Return the milliseconds to draft and merge, and to verify, and those saved."""
         one = drafters[name]
         drafting_ms = own_ms(one) + one.n_proposed * merge_ms
         return drafting_ms, one.n_drafted * verify_ms, one.n_accepted * single_ms
@@ -137,8 +137,8 @@ def _loss(totals: RequestStats, settings: Settings, speedup: float) -> tuple[str
         worst = ""
     else:
         blamed = (
-            f", most by {worst}: {drafting_ms:.1f} ms to draft and {verifying_ms:.1f} ms to verify "
-            f"for {saved_ms:.1f} ms saved"
+            f", most by {worst}: {drafting_ms:.1f} ms to draft and merge, {verifying_ms:.1f} ms to "
+            f"verify, for {saved_ms:.1f} ms saved"
         )
         if drafting_ms < verifying_ms:
             remedies = _draft_less(worst, settings)
@@ -238,7 +238,8 @@ def _longest(settings: Settings, knobs: _Knobs) -> tuple[str, int]:
     if settings.draft_max >= 0 and knobs.most not in SHARED["draft_max"]:
         limits["draft_max"] = settings.draft_max
     if settings.mode != "first":
-        limits["max_draft"] = max(settings.max_draft, getattr(settings, knobs.least))
+        n_least = getattr(settings, knobs.least) if knobs.least in SHARED["draft_min"] else 0
+        limits["max_draft"] = max(settings.max_draft, n_least)
     setting = min(limits, key=lambda name: limits[name])
     return setting, limits[setting]
 

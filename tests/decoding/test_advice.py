@@ -191,7 +191,7 @@ def test_a_slow_down_is_blamed_on_the_drafter_that_took_the_time() -> None:
 def test_a_draft_model_that_was_never_right_is_blamed_too() -> None:
     asked = DrafterStats(n_draft_calls=8, n_proposed=14, ms_draft=1177.0)
     line = advice(session(ms_predict=5500.0, draft=asked, suffix=drafter(60, 40)))
-    assert "most by draft: 1177.0 ms to draft and 0.0 ms to verify for 0.0 ms saved" in line
+    assert "most by draft: 1177.0 ms to draft and merge, 0.0 ms to verify, for 0.0 ms saved" in line
 
 
 def test_a_slow_down_by_look_ups_is_blamed_on_them() -> None:
@@ -223,7 +223,7 @@ def test_a_slow_down_by_verifying_asks_for_shorter_drafts() -> None:
         | {"ms_verify": 4700.0}
     )
     line = advice(costly, mode="first")
-    assert "60.0 ms to draft and 2530.0 ms to verify for 1000.0 ms saved" in line
+    assert "60.0 ms to draft and merge, 2530.0 ms to verify, for 1000.0 ms saved" in line
     assert settings_named(line) == [
         "mode",
         "auto",

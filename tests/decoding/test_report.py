@@ -118,7 +118,7 @@ def test_the_block_has_everything():
         "latency    total: p50 =    10.00, p95 =    20.00, p99 =    30.50 ms (12 requests)",
         (
             "advice: speculation costs more than it saves here (0.78x), most by prompt-lookup: "
-            "229.0 ms to draft and 1830.0 ms to verify for 1710.0 ms saved: lower "
+            "229.0 ms to draft and merge, 1830.0 ms to verify, for 1710.0 ms saved: lower "
             "`num_pred_tokens` (10), raise `min_ngram_size` (3), or set `speculation` to false."
         ),
     ]
