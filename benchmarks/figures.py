@@ -13,7 +13,7 @@ from speclsp.request import RequestStats
 _Round = TypeVar("_Round")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column(Generic[_Round]):
     """One figure of a round; None where it cannot be had."""
 
@@ -145,6 +145,11 @@ def tokens_per_s(stats: RequestStats, *, n_requests: int) -> float | None:
 def tokens_per_pass(stats: RequestStats) -> float | None:
     """Return the tokens that a target pass gave."""
     return share(stats.n_predicted, stats.n_target_passes)
+
+
+def drafted_per_pass(stats: RequestStats) -> float | None:
+    """Return the draft tokens that a target pass verified."""
+    return share(stats.n_drafted, stats.n_target_passes)
 
 
 def acceptance(stats: RequestStats) -> float | None:

@@ -228,7 +228,7 @@ def typed_in_turns(
     return sessions
 
 
-def _answered(session: TypedSession) -> list[float]:
+def _ms(session: TypedSession) -> list[float]:
     """Return the milliseconds of the keystrokes that the model answered."""
     answers = (request.answer for request in session.requests)
     return [answer.ms for answer in answers if answer.stats.n_target_passes]
@@ -239,63 +239,38 @@ def _stats(session: TypedSession) -> RequestStats:
     return functools.reduce(summed, found, RequestStats())
 
 
-def _drafted(session: TypedSession) -> float | None:
-    stats = _stats(session)
+def _total_ms(session: TypedSession) -> float:
+    return sum(request.answer.ms for request in session.requests)
+
+
+def _speed(session: TypedSession) -> float | None:
+    return tokens_per_s(_stats(session), n_requests=len(_ms(session)))
+
+
+def _drafted(stats: RequestStats) -> float | None:
     return share(stats.n_draft_passes, stats.n_target_passes)
 
 
+def _accepted(stats: RequestStats) -> float | None:
+    return share(stats.n_accepted, stats.n_drafted)
+
+
 _DRAFT_COLUMNS: Final[tuple[Column[TypedSession], ...]] = (
+    Column("n_answered", "keystrokes that the model answered", lambda one: len(_ms(one)), "", 0),
+    Column("p50", "keystroke p50, ms", lambda one: Percentiles.of(_ms(one)).p50, "least"),
+    Column("p95", "keystroke p95, ms", lambda one: Percentiles.of(_ms(one)).p95, "least"),
+    Column("total", "all keystrokes, ms", _total_ms, "least", 0),
+    Column("tokens_per_s", "tokens/s after the prompt", _speed, "most"),
     Column(
-        name="n_answered",
-        header="keystrokes that the model answered",
-        value=lambda one: len(_answered(one)),
-        n_digits=0,
+        "tokens_per_pass",
+        "tokens per target pass",
+        lambda one: tokens_per_pass(_stats(one)),
+        "most",
+        3,
     ),
-    Column(
-        name="p50",
-        header="keystroke p50, ms",
-        value=lambda one: Percentiles.of(_answered(one)).p50,
-        better="least",
-    ),
-    Column(
-        name="p95",
-        header="keystroke p95, ms",
-        value=lambda one: Percentiles.of(_answered(one)).p95,
-        better="least",
-    ),
-    Column(
-        name="total",
-        header="all keystrokes, ms",
-        value=lambda one: sum(request.answer.ms for request in one.requests),
-        better="least",
-        n_digits=0,
-    ),
-    Column(
-        name="tokens_per_s",
-        header="tokens/s after the prompt",
-        value=lambda one: tokens_per_s(_stats(one), n_requests=len(_answered(one))),
-        better="most",
-    ),
-    Column(
-        name="tokens_per_pass",
-        header="tokens per target pass",
-        value=lambda one: tokens_per_pass(_stats(one)),
-        better="most",
-        n_digits=3,
-    ),
-    Column(name="drafted", header="share of the passes drafted", value=_drafted, n_digits=3),
-    Column(
-        name="acceptance",
-        header="draft tokens accepted",
-        value=lambda one: share(_stats(one).n_accepted, _stats(one).n_drafted),
-        n_digits=3,
-    ),
-    Column(
-        name="host_ms",
-        header="host ms per step",
-        value=lambda one: host_ms_per_step(_stats(one)),
-        n_digits=3,
-    ),
+    Column("drafted", "share of the passes drafted", lambda one: _drafted(_stats(one)), "", 3),
+    Column("acceptance", "draft tokens accepted", lambda one: _accepted(_stats(one)), "", 3),
+    Column("host_ms", "host ms per step", lambda one: host_ms_per_step(_stats(one)), "", 3),
 )
 """What of them is better has a ratio."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,15 +114,34 @@ many tokens of a prompt are shown, too: three quarters of it before the cursor, 
 _CACHE_REUSE: Final = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LlamaServerPeer:
-    """One configuration of llama-server."""
+_KINDS: Final = {
+    "": "none",
+    "ngram-simple": "ngram-simple",
+    "ngram-map-k": "ngram-map-k",
+    "ngram-map-k4v": "ngram-map-k4v",
+    "ngram-mod": "ngram-mod",
+    "ngram-cache": "ngram-cache",
+    "draft": "draft-simple",
+    "draft+ngram-mod": "draft-simple,ngram-mod",
+}
+"""The kinds of speculation, each with its default lengths, and what ``--spec-type`` calls them."""
 
-    name: str
-    flags: Callable[[PeerOptions], list[str]]
-    """What is added to the command line."""
-    needs: Callable[[PeerOptions], str | None]
-    """What the options lack."""
+
+@dataclass(frozen=True, slots=True)
+class LlamaServerPeer:
+    """One configuration of llama-server: without speculation, or with a kind of it."""
+
+    kind: str = ""
+
+    @property
+    def name(self) -> str:
+        """As tables and ``--peers`` name it."""
+        return f"{NAME} {self.kind}".strip()
+
+    @property
+    def drafts_by_model(self) -> bool:
+        """Whether it needs a draft model."""
+        return self.kind.startswith("draft")
 
     def why_not(self, options: PeerOptions) -> str | None:
         """Return what is missing."""
@@ -136,7 +155,11 @@ class LlamaServerPeer:
                 f"{binary} is built for the CPU only, and ours has layers on a GPU; CMAKE_ARGS for "
                 "tools/peers/build_llama_server.sh say what it is built for."
             )
-        return self.needs(options)
+        if self.drafts_by_model:
+            return _missing(options.draft_model, "draft model")
+        if self.kind == "ngram-cache":
+            return _missing(options.statistics_file, "statistics file")
+        return None
 
     @contextmanager
     def open(self, options: PeerOptions) -> Iterator[LlamaServerSession]:
@@ -146,12 +169,12 @@ class LlamaServerPeer:
         """
         log = options.folder / f"{self.name.replace(' ', '-')}.log"
         with llama_server(self.command(options), log) as server:
-            has_draft_model = "--spec-draft-model" in self.flags(options)
-            yield LlamaServerSession(server, options, has_draft_model=has_draft_model)
+            yield LlamaServerSession(server, options, has_draft_model=self.drafts_by_model)
 
     def command(self, options: PeerOptions) -> list[str]:
         """Return the command line, the address left out."""
-        return [
+        layers = "all" if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
+        command = [
             str(options.llama_server),
             *("--model", str(options.model)),
             *("--ctx-size", str(options.n_context)),
@@ -159,11 +182,17 @@ class LlamaServerPeer:
             *("--ubatch-size", str(_BATCH)),
             *("--cache-reuse", str(_CACHE_REUSE)),
             *("--threads", str(options.n_threads)),
-            *("--n-gpu-layers", _layers(options)),
+            *("--n-gpu-layers", layers),
             *("--seed", str(_SEED)),
             *("--slot-save-path", str(options.folder)),
-            *self.flags(options),
+            *("--spec-type", _KINDS[self.kind]),
         ]
+        if self.drafts_by_model:
+            command += ["--spec-draft-model", str(options.draft_model)]
+            command += ["--spec-draft-threads", str(options.n_threads), "--spec-draft-ngl", layers]
+        if self.kind == "ngram-cache":
+            command += ["--lookup-cache-static", str(options.statistics_file)]
+        return command
 
 
 class LlamaServerSession:
@@ -215,59 +244,8 @@ class LlamaServerSession:
 
 
 def llama_server_peers() -> tuple[LlamaServerPeer, ...]:
-    """Return llama-server without speculation, and with each kind of it, as it is set by default.
-
-    The ngram-cache takes the statistics file.
-    """
-    kinds = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod")
-    return (
-        LlamaServerPeer(name=NAME, flags=_speculating(), needs=_needs_nothing),
-        *(
-            LlamaServerPeer(name=f"{NAME} {kind}", flags=_speculating(kind), needs=_needs_nothing)
-            for kind in kinds
-        ),
-        LlamaServerPeer(
-            name=f"{NAME} ngram-cache",
-            flags=lambda options: [
-                *_speculating("ngram-cache")(options),
-                *("--lookup-cache-static", str(options.statistics_file)),
-            ],
-            needs=lambda options: _missing(options.statistics_file, "statistics file"),
-        ),
-        LlamaServerPeer(
-            name=f"{NAME} draft",
-            flags=lambda options: [*_speculating("draft-simple")(options), *_draft(options)],
-            needs=lambda options: _missing(options.draft_model, "draft model"),
-        ),
-        LlamaServerPeer(
-            name=f"{NAME} draft+ngram-mod",
-            flags=lambda options: [
-                *_speculating("draft-simple,ngram-mod")(options),
-                *_draft(options),
-            ],
-            needs=lambda options: _missing(options.draft_model, "draft model"),
-        ),
-    )
-
-
-def _speculating(kinds: str = "none") -> Callable[[PeerOptions], list[str]]:
-    return lambda _options: ["--spec-type", kinds]
-
-
-def _layers(options: PeerOptions) -> str:
-    return "all" if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
-
-
-def _draft(options: PeerOptions) -> list[str]:
-    return [
-        *("--spec-draft-model", str(options.draft_model)),
-        *("--spec-draft-threads", str(options.n_threads)),
-        *("--spec-draft-ngl", _layers(options)),
-    ]
-
-
-def _needs_nothing(_options: PeerOptions) -> str | None:
-    return None
+    """Return llama-server without speculation, and with each kind of it."""
+    return tuple(LlamaServerPeer(kind) for kind in _KINDS)
 
 
 def _missing(file: Path | None, what: str) -> str | None:

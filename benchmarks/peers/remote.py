@@ -89,51 +89,34 @@ class RemoteSession:
         return None
 
 
-def _prompt_tokens(one: TypedRound) -> float:
+def _per_key(n_tokens: int, one: TypedRound) -> float:
+    return n_tokens / max(1, one.counts.n_requests)
+
+
+def _in_all(one: TypedRound) -> int:
     counts = one.counts
     return counts.n_evaluated + counts.n_idle_evaluated + counts.n_prefetch_evaluated
 
 
+def _lost(one: TypedRound) -> int:
+    return one.own_work.n_failed + one.own_work.n_cancelled
+
+
 _COLUMNS: Final[tuple[Column[TypedRound], ...]] = (
+    Column("evaluated", "prompt tokens per key", lambda one: _per_key(one.counts.n_evaluated, one)),
     Column(
-        name="evaluated",
-        header="prompt tokens per key",
-        value=lambda one: one.counts.n_evaluated / max(1, one.counts.n_requests),
+        "evaluated_in_all",
+        "… with idle time and requests ahead",
+        lambda one: _per_key(_in_all(one), one),
     ),
+    Column("ms_p50", "from key to answer, ms, p50", lambda one: one.counts.ms["all"].p50),
+    Column("ms_p95", "from key to answer, ms, p95", lambda one: one.counts.ms["all"].p95),
+    Column("keys", "keys", lambda one: one.counts.n_requests, "", 0),
+    Column("shown", "keys with a suggestion", lambda one: one.counts.n_shown, "", 0),
     Column(
-        name="evaluated_in_all",
-        header="… with idle time and requests ahead",
-        value=lambda one: _prompt_tokens(one) / max(1, one.counts.n_requests),
+        "taken", "characters taken from suggestions", lambda one: one.session.n_chars_taken, "", 0
     ),
-    Column(
-        name="ms_p50",
-        header="from key to answer, ms, p50",
-        value=lambda one: one.counts.ms["all"].p50,
-    ),
-    Column(
-        name="ms_p95",
-        header="from key to answer, ms, p95",
-        value=lambda one: one.counts.ms["all"].p95,
-    ),
-    Column(name="keys", header="keys", value=lambda one: one.counts.n_requests, n_digits=0),
-    Column(
-        name="shown",
-        header="keys with a suggestion",
-        value=lambda one: one.counts.n_shown,
-        n_digits=0,
-    ),
-    Column(
-        name="taken",
-        header="characters taken from suggestions",
-        value=lambda one: one.session.n_chars_taken,
-        n_digits=0,
-    ),
-    Column(
-        name="lost",
-        header="answers lost",
-        value=lambda one: one.own_work.n_failed + one.own_work.n_cancelled,
-        n_digits=0,
-    ),
+    Column("lost", "answers lost", _lost, "", 0),
 )
 
 

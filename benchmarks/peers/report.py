@@ -15,11 +15,11 @@ from benchmarks.figures import (
     Spread,
     acceptance,
     best_sides,
+    drafted_per_pass,
     figures_of,
     host_ms_per_step,
     medians_in_all,
     ratios,
-    share,
     side_named,
     tokens_per_pass,
     tokens_per_s,
@@ -28,123 +28,77 @@ from benchmarks.peers.decoding import Decoded, DecodePlace, DecodeRun, Task
 from benchmarks.peers.own import OURS
 from benchmarks.peers.typed_rounds import PeerRun, TypedRound
 from benchmarks.tables import Table
+from benchmarks.typing_session import TypingCounts
 from speclsp.decoding.session import summed
 from speclsp.request import RequestStats
+
+Answers = Sequence[Decoded]
 
 
 def _ms(quantile: Literal["p50", "p95", "p99"]) -> Callable[[TypedRound], float | None]:
     return lambda one: getattr(one.counts.ms["all"], quantile)
 
 
-def _n_asked(one: TypedRound) -> int:
-    return one.counts.evaluated["all"].n
+def _share_shown(counts: TypingCounts) -> float:
+    return 100 * counts.n_shown / max(1, counts.n_requests)
+
+
+def _share_saved(counts: TypingCounts) -> float:
+    return 100 * counts.n_chars_saved / max(1, counts.n_chars)
+
+
+def _evaluated(counts: TypingCounts) -> float | None:
+    """Return the mean over the requests that reached the model."""
+    return counts.evaluated["all"].mean if counts.evaluated["all"].n else None
+
+
+def _typed_speed(one: TypedRound) -> float | None:
+    return tokens_per_s(one.stats, n_requests=one.counts.evaluated["all"].n)
 
 
 TYPED_COLUMNS: Final[tuple[Column[TypedRound], ...]] = (
-    Column(name="ms_p50", header="p50 ms", value=_ms("p50"), better="least"),
-    Column(name="ms_p95", header="p95 ms", value=_ms("p95"), better="least"),
-    Column(name="ms_p99", header="p99 ms", value=_ms("p99"), better="least"),
+    Column("ms_p50", "p50 ms", _ms("p50"), "least"),
+    Column("ms_p95", "p95 ms", _ms("p95"), "least"),
+    Column("ms_p99", "p99 ms", _ms("p99"), "least"),
+    Column("shown", "shown %", lambda one: _share_shown(one.counts), "most", 0),
+    Column("evaluated", "prompt tokens", lambda one: _evaluated(one.counts), "least"),
     Column(
-        name="shown",
-        header="shown %",
-        value=lambda one: 100 * one.counts.n_shown / max(1, one.counts.n_requests),
-        better="most",
-        n_digits=0,
+        "evaluated_per_char",
+        "evaluated per char",
+        lambda one: one.counts.evaluated_per_char,
+        "least",
     ),
-    Column(
-        name="evaluated",
-        header="prompt tokens",
-        value=lambda one: one.counts.evaluated["all"].mean if _n_asked(one) else None,
-        better="least",
-    ),
-    Column(
-        name="evaluated_per_char",
-        header="evaluated per char",
-        value=lambda one: one.counts.evaluated_per_char,
-        better="least",
-    ),
-    Column(
-        name="tokens_per_pass",
-        header="tokens/pass",
-        value=lambda one: tokens_per_pass(one.stats),
-        better="most",
-        n_digits=2,
-    ),
-    Column(
-        name="acceptance",
-        header="accepted %",
-        value=lambda one: acceptance(one.stats),
-        better="most",
-    ),
-    Column(
-        name="tokens_per_s",
-        header="tokens/s",
-        value=lambda one: tokens_per_s(one.stats, n_requests=_n_asked(one)),
-        better="most",
-    ),
-    Column(
-        name="host_ms",
-        header="host ms/step",
-        value=lambda one: one.host_ms,
-        better="least",
-        n_digits=2,
-    ),
-    Column(
-        name="chars_saved",
-        header="saved %",
-        value=lambda one: 100 * one.counts.n_chars_saved / max(1, one.counts.n_chars),
-        better="most",
-    ),
-    Column(
-        name="resident_mib",
-        header="MiB",
-        value=lambda one: one.resident_mib,
-        better="least",
-        n_digits=0,
-    ),
+    Column("tokens_per_pass", "tokens/pass", lambda one: tokens_per_pass(one.stats), "most", 2),
+    Column("acceptance", "accepted %", lambda one: acceptance(one.stats), "most"),
+    Column("tokens_per_s", "tokens/s", _typed_speed, "most"),
+    Column("host_ms", "host ms/step", lambda one: one.host_ms, "least", 2),
+    Column("chars_saved", "saved %", lambda one: _share_saved(one.counts), "most"),
+    Column("resident_mib", "MiB", lambda one: one.resident_mib, "least", 0),
 )
 """Of a session; the first three are keystroke to answer."""
 
 
-def summed_stats(answers: Sequence[Decoded]) -> RequestStats:
-    """Return the sums over a round's answers."""
+def _of_sums(figure: Callable[[RequestStats], float | None]) -> Callable[[Answers], float | None]:
+    """Return a figure of the sums over a round's answers."""
+    return lambda answers: figure(_summed(answers))
+
+
+def _summed(answers: Answers) -> RequestStats:
     return functools.reduce(summed, (one.stats for one in answers), RequestStats())
 
 
-DECODE_COLUMNS: Final[tuple[Column[Sequence[Decoded]], ...]] = (
-    Column(
-        name="tokens_per_s",
-        header="tokens/s",
-        value=lambda one: tokens_per_s(summed_stats(one), n_requests=len(one)),
-        better="most",
-    ),
-    Column(
-        name="tokens_per_pass",
-        header="tokens/pass",
-        value=lambda one: tokens_per_pass(summed_stats(one)),
-        better="most",
-        n_digits=2,
-    ),
-    Column(
-        name="acceptance",
-        header="accepted %",
-        value=lambda one: acceptance(summed_stats(one)),
-        better="most",
-    ),
-    Column(
-        name="drafted",
-        header="drafted/pass",
-        value=lambda one: share(summed_stats(one).n_drafted, summed_stats(one).n_target_passes),
-        n_digits=2,
-    ),
-    Column(
-        name="host_ms",
-        header="host ms/step",
-        value=lambda one: host_ms_per_step(summed_stats(one)),
-        better="least",
-        n_digits=2,
-    ),
+def _decode_speed(answers: Answers) -> float | None:
+    return tokens_per_s(_summed(answers), n_requests=len(answers))
+
+
+DECODE_COLUMNS: Final[tuple[Column[Answers], ...]] = (
+    Column("tokens_per_s", "tokens/s", _decode_speed, "most"),
+    Column("tokens_per_pass", "tokens/pass", _of_sums(tokens_per_pass), "most", 2),
+    Column("acceptance", "accepted %", _of_sums(acceptance), "most"),
+    Column("drafted", "drafted/pass", _of_sums(drafted_per_pass), "", 2),
+    Column("host_ms", "host ms/step", _of_sums(host_ms_per_step), "least", 2),
 )
+"""Of a round's places."""
 
 BEST_MARK: Final = "*"
 LEGEND: Final = f"{BEST_MARK} best of the column; medians over the rounds"

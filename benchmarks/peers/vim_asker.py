@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
-from benchmarks.peers.infill import Infill, InfillAnswer
+from benchmarks.peers.infill import Infill
 from benchmarks.peers.llama_vim import LlamaVim
 from benchmarks.peers.vim_buffer import VimBuffer, vim_buffer
 from speclsp.decoding.session import summed
 from speclsp.request import RequestStats, SessionStats
-
-
-class SessionSums:
-    """Adds up what was asked, shown and taken."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._totals = RequestStats()
-        self._ahead = RequestStats()
-
-    def add_answer(self, answer: Answer) -> None:
-        """Add what a request was answered with."""
-        self._counts["n_requests"] += 1
-        if answer.source == "memory":
-            self._counts["n_memory"] += 1
-        elif answer.source == "filter":
-            self._counts["n_filtered"] += 1
-        else:
-            self._totals = summed(self._totals, answer.stats)
-            self._counts["n_completions" if answer.text else "n_empty"] += 1
-
-    def add_shown(self, answer: Answer) -> None:
-        """Add an answer that is on the screen."""
-        self._counts["n_shown"] += bool(answer.text)
-
-    def add_taken(self, answer: Answer, n_chars: int) -> None:
-        """Add an answer of which the human took the first ``n_chars`` characters."""
-        whole = n_chars >= len(answer.text)
-        self._counts["n_accepted_items" if whole else "n_partially_accepted"] += 1
-        self._counts["n_chars_accepted"] += n_chars
-
-    def add_ahead(self, answer: InfillAnswer) -> None:
-        """Add a request that nobody waited for."""
-        self._counts["n_prefetches"] += 1
-        self._ahead = summed(self._ahead, answer.stats)
-
-    def add_warm_up(self, answer: InfillAnswer) -> None:
-        """Add a request whose prompt alone was evaluated."""
-        self._counts["n_idle_evaluated"] += answer.stats.n_prompt_evaluated
-
-    def statistics(self) -> SessionStats:
-        """Return the sums."""
-        counts: dict[str, Any] = dict(self._counts)
-        return SessionStats(totals=self._totals, prefetch=self._ahead, state="ready", **counts)
-
 
 _SEED: Final = 1
 _JUMP_S: Final = 3
@@ -88,7 +44,7 @@ class VimAsker:
         self._remembers = remembers
         self._stop = ("\n",) if one_line else ()
         self._clock = clock
-        self._sums = SessionSums()
+        self._own_work = SessionStats(state="ready")
         self._vim = self._new_editor()
         self._project: object = None
         self._here: tuple[str, VimBuffer] | None = None
@@ -117,31 +73,27 @@ class VimAsker:
         ms = 1000 * (self._clock() - started)
         self._here = case.id, buffer
         ends = "\r\n" if "\r\n" in text or "\r\n" in case.suffix else "\n"
-        answer = Answer(
+        return Answer(
             text=suggestion.text.replace("\n", ends),
             source=suggestion.source,
             ms=ms,
             stats=suggestion.answer.stats if suggestion.answer is not None else RequestStats(),
         )
-        self._sums.add_answer(answer)
-        return answer
 
     def shown(self, answer: Answer) -> None:
-        """Count it."""
-        self._sums.add_shown(answer)
+        """Do nothing: the plugin has shown it."""
 
     def taken(self, answer: Answer, n_chars: int) -> None:
-        """Count it: the plugin has no more to do than at any other move."""
-        self._sums.add_taken(answer, n_chars)
+        """Do nothing: the plugin has no more to do than at any other move."""
 
     def rest(self) -> None:
         """Let requests in the background be answered."""
         self._vim.work_in_background()
 
     def statistics(self) -> SessionStats:
-        """Return the session's sums."""
+        """Return what was done ahead and in idle time; the replay counts requests itself."""
         self._add_background()
-        return self._sums.statistics()
+        return self._own_work
 
     def _new_editor(self) -> LlamaVim:
         return LlamaVim(
@@ -165,9 +117,12 @@ class VimAsker:
         self._vim.ring.pick_around(buffer)
 
     def _add_background(self) -> None:
-        for answer in self._vim.ahead:
-            self._sums.add_ahead(answer)
-        for answer in self._vim.warm_ups:
-            self._sums.add_warm_up(answer)
+        ahead = (answer.stats for answer in self._vim.ahead)
+        n_warmed_up = sum(answer.stats.n_prompt_evaluated for answer in self._vim.warm_ups)
+        self._own_work = replace(
+            self._own_work,
+            prefetch=functools.reduce(summed, ahead, self._own_work.prefetch),
+            n_idle_evaluated=self._own_work.n_idle_evaluated + n_warmed_up,
+        )
         self._vim.ahead.clear()
         self._vim.warm_ups.clear()

@@ -21,7 +21,7 @@ from speclsp.request import DrafterStats, RequestStats
 
 
 def column(better: Literal["least", "most", ""], n_digits: int = 1) -> Column[float]:
-    return Column(name="x", header="x", value=lambda one: one, better=better, n_digits=n_digits)
+    return Column("x", "x", lambda one: one, better, n_digits)
 
 
 def side(name: str, *values: float | None) -> Figures:
