@@ -6,12 +6,11 @@ A replay opens documents, changes them key by key, and asks for completions.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, TypeVar
@@ -31,13 +30,13 @@ from speclsp.request import (
     LogLine,
     RequestStats,
     SessionStats,
-    SettingValue,
     StateChanged,
     WorkspaceFolder,
 )
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 from tests.support.server_process import CaseServer, InlineItem, line_and_character
+from tests.support.serving_process import ANSWERS_WITHIN_S
 
 _POLL_S: Final = 0.01
 _LONGEST_WAIT_S: Final = 300.0
@@ -88,50 +87,37 @@ class Asker(Protocol):
 class LocalAsker:
     """Asks a completer in this process; the caller closes it."""
 
-    def __init__(
-        self,
-        window: Window,
-        *,
-        deadline_ms: int | None,
-        rest: Callable[[], object],
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, window: Window, *, rests: bool) -> None:
         self._window = window
         self._completer = window.completer
-        self._settings: dict[str, SettingValue] = {}
-        if deadline_ms is not None:
-            self._settings["deadline_ms"] = deadline_ms
-        self._rest = rest
-        self._clock = clock
+        self._rests = rests
         self._root = ""
-        self._places: dict[str, _OpenFile] = {}
-        """By the case's id.  Finding them asks the file system, which is no part of an answer."""
+        self._documents: dict[str, Document] = {}
+        """By the case's id.  Making them asks the file system, which is no part of an answer."""
 
     def enter(self, case: EditCase) -> None:
         """Open the case's project and file."""
         root = str(case.project.resolve()) if case.project is not None else ""
         if root != self._root:
             self._change_folder(root, case.project_name)
-        place = self._places[case.id] = _OpenFile(uri=_uri(case), file=_file(case))
-        self._window.open_document(_document(case, case.before, place))
+        document = self._documents[case.id] = _document(case)
+        self._window.open_document(document)
 
     def leave(self, case: EditCase) -> None:
         """Close the case's file."""
-        place = self._places.pop(case.id)
-        self._window.close_document(place.uri)
+        self._window.close_document(self._documents.pop(case.id).uri)
 
     def ask(self, case: EditCase, n_typed: int) -> Answer:
         """Send the text as it is now, and ask."""
-        place = self._places[case.id]
-        place.version += 1
-        started = self._clock()
+        before = self._documents[case.id]
+        document = self._documents[case.id] = replace(before, version=before.version + 1)
+        started = time.perf_counter()
         text = case.prefix + case.typed[:n_typed] + case.suffix
-        self._window.change_document(place.uri, place.version, text)
+        self._window.change_document(document.uri, document.version, text)
         request = CompletionRequest(
-            uri=place.uri,
-            version=place.version,
+            uri=document.uri,
+            version=document.version,
             offset=len(case.prefix) + n_typed,
-            settings=self._settings,
             wait_for_model=True,
         )
         result = self._window.ask(request, CancellationToken()).result()
@@ -140,7 +126,7 @@ class LocalAsker:
             n_replaced=result.n_replaced,
             completion_id=result.completion_id,
             source=result.source,
-            ms=1000 * (self._clock() - started),
+            ms=1000 * (time.perf_counter() - started),
             stats=result.stats,
         )
 
@@ -154,8 +140,9 @@ class LocalAsker:
         self._window.accepted(answer.completion_id, None if whole else n_chars)
 
     def rest(self) -> None:
-        """Wait until the completer is idle."""
-        self._rest()
+        """Wait until the completer is idle, unless keys follow each other at once."""
+        if self._rests:
+            self.finish()
 
     def finish(self) -> None:
         """Wait until the completer is idle, also where keys follow each other at once."""
@@ -175,36 +162,23 @@ class LocalAsker:
             self._wait_while(lambda: self._completer.statistics().index.building)
 
     def _wait_while(self, condition: Callable[[], bool]) -> None:
-        end = self._clock() + _LONGEST_WAIT_S
+        end = time.monotonic() + _LONGEST_WAIT_S
         while condition():
-            if self._clock() > end:
+            if time.monotonic() > end:
                 raise EngineUnavailableError("the completer is not ready after five minutes.")
             time.sleep(_POLL_S)
 
 
-@dataclass(slots=True, kw_only=True)
-class _OpenFile:
-    """A case's file, as it stands in the editor."""
-
-    uri: str
-    file: str
-    version: int = 1
-
-
-def _document(case: EditCase, text: str, place: _OpenFile) -> Document:
+def _document(case: EditCase) -> Document:
     return Document(
-        uri=place.uri,
+        uri=_uri(case),
         path=case.path,
-        file=place.file,
+        file=str(case.project.resolve() / case.path) if case.project is not None else "",
         repo_name=case.project_name,
         language_id=case.language_id,
-        version=place.version,
-        text=text,
+        version=1,
+        text=case.before,
     )
-
-
-def _file(case: EditCase) -> str:
-    return str(case.project.resolve() / case.path) if case.project is not None else ""
 
 
 def _uri(case: EditCase) -> str:
@@ -219,39 +193,25 @@ LONGEST_REST_S: Final = 10.0
 
 @contextmanager
 def local_asker(
-    settings: Settings,
-    *,
-    deadline_ms: int | None = None,
-    rests: bool = True,
-    loader: Loader | None = None,
+    settings: Settings, *, rests: bool = True, loader: Loader | None = None
 ) -> Iterator[LocalAsker]:
     """Create a completer that stores nothing on disk, and close it at the end.
 
-    ``deadline_ms`` of each request; None takes the settings'.  ``rests`` False
-    sends the next key at once, without waiting for idle work.
+    ``rests`` False sends the next key at once, without waiting for idle work.
     """
-    settings = dataclasses.replace(settings, persist=False)
+    settings = replace(settings, persist=False)
     completer = LocalCompleter(settings, loader=loader)
     window = Window(completer, settings)
     completer.start()
     try:
-        yield LocalAsker(
-            window,
-            deadline_ms=deadline_ms,
-            rest=lambda: completer.wait_idle(LONGEST_REST_S) if rests else None,
-        )
+        yield LocalAsker(window, rests=rests)
     finally:
         window.close()
 
 
 _T = TypeVar("_T")
 
-ANSWERS_WITHIN_S: Final = 300.0
-"""A server that takes longer for one answer hangs."""
-
-_COUNTED: Final = tuple(
-    field.name for field in dataclasses.fields(RequestStats) if field.name != "drafters"
-)
+_COUNTED: Final = tuple(one.name for one in fields(RequestStats) if one.name != "drafters")
 """What one request adds to the session's sums."""
 
 
@@ -322,7 +282,7 @@ class ServerAsker:
             said = self._messages[-1].message if self._messages else "it does not say why."
             raise EngineError(f"the server failed at a request: {said}")
         source, stats = _cost(self._stats, after)
-        return dataclasses.replace(answer, ms=ms, source=source, stats=stats)
+        return replace(answer, ms=ms, source=source, stats=stats)
 
     def shown(self, answer: Answer) -> None:
         """Do nothing: the server counts sent items as shown if the client never reports them."""
@@ -431,9 +391,9 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
     """Return the settings that differ from their defaults, by name, as a server takes them."""
     defaults = Settings()
     return {
-        field.name: getattr(settings, field.name)
-        for field in dataclasses.fields(settings)
-        if getattr(settings, field.name) != getattr(defaults, field.name)
+        one.name: getattr(settings, one.name)
+        for one in fields(settings)
+        if getattr(settings, one.name) != getattr(defaults, one.name)
     }
 
 

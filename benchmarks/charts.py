@@ -26,8 +26,6 @@ class BarChart:
     title: str
     names: Sequence[str]
     series: Sequence[tuple[str, Sequence[float]]]
-    reference: float | None = None
-    """Where a line is drawn, None for none."""
 
     @property
     def height(self) -> float:
@@ -75,7 +73,5 @@ def _draw(chart: BarChart, axes: Axes) -> None:
     axes.margins(x=0.12)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(chart.title, loc="left", fontsize=10)
-    if chart.reference is not None:
-        axes.axvline(chart.reference, color="gray", linestyle="--", linewidth=0.8)
     if n_bars > 1:
         axes.legend(fontsize=8, frameon=False)

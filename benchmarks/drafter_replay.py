@@ -114,19 +114,6 @@ class DrafterCounts:
     counts: ReplayCounts = field(default_factory=ReplayCounts)
 
 
-@dataclass(frozen=True, slots=True)
-class CountSummary:
-    """The merged tree beside the drafters alone."""
-
-    merged: float
-    """Tokens per pass in gaps."""
-    to_best_single: float
-    """The same in units of the best drafter alone."""
-    to_best_llama_cpp: float
-    edit_length: float
-    """Mean acceptance length of passes with a draft in edits; 0 where none were replayed."""
-
-
 def count_drafters(
     project: ReplayProject,
     settings: Settings,
@@ -156,25 +143,24 @@ def count_drafters(
             yield result
 
 
-def summary(results: Sequence[DrafterCounts]) -> CountSummary:
-    """Return the figures of the merged tree, and how they compare."""
+def summary(results: Sequence[DrafterCounts]) -> dict[str, float]:
+    """Return how the merged tree does in gaps beside the drafters alone, and its drafts in edits.
+
+    Rates are tokens per pass; the drafts' length is the mean of the passes that had one.
+    """
     tree = f"{MERGED} tree"
-    per_pass = {
-        result.drafter: result.counts.tokens_per_pass for result in results if result.task == "gaps"
+    found = {(result.task, result.drafter): result.counts for result in results}
+    rates = {
+        name: counts.tokens_per_pass for (task, name), counts in found.items() if task == "gaps"
     }
-    single = [rate for name, rate in per_pass.items() if not name.startswith(MERGED)]
-    llama_cpp = [rate for name, rate in per_pass.items() if name in LLAMA_CPP]
-    edits = [
-        result.counts.mean_acceptance_length
-        for result in results
-        if result.task == "edits" and result.drafter == tree and result.counts.n_passes
-    ]
-    return CountSummary(
-        merged=per_pass[tree],
-        to_best_single=per_pass[tree] / max(single),
-        to_best_llama_cpp=per_pass[tree] / max(llama_cpp),
-        edit_length=max(edits, default=0.0),
-    )
+    single = [rate for name, rate in rates.items() if not name.startswith(MERGED)]
+    llama_cpp = [rate for name, rate in rates.items() if name in LLAMA_CPP]
+    return {
+        "merged tokens per pass": rates[tree],
+        "merged / best drafter alone": rates[tree] / max(single),
+        "merged / best of llama.cpp's": rates[tree] / max(llama_cpp),
+        "mean acceptance length in edits": found["edits", tree].mean_acceptance_length,
+    }
 
 
 def _context(

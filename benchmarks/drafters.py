@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from benchmarks.drafter_replay import (
     N_DRAFT,
-    CountSummary,
     DrafterCounts,
     TimedRun,
     count_drafters,
@@ -104,13 +103,11 @@ def _count_columns(counts: ReplayCounts) -> tuple[str, str, str]:
     )
 
 
-def summary_table(summary: CountSummary) -> Table:
+def summary_table(found: Mapping[str, float]) -> Table:
     """Return how the merged tree does beside each drafter alone."""
     table = Table("Merged, beside the drafters alone", ("", "value"))
-    table.add("merged tokens per pass", f"{summary.merged:.3f}")
-    table.add("merged / best drafter alone", f"{summary.to_best_single:.3f}")
-    table.add("merged / best of llama.cpp's", f"{summary.to_best_llama_cpp:.3f}")
-    table.add("mean acceptance length in edits", f"{summary.edit_length:.3f}")
+    for name, value in found.items():
+        table.add(name, f"{value:.3f}")
     return table
 
 

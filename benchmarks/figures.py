@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+import numpy as np
+
 from speclsp.request import RequestStats
 
 _Round = TypeVar("_Round")
@@ -46,6 +48,28 @@ class Spread:
         if not values:
             return None
         return cls(statistics.median(values), min(values), max(values), len(values))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentiles:
+    """Mean and percentiles of ``n`` numbers; all 0 if there are none."""
+
+    n: int = 0
+    mean: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    most: float = 0.0
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Percentiles:
+        """Compute it from the numbers."""
+        if not values:
+            return cls()
+        p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
+        return cls(
+            n=len(values), mean=float(np.mean(values)), p50=p50, p95=p95, p99=p99, most=max(values)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,13 @@ import dataclasses
 import functools
 import io
 import pstats
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -36,76 +39,28 @@ from speclsp.errors import EngineError
 from speclsp.settings import DraftMode, Settings
 
 
-@dataclass(slots=True)
-class StepClock:
-    """Forwards to a target, and records two clocks after each decode: wall time and llama.cpp's."""
+@contextmanager
+def marked(target: TreeTarget, draft: ModelDrafter | None) -> Iterator[list[tuple[int, int]]]:
+    """Record two clocks after each of the target's decodes: wall time, and time inside llama.cpp.
 
-    target: TreeTarget
-    draft: ModelDrafter | None
-    """Its decodes are not host time either."""
-    marks: list[tuple[int, int]] = field(default_factory=list)
-    """(wall clock, time inside llama.cpp) in nanoseconds after each of the target's decodes."""
+    Both are in nanoseconds; a draft model's decodes are time inside llama.cpp, too.
+    """
+    marks: list[tuple[int, int]] = []
 
-    @property
-    def n_ctx(self) -> int:
-        """The target's."""
-        return self.target.n_ctx
+    def recording(decode: Callable[..., Logits]) -> Callable[..., Logits]:
+        def decoded(*arguments: Any) -> Logits:
+            logits = decode(*arguments)
+            ns_native = target.ns_native + (draft.ns_native if draft is not None else 0)
+            marks.append((perf_counter_ns(), ns_native))
+            return logits
 
-    @property
-    def n_batch(self) -> int:
-        """The target's."""
-        return self.target.n_batch
+        return decoded
 
-    @property
-    def n_ubatch(self) -> int:
-        """The target's."""
-        return self.target.n_ubatch
-
-    @property
-    def n_vocab(self) -> int:
-        """The target's."""
-        return self.target.n_vocab
-
-    @property
-    def ns_native(self) -> int:
-        """The target's."""
-        return self.target.ns_native
-
-    @property
-    def cached(self) -> Sequence[int]:
-        """The target's."""
-        return self.target.cached
-
-    def truncate(self, n_tokens: int) -> None:
-        """Forward to the target."""
-        self.target.truncate(n_tokens)
-
-    def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
-        """Forward to the target, and record the clocks."""
-        logits = self.target.decode(tokens, n_logits)
-        self._mark()
-        return logits
-
-    @property
-    def n_branches(self) -> int:
-        """The target's."""
-        return self.target.n_branches
-
-    def decode_tree(
-        self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
-    ) -> Logits:
-        """Forward to the target, and record the clocks."""
-        logits = self.target.decode_tree(pending, tokens, parents)
-        self._mark()
-        return logits
-
-    def keep_path(self, path: Sequence[int]) -> None:
-        """Forward to the target."""
-        self.target.keep_path(path)
-
-    def _mark(self) -> None:
-        ns_native = self.target.ns_native + (self.draft.ns_native if self.draft is not None else 0)
-        self.marks.append((perf_counter_ns(), ns_native))
+    with (
+        patch.object(target, "decode", recording(target.decode)),
+        patch.object(target, "decode_tree", recording(target.decode_tree)),
+    ):
+        yield marks
 
 
 PROFILED_MS = 0.3
@@ -153,19 +108,19 @@ def measure_host_overhead(
     """
 
     def run() -> tuple[list[float], list[float], int]:
-        clock = StepClock(target, draft_model)
-        generation = generate(
-            clock,
-            context,
-            drafter=drafter,
-            sampler=new_sampler(),
-            n_predict=n_predict,
-            stop=lambda _token: False,
-            interrupted=lambda: None,
-            clock=perf_counter,
-            scores=TokenScores(),
-        )
-        marks = np.array(clock.marks, dtype=np.int64).reshape(-1, 2)
+        with marked(target, draft_model) as recorded:
+            generation = generate(
+                target,
+                context,
+                drafter=drafter,
+                sampler=new_sampler(),
+                n_predict=n_predict,
+                stop=lambda _token: False,
+                interrupted=lambda: None,
+                clock=perf_counter,
+                scores=TokenScores(),
+            )
+        marks = np.array(recorded, dtype=np.int64).reshape(-1, 2)
         n_steps = generation.stats.n_target_passes - 1
         steps = np.diff(marks, axis=0)[len(marks) - 1 - n_steps :]
         wall, native = steps[:, 0] / 1e6, steps[:, 1] / 1e6

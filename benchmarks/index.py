@@ -7,21 +7,21 @@ left out: it is done before.
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter, perf_counter_ns, thread_time
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import psutil
 
+from benchmarks.figures import Percentiles
 from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.source_corpus import IndexedFile, SourceCorpus, source_corpus, varied
 from benchmarks.tables import Table
 from speclsp.drafting.protocol import TokenArray
-from speclsp.drafting.token_index import DEPTH, FileKey, TokenIndex
+from speclsp.drafting.token_index import DEPTH, FileKey
 from speclsp.embedded import model_files
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.project.corpus import Corpus
@@ -52,33 +52,14 @@ _TAIL_TOKENS: Final = 64
 _TYPED_TOKENS: Final = 8
 
 
-class Quantiles(NamedTuple):
-    """Microseconds."""
-
-    p50: float
-    p95: float
-    p99: float
-    slowest: float
-
-    @classmethod
-    def of(cls, nanoseconds: Sequence[int]) -> Quantiles:
-        """Compute them from measured times."""
-        p50, p95, p99 = (np.percentile(nanoseconds, [50, 95, 99]) / 1000).tolist()
-        return cls(p50, p95, p99, max(nanoseconds) / 1000)
-
-
-def measure_look_up(corpus: Corpus, tails: Sequence[TokenArray]) -> Quantiles:
-    """Time look-ups of matches of any length."""
-    for tail in tails[:_N_WARM_UP]:
+def measure_look_up(corpus: Corpus, tails: Sequence[TokenArray]) -> Percentiles:
+    """Time look-ups of matches of any length, in microseconds."""
+    times: list[float] = []
+    for tail in (*tails[:_N_WARM_UP], *tails):
+        start_ns = perf_counter_ns()
         corpus.continuation(tail, 1, DEPTH, _N_DRAFTED)
-    return Quantiles.of([look_up_ns(corpus, tail) for tail in tails])
-
-
-def look_up_ns(corpus: Corpus, tail: TokenArray) -> int:
-    """Time one look-up in nanoseconds."""
-    start_ns = perf_counter_ns()
-    corpus.continuation(tail, 1, DEPTH, _N_DRAFTED)
-    return perf_counter_ns() - start_ns
+        times.append((perf_counter_ns() - start_ns) / 1000)
+    return Percentiles.of(times[_N_WARM_UP:])
 
 
 def typed_tails(corpus: SourceCorpus, random: np.random.Generator) -> list[TokenArray]:
@@ -106,7 +87,6 @@ _SEED: Final = 7
 _FIRST_FLUSH: Final = 8_192
 _REPLACED_SHARE: Final = 0.1
 _LARGEST_REPLACED: Final = 20_000
-_SORTED_TOKENS: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +101,7 @@ class IndexSize:
     array_bytes: int
     resident_bytes: int
     """How much the process grew."""
-    look_up: Quantiles
+    look_up: Percentiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,22 +112,18 @@ class Replacing:
     n_tokens: int
     spent: Stopwatch
     """On all of them, sorting included."""
-    median_us_per_token: float
     slowest_s: float
     n_sorted_tokens: int
     n_indexes: int
-    look_up: Quantiles
+    look_up: Percentiles
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class IndexReport:
     """All that was measured."""
 
-    sizes: tuple[IndexSize, ...]
+    sizes: Sequence[IndexSize]
     replacing: Replacing
-    sorting_s: float
-    sorted_tokens: int
-    look_up_while_sorting: Quantiles
 
 
 def measure_index(corpus: SourceCorpus, marks: Sequence[int], tell: Tell) -> IndexReport:
@@ -157,16 +133,8 @@ def measure_index(corpus: SourceCorpus, marks: Sequence[int], tell: Tell) -> Ind
     index = Corpus()
     tell("building")
     sizes = _grow(index, corpus.files, marks, tails)
-    tell("looking up while sorting")
-    sorting_s, sorted_tokens, while_sorting = _look_up_while_sorting(index, corpus.files, tails)
     tell("replacing files")
-    return IndexReport(
-        sizes=tuple(sizes),
-        replacing=_replacing(index, dict(corpus.files), tails, random),
-        sorting_s=sorting_s,
-        sorted_tokens=sorted_tokens,
-        look_up_while_sorting=while_sorting,
-    )
+    return IndexReport(sizes, _replacing(index, dict(corpus.files), tails, random))
 
 
 def _grow(
@@ -207,28 +175,6 @@ def _grow(
     return sizes
 
 
-def _look_up_while_sorting(
-    index: Corpus, files: Sequence[IndexedFile], tails: Sequence[TokenArray]
-) -> tuple[float, int, Quantiles]:
-    """Look up for as long as another thread sorts a large segment."""
-    chosen: list[IndexedFile] = []
-    n_tokens = 0
-    for key, tokens in files:
-        if n_tokens >= _SORTED_TOKENS:
-            break
-        chosen.append((key, tokens))
-        n_tokens += len(tokens)
-    thread = threading.Thread(target=TokenIndex, args=(chosen,))
-    times: list[int] = []
-    start_s = perf_counter()
-    thread.start()
-    while thread.is_alive() or not times:
-        tail = tails[len(times) % len(tails)]
-        times.append(look_up_ns(index, tail))
-    thread.join()
-    return perf_counter() - start_s, n_tokens, Quantiles.of(times)
-
-
 def _replacing(
     index: Corpus,
     files: dict[FileKey, TokenArray],
@@ -239,10 +185,9 @@ def _replacing(
     keys = [key for key, tokens in files.items() if 0 < len(tokens) <= _LARGEST_REPLACED]
     n_wanted = int(sum(map(len, files.values())) * _REPLACED_SHARE)
     n_sorted_before = index.n_sorted_tokens
-    n_tokens = 0
+    n_files = n_tokens = 0
     spent = Stopwatch()
     slowest_s = 0.0
-    each: list[float] = []
     for old_key in (keys[number] for number in random.permutation(len(keys)).tolist()):
         if n_tokens >= n_wanted:
             break
@@ -254,16 +199,14 @@ def _replacing(
             index.add(new_key, tokens)
             index.flush()
         slowest_s = max(slowest_s, spent.wall_s - former_s)
-        each.append((spent.wall_s - former_s) / len(tokens))
+        n_files += 1
         n_tokens += len(tokens)
-    n_sorted = index.n_sorted_tokens - n_sorted_before
     return Replacing(
-        n_files=len(each),
+        n_files=n_files,
         n_tokens=n_tokens,
         spent=spent,
-        median_us_per_token=1e6 * float(np.median(each)) if each else 0.0,
         slowest_s=slowest_s,
-        n_sorted_tokens=n_sorted,
+        n_sorted_tokens=index.n_sorted_tokens - n_sorted_before,
         n_indexes=index.n_indexes,
         look_up=measure_look_up(index, tails),
     )
@@ -281,18 +224,24 @@ def corpus_line(corpus: SourceCorpus) -> str:
     return line
 
 
-def growth_table(report: IndexReport) -> Table:
+_LOOK_UP_COLUMNS: Final = ("p50 µs", "p95 µs", "p99 µs", "most µs")
+
+
+def _look_up_cells(found: Percentiles) -> list[str]:
+    return [f"{value:,.0f}" for value in (found.p50, found.p95, found.p99, found.most)]
+
+
+def growth_table(sizes: Sequence[IndexSize]) -> Table:
     """Return the index's figures at each size."""
-    table = Table(
-        "Growth",
-        ("M tokens", "files", "indexes", "Mtok/s", "B/token", "resident", *_LOOK_UP_COLUMNS),
-    )
-    for size in report.sizes:
+    headers = ("M tokens", "files", "indexes", "Mtok/s", "CPU s", "B/token", "resident")
+    table = Table("Growth", (*headers, *_LOOK_UP_COLUMNS))
+    for size in sizes:
         table.add(
             f"{size.n_tokens / 1e6:.1f}",
             f"{size.n_files:,}",
             str(size.n_indexes),
             f"{size.n_tokens / size.build.wall_s / 1e6:.2f}",
+            f"{size.build.cpu_s:.2f}",
             f"{size.array_bytes / size.n_tokens:.1f}",
             f"{size.resident_bytes / size.n_tokens:.1f}",
             *_look_up_cells(size.look_up),
@@ -300,63 +249,26 @@ def growth_table(report: IndexReport) -> Table:
     return table
 
 
-def look_up_table(report: IndexReport) -> Table:
-    """Return look-up times in each state of the whole index."""
-    table = Table("Look-ups", ("state", "indexes", *_LOOK_UP_COLUMNS))
-    rows = (
-        ("as built", report.sizes[-1].n_indexes, report.sizes[-1].look_up),
-        (
-            f"while {report.sorted_tokens / 1e6:.1f} M tokens are sorted",
-            report.sizes[-1].n_indexes,
-            report.look_up_while_sorting,
-        ),
-        ("after replacing files", report.replacing.n_indexes, report.replacing.look_up),
+def replacing_table(found: Replacing) -> Table:
+    """Return what replacing files took, and look-ups behind it."""
+    headers = ("tokens", "files", "indexes", "µs/token", "CPU µs/token", "slowest, ms", "sorted")
+    table = Table(
+        "Files replaced one by one, each searchable before the next",
+        (*headers, *_LOOK_UP_COLUMNS),
+        caption="*sorted*: how often a token was sorted, the mean.",
     )
-    for name, n_indexes, quantiles in rows:
-        table.add(name, str(n_indexes), *_look_up_cells(quantiles))
+    n_tokens = max(1, found.n_tokens)
+    table.add(
+        f"{found.n_tokens:,}",
+        f"{found.n_files:,}",
+        str(found.n_indexes),
+        f"{1e6 * found.spent.wall_s / n_tokens:.2f}",
+        f"{1e6 * found.spent.cpu_s / n_tokens:.2f}",
+        f"{1e3 * found.slowest_s:,.0f}",
+        f"{found.n_sorted_tokens / n_tokens:.1f}",
+        *_look_up_cells(found.look_up),
+    )
     return table
-
-
-def summary_table(report: IndexReport) -> Table:
-    """Return the figures of the largest size that stand for the others."""
-    size, replacing = report.sizes[-1], report.replacing
-    build = size.n_tokens / size.build.wall_s / 1e6
-    replace_us = 1e6 * replacing.spent.wall_s / max(1, replacing.n_tokens)
-    memory = max(size.array_bytes, size.resident_bytes) / size.n_tokens
-    slowest = max(size.look_up.p50, replacing.look_up.p50)
-    table = Table("At the largest size", ("", "measured"))
-    table.add("build after tokenising", f"{build:.2f} Mtok/s")
-    table.add("memory", f"{memory:.2f} B/token")
-    table.add("look-up, median in the slowest state", f"{slowest:.2f} µs")
-    table.add("replace a file after tokenising, sorting included", f"{replace_us:.2f} µs/token")
-    return table
-
-
-def remarks(report: IndexReport) -> list[str]:
-    """Return further figures as sentences."""
-    size, replacing = report.sizes[-1], report.replacing
-    replace_cpu_us = 1e6 * replacing.spent.cpu_s / max(1, replacing.n_tokens)
-    n_times = replacing.n_sorted_tokens / max(1, replacing.n_tokens)
-    return [
-        (
-            f"Replaced: {replacing.n_files:,} files of {replacing.n_tokens:,} tokens, each token "
-            f"sorted {n_times:.1f} times; median {replacing.median_us_per_token:.2f} µs/token, "
-            f"slowest file {1e3 * replacing.slowest_s:,.0f} ms."
-        ),
-        (
-            f"By processor time, whatever else the machine does: built at "
-            f"{size.n_tokens / size.build.cpu_s / 1e6:.2f} Mtok/s, replaced at "
-            f"{replace_cpu_us:.2f} µs/token."
-        ),
-        f"Sorting {report.sorted_tokens:,} tokens beside look-ups took {report.sorting_s:.1f} s.",
-    ]
-
-
-_LOOK_UP_COLUMNS: Final = ("p50 µs", "p95 µs", "p99 µs", "most µs")
-
-
-def _look_up_cells(quantiles: Quantiles) -> list[str]:
-    return [f"{value:,.0f}" for value in quantiles]
 
 
 def size_marks(n_tokens: int) -> list[int]:
@@ -376,5 +288,5 @@ def run(settings: Settings, *, n_tokens: int) -> Report:
             size_marks(n_tokens),
             lambda what: progress.update(task, description=what, advance=1),
         )
-    tables = growth_table(report), look_up_table(report), summary_table(report)
-    return Report([corpus_line(corpus), *tables, *remarks(report)], report)
+    tables = growth_table(report.sizes), replacing_table(report.replacing)
+    return Report([corpus_line(corpus), *tables], report)

@@ -145,35 +145,12 @@ def groups_table(compared: Comparison) -> Table:
     return table
 
 
-def cost_table(compared: Comparison) -> Table:
-    """Return what the runs' requests cost the model."""
-    runs = (compared.ours, *compared.baselines)
-    table = Table("What it took", ("", *(run.name for run in runs)))
-    costs = [_costs(run) for run in runs]
-    for name in costs[0]:
-        values = (one[name] for one in costs)
-        table.add(name, *(f"{value:.2f}" if value < 10 else f"{value:.0f}" for value in values))
-    return table
-
-
 def _factor(score: Score) -> float:
     return 100.0 if score in _IN_PERCENT else 1.0
 
 
 def _number(value: float, score: Score) -> str:
     return "–" if math.isnan(value) else f"{_factor(score) * value:.1f}"
-
-
-def _costs(run: QualityRun) -> dict[str, float]:
-    answers = [place.answer for case in run.judged for place in case.places]
-    n = max(1, len(answers))
-    reached = [answer for answer in answers if answer.source == "model"]
-    return {
-        "requests that reached the model": float(len(reached)),
-        "prompt tokens evaluated per request": sum(a.stats.n_prompt_evaluated for a in answers) / n,
-        "target passes per request": sum(a.stats.n_target_passes for a in answers) / n,
-        "ms per request": sum(a.ms for a in answers) / n,
-    }
 
 
 def _written(one: Estimate, factor: float) -> str:
@@ -196,7 +173,7 @@ def run(
     with RunProgress() as progress:
         ours, *others = [_run(name, cases, one, stride, progress) for name, one in ways.items()]
     compared = compare(ours, others, replay_seed)
-    tables = [make(compared) for make in (quality_table, groups_table, defects_table, cost_table)]
+    tables = [make(compared) for make in (quality_table, groups_table, defects_table)]
     return Report(tables, quality_figures(compared))
 
 
@@ -209,7 +186,6 @@ def quality_figures(compared: Comparison) -> dict[str, Any]:
         "runs": {
             run.name: {
                 "defects": defect_counts(run.judged),
-                "costs": _costs(run),
                 "cases": [{"id": one.case.id, "places": one.places} for one in run.judged],
             }
             for run in (compared.ours, *compared.baselines)
@@ -225,7 +201,7 @@ def _run(
     progress: RunProgress,
 ) -> QualityRun:
     task = progress.add_task(name, total=len(cases))
-    with local_asker(settings, deadline_ms=_DEADLINE_MS) as asker:
+    with local_asker(dataclasses.replace(settings, deadline_ms=_DEADLINE_MS)) as asker:
         judged = replay_quality(
             cases, asker, stride=stride, progress=lambda: progress.advance(task)
         )

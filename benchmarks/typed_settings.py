@@ -23,6 +23,7 @@ from benchmarks.askers import local_asker, server_asker
 from benchmarks.cases import EditCase, drawn_cases, load_cases
 from benchmarks.figures import (
     Column,
+    Percentiles,
     figures_of,
     host_ms_per_step,
     ratios,
@@ -36,7 +37,6 @@ from benchmarks.report import Report
 from benchmarks.tables import Table
 from benchmarks.typing_session import (
     STEPS,
-    Percentiles,
     TypedSession,
     TypingCounts,
     count_typing,

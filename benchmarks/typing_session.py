@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-import numpy as np
-
 from benchmarks.askers import Answer, Asker
 from benchmarks.cases import EditCase
+from benchmarks.figures import Percentiles
 from speclsp.request import SessionStats
 
 LEAST_TAKEN: Final = 3
@@ -240,28 +239,6 @@ def _has_line_end(text: str) -> bool:
 
 
 STEPS: Final[tuple[Step, ...]] = ("line", "newline", "jump")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Percentiles:
-    """Mean and percentiles of ``n`` numbers; all 0 if there are none."""
-
-    n: int = 0
-    mean: float = 0.0
-    p50: float = 0.0
-    p95: float = 0.0
-    p99: float = 0.0
-    most: float = 0.0
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Percentiles:
-        """Compute it from the numbers."""
-        if not values:
-            return cls()
-        p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
-        return cls(
-            n=len(values), mean=float(np.mean(values)), p50=p50, p95=p95, p99=p99, most=max(values)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

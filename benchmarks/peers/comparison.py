@@ -83,74 +83,68 @@ class UnknownPeerError(SpecLspError):
     """A name that no side of the comparison has."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is compared, and how much of it."""
+
+    cases_path: Path
+    llama_server: Path | None = None
+    statistics_file: Path | None = None
+    peer_names: str = ""
+    n_rounds: int
+    n_cases: int
+    n_keys: int
+    n_places: int
+    """Places of each kind and round at which decoding is compared."""
+    n_decoded: int
+    """Tokens that are decoded at each."""
+    forgetting: bool = False
+    replay_seed: int = 0
+
+    def check(self, n_context: int) -> None:
+        """Raise UsageError where it cannot be done with a context of so many tokens."""
+        if not self.n_cases and not self.n_places:
+            raise click.UsageError("--n-cases 0 and --places 0 leave nothing to compare.")
+        if self.n_places and n_context and self.n_decoded + _LEAST_PROMPT > n_context:
+            raise click.BadParameter(
+                f"{self.n_decoded} tokens behind prompts of {_LEAST_PROMPT} do not fit a context "
+                f"of {n_context} (--ctx-size).",
+                param_hint="--decode-tokens",
+            )
+
+
 def run(
     settings: Settings,
     *,
-    cases_path: Path,
-    llama_server: Path | None,
-    statistics_file: Path | None,
-    peer_names: str,
-    n_rounds: int,
-    n_cases: int,
-    n_keys: int,
-    n_places: int,
-    n_decoded: int,
-    forgetting: bool,
-    replay_seed: int,
     json_path: Path | None,
     plot_path: Path | None,
     record_folder: Path | None,
+    **options: Any,
 ) -> None:
-    """Compare with llama-server behind llama.vim, on cases."""
-    if not n_cases and not n_places:
-        raise click.UsageError("--n-cases 0 and --places 0 leave nothing to compare.")
-    if n_places and settings.ctx_size and n_decoded + _LEAST_PROMPT > settings.ctx_size:
-        raise click.BadParameter(
-            f"{n_decoded} tokens behind prompts of {_LEAST_PROMPT} do not fit a context of "
-            f"{settings.ctx_size} (--ctx-size).",
-            param_hint="--decode-tokens",
-        )
-    cases = load_cases(cases_path)
-    names = [name.strip() for name in peer_names.split(",") if name.strip()]
+    """Compare with llama-server behind llama.vim; the other options are those of :class:`Plan`."""
+    plan = Plan(**options)
+    plan.check(settings.ctx_size)
+    cases = load_cases(plan.cases_path)
+    names = [name.strip() for name in plan.peer_names.split(",") if name.strip()]
     ours, servers = our_peers(settings), chosen_servers(names)
     with TemporaryDirectory() as folder, ended_by_signals():
-        given = peer_options(settings, llama_server, statistics_file, Path(folder))
-        rounds = typed_rounds(
-            cases, n_rounds=n_rounds, n_cases=n_cases, n_keys=n_keys, seed=replay_seed
-        )
+        given = peer_options(settings, plan.llama_server, plan.statistics_file, Path(folder))
         comparison = Comparison(
-            settings=own_settings(settings, given),
-            options=given,
-            cases=cases,
-            n_rounds=n_rounds,
-            seed=replay_seed,
-            n_places=n_places,
-            n_decoded=n_decoded,
+            settings=own_settings(settings, given), options=given, cases=cases, plan=plan
         )
         check_files(comparison)
-        said = {
-            "cases_file": cases_path.name,
-            "typed_cases": [[case.id for case in typed] for typed in rounds],
-            "n_cases": n_cases,
-            "n_keys": n_keys,
-            "n_rounds": n_rounds,
-            "n_places": n_places,
-            "n_decoded": n_decoded,
-            "forgetting": forgetting,
-            "replay_seed": replay_seed,
-            "model": given.model.name,
-            "draft_model": given.draft_model and given.draft_model.name,
-            "statistics": statistics_file is not None,
-            "n_predict": given.n_predict,
-            "threads": given.n_threads,
-            "gpu_layers": settings.n_gpu_layers,
-            "context": given.n_context,
-        }
-        comparison.remark([*remarks(settings), *case_lines(rounds, n_cases, n_keys)])
+        rounds = typed_rounds(
+            cases,
+            n_rounds=plan.n_rounds,
+            n_cases=plan.n_cases,
+            n_keys=plan.n_keys,
+            seed=plan.replay_seed,
+        )
+        comparison.remark([*remarks(settings), *case_lines(rounds, plan.n_cases, plan.n_keys)])
         to = Destinations(figures=json_path, chart=plot_path, folder=record_folder)
-        with comparison.written_in_the_end(said, to):
+        with comparison.written_in_the_end(to):
             typed_to = [*ours, *without_kinds(servers, names)]
-            comparison.type_all(typed_to, rounds, forgetting=forgetting)
+            comparison.type_all(typed_to, rounds)
             comparison.decode(servers)
 
 
@@ -242,12 +236,7 @@ class Comparison:
     settings: Settings
     options: PeerOptions
     cases: Sequence[EditCase]
-    n_rounds: int
-    seed: int
-    n_places: int
-    """Places of each kind and round at which decoding is compared."""
-    n_decoded: int
-    """Tokens that are decoded at each."""
+    plan: Plan
     remarks: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     """All that was printed."""
@@ -268,7 +257,7 @@ class Comparison:
             self.say(line)
 
     @contextmanager
-    def written_in_the_end(self, options: Mapping[str, Any], to: Destinations) -> Iterator[None]:
+    def written_in_the_end(self, to: Destinations) -> Iterator[None]:
         """Write what was measured when the block ends, however it does.
 
         Hours may have gone into it.  Raises :class:`~speclsp.errors.SpecLspError` where something
@@ -283,13 +272,13 @@ class Comparison:
             raise
         finally:
             if self.layers or self.typed or self.decoded:
-                self._end(options, to, "" if is_whole else "-partial")
+                self._end(to, "" if is_whole else "-partial")
 
-    def type_all(self, peers: Sequence[Peer], rounds: Rounds, *, forgetting: bool) -> None:
+    def type_all(self, peers: Sequence[Peer], rounds: Rounds) -> None:
         """Type the cases, and half of them once more with no side remembering, and one rule."""
         if rounds:
             self._type(peers, self.options, rounds, _WITH)
-        if rounds and forgetting:
+        if rounds and self.plan.forgetting:
             without = dataclasses.replace(self.options, with_cache=False, one_line=True)
             half = [cases[: (len(cases) + 1) // 2] for cases in rounds]
             self._type(peers, without, half, _WITHOUT)
@@ -299,7 +288,7 @@ class Comparison:
     ) -> None:
         runs = typed_runs_of(peers, options)
         try:
-            type_with_progress(runs, peers, options, rounds, self.seed)
+            type_with_progress(runs, peers, options, rounds, self.plan.replay_seed)
         finally:
             if any(run.rounds for run in runs):
                 self._add_typed(title, typed_figures(runs), rounds)
@@ -328,10 +317,10 @@ class Comparison:
         with loaded_models(self.settings) as (tokenizer, weights):
             self.layers = weights.layers
             self.remark([f"{OURS}: {reason(problem)}" for problem in weights.problems])
-            if not self.n_places:
+            if not self.plan.n_places:
                 return
             places = decode_places(self, tokenizer)
-            self.remark(place_lines(places, self.n_places * self.n_rounds))
+            self.remark(place_lines(places, self.plan.n_places * self.plan.n_rounds))
             try:
                 with RunProgress() as progress:
                     task = progress.add_task("Decoding", total=None)
@@ -353,13 +342,13 @@ class Comparison:
                 self.say(decoded_ratio_table(decoded))
                 for line in why_not_lines(decoded.sides):
                     self.say(line)
-            if n_whole < self.n_rounds:
-                whole = f"{n_whole} of {self.n_rounds} rounds are whole"
+            if n_whole < self.plan.n_rounds:
+                whole = f"{n_whole} of {self.plan.n_rounds} rounds are whole"
                 self.remark([f"Decoding {TASKS[kind]} was cut short: {whole}."])
         if self.decoded:
             self.say(_DECODED_CAPTION)
 
-    def _end(self, options: Mapping[str, Any], to: Destinations, suffix: str) -> None:
+    def _end(self, to: Destinations, suffix: str) -> None:
         """Print a description of the machine, and write all files.
 
         ``suffix`` sets the record of a part apart from one of the whole.
@@ -369,7 +358,9 @@ class Comparison:
             self.say(f"{name}: {value}")
         figures = as_json(
             {
-                "options": options,
+                "options": _without_folders(
+                    {**dataclasses.asdict(self.plan), **dataclasses.asdict(self.options)}
+                ),
                 "machine": dict(machine),
                 "remarks": self.remarks,
                 "typed": self.typed,
@@ -416,10 +407,11 @@ def check_files(comparison: Comparison) -> None:
 def decode_places(comparison: Comparison, tokenizer: Tokenizer) -> dict[Task, list[DecodePlace]]:
     """Return the places at which decoding is compared, of each kind as many as there are."""
     finder = PlaceFinder(comparison.settings, tokenizer.vocabulary.tokenize)
-    n_places = comparison.n_places * comparison.n_rounds
+    n_places = comparison.plan.n_places * comparison.plan.n_rounds
+    seed = comparison.plan.replay_seed
     return {
-        "cases": finder.of_cases(comparison.cases, n_places, comparison.seed),
-        "edits": finder.of_edits(comparison.cases, n_places, comparison.seed),
+        "cases": finder.of_cases(comparison.cases, n_places, seed),
+        "edits": finder.of_edits(comparison.cases, n_places, seed),
     }
 
 
@@ -452,9 +444,9 @@ def decode_tasks(
             decode_all(
                 found,
                 all_sides,
-                in_rounds(chosen, comparison.n_rounds),
+                in_rounds(chosen, comparison.plan.n_rounds),
                 own.context,
-                n_predict=comparison.n_decoded,
+                n_predict=comparison.plan.n_decoded,
                 progress=lambda label: progress(label, n_turns),
             )
 
@@ -475,6 +467,13 @@ def _sides(
                 why_not = reason(error)
         missing.append(DecodeRun(peer.name, why_not=without_folders(why_not)))
     return sides, missing
+
+
+def _without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as a record has them: files by their names."""
+    return {
+        name: value.name if isinstance(value, Path) else value for name, value in options.items()
+    }
 
 
 def write_all(files: Sequence[tuple[Path, str]]) -> None:

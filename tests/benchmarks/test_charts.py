@@ -8,9 +8,7 @@ from benchmarks.charts import BarChart, svg
 
 
 def test_a_chart_holds_its_texts_and_values() -> None:
-    chart = BarChart(
-        "a < b", ["one", "two & three"], [("x", [1.0, 2.0]), ("y", [0.0, 3.0])], reference=1.0
-    )
+    chart = BarChart("a < b", ["one", "two & three"], [("x", [1.0, 2.0]), ("y", [0.0, 3.0])])
     drawn = svg([chart, chart], ["a remark"])
     texts = [element.text for element in ET.fromstring(drawn).iter() if element.text]
     wanted = {"a < b", "one", "two & three", "x", "y", "1.00", "2.00", "0.00", "3.00", "a remark"}

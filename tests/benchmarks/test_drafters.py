@@ -41,7 +41,8 @@ def test_drafters_are_compared(tmp_path: Path) -> None:
     counted = [row["counts"] for row in figures["counts"]]
     assert all(counts["n_tokens"] >= counts["n_passes"] > 0 for counts in counted)
     assert figures["summary"].keys() == {
-        "merged", "to_best_single", "to_best_llama_cpp", "edit_length",
+        "merged tokens per pass", "merged / best drafter alone", "merged / best of llama.cpp's",
+        "mean acceptance length in edits",
     }  # fmt: skip
     off, *others = figures["times"]["drafters"]
     assert off["drafter"] == "off"

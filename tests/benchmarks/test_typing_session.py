@@ -13,9 +13,9 @@ from scripted_models import ScriptedLoader
 
 from benchmarks.askers import Answer, local_asker
 from benchmarks.cases import EditCase
+from benchmarks.figures import Percentiles
 from benchmarks.typing_session import (
     JUMP_KEYS,
-    Percentiles,
     TypedSession,
     TypingCounts,
     count_typing,

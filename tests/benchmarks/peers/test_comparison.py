@@ -11,6 +11,7 @@ from case_folders import case
 from benchmarks.peers import comparison as comparison_module
 from benchmarks.peers.comparison import (
     Comparison,
+    Plan,
     check_files,
     chosen_servers,
     decode_places,
@@ -48,10 +49,7 @@ def comparison(tmp_path: Path) -> Comparison:
         settings=Settings(),
         options=options,
         cases=[case("abc")],
-        n_rounds=3,
-        seed=0,
-        n_places=2,
-        n_decoded=8,
+        plan=Plan(cases_path=tmp_path, n_rounds=3, n_cases=0, n_keys=1, n_places=2, n_decoded=8),
     )
 
 

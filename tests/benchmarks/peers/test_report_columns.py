@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.figures import figures_of, tokens_per_s
+from benchmarks.figures import Percentiles, figures_of, tokens_per_s
 from benchmarks.peers.decoding import Decoded
 from benchmarks.peers.report import DECODE_COLUMNS, TYPED_COLUMNS
 from benchmarks.peers.typed_rounds import TypedRound
-from benchmarks.typing_session import Percentiles, TypedSession
+from benchmarks.typing_session import TypedSession
 from speclsp.request import RequestStats, SessionStats
 
 
