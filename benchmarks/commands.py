@@ -228,12 +228,11 @@ _benchmark(
         "Type once more, with no side remembering suggestions and one stop rule for all.",
     ),
     _SEED,
-    click.Option(["--plot", "plot_path"], type=OutputFile(), help="Write a chart (SVG) to a file."),
     click.Option(
         ["--record", "record_folder"],
         type=click.Path(file_okay=False, writable=True, path_type=Path),
-        help="Write the tables, the figures and a chart to a folder, with a description of the "
-        "machine. The folder is created.",
+        help="Write the tables and the figures to a folder, with a description of the machine. "
+        "The folder is created.",
     ),
     publishes=False,
 )  # fmt: skip

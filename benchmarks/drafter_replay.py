@@ -1,33 +1,26 @@
-"""Drafters replayed on a project: counts on the human's text, times with the model."""
+"""Drafters replayed on a project: counts on the human's text, and sides that decode."""
 
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Final, Literal
 
+from benchmarks.askers import Answer
+from benchmarks.decoding import DecodePlace, Decoder, DecodeSide, greedy
 from benchmarks.replay_project import N_TRUTH, ReplayCursor, ReplayProject, Tokenize
-from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
-from speclsp.decoding.speculate import Generation, generate
-from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext, Drafter, TokenCorpus
+from speclsp.drafting.protocol import DraftContext, Drafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, known_names, load_drafter
 from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
-from speclsp.engine.models import Tokenizer, Weights
-from speclsp.prompt.prompt import PromptBudget
-from speclsp.request import RequestStats
+from speclsp.engine.models import Weights
 from speclsp.settings import DraftMode, Settings
-from speclsp.text.repetition import repeated_characters, repeated_lines
-from tests.support.prompts import build_prompt
 
 OFF: Final = "off"
 MERGED: Final = "merged"
@@ -191,166 +184,24 @@ def _replay_all(
             replay(proposer, context, truth, N_DRAFT, counts)
 
 
-@dataclass(slots=True)
-class DrafterTimes:
-    """One drafter's completions with the real model."""
-
-    drafter: str
-    counts: ReplayCounts = field(default_factory=ReplayCounts)
-    ms_by_round: list[list[float]] = field(default_factory=list)
-    """For each round the milliseconds of each place's completion."""
-
-    def speedups(self, off: DrafterTimes) -> list[float]:
-        """Return for each round the median over the places of time without / time with it."""
-        return [
-            statistics.median(
-                plain / ms for plain, ms in zip(plain_round, ms_round, strict=True) if ms > 0.0
-            )
-            for plain_round, ms_round in zip(off.ms_by_round, self.ms_by_round, strict=True)
-        ]
-
-
-@dataclass(slots=True)
-class TimedRun:
-    """The completions of one run with the real model; the first drafter is none."""
-
-    drafters: list[DrafterTimes]
-    loop_share: float
-    """Share of the places whose completion ended in a loop."""
-
-
-def time_drafters(
-    project: ReplayProject,
-    settings: Settings,
-    tokenizer: Tokenizer,
-    weights: Weights,
-    *,
-    n_cursors: int,
-    n_rounds: int,
-    n_predict: int,
-    seed: int,
-    progress: Callable[[str], None],
-) -> TimedRun:
-    """Complete places of a project with the real model, with each drafter and with none.
-
-    Raises :class:`~speclsp.errors.DecodeError`.
-    """
-    choices = [
+def decode_choices(settings: Settings, weights: Weights) -> list[DrafterChoice]:
+    """Return the rows of decoding with the real model: none, each drafter alone, all merged."""
+    model = [DrafterChoice(DRAFT_MODEL, settings, (DRAFT_MODEL,))] if weights.draft else []
+    return [
         DrafterChoice(OFF, settings),
         *single_choices(settings),
         merged_choice(settings, "chain"),
         merged_choice(settings, "auto"),
+        *model,
     ]
-    if weights.draft is not None:
-        choices.append(DrafterChoice(DRAFT_MODEL, settings, (DRAFT_MODEL,)))
-    times = [DrafterTimes(choice.name) for choice in choices]
-    kept = [choice.proposer(weights.draft) if choice.keeps_no_text else None for choice in choices]
-    n_prompt = min(weights.max_prompt, weights.target.n_ctx - n_predict)
-    contexts = [
-        draft_context(
-            cursor,
-            project.name,
-            (project.corpus_without(cursor),),
-            settings,
-            tokenizer,
-            n_prompt=n_prompt,
-        )
-        for cursor in project.gaps(n_cursors, seed)
-    ]
-    n_loops = 0
-    for round_idx in range(n_rounds):
-        for drafter in times:
-            drafter.ms_by_round.append([])
-        for place, context in enumerate(contexts):
-            progress(f"round {round_idx + 1} of {n_rounds}, completion {place + 1}")
-            # The first completion evaluates the prompt.
-            warm = complete(context, tokenizer, weights, None, greedy(), n_predict)
-            n_loops += _ends_in_loop(warm, tokenizer)
-            for idx in rotated(len(choices), round_idx + place):
-                proposer = kept[idx] or choices[idx].proposer(weights.draft)
-                done = complete(context, tokenizer, weights, proposer, greedy(), n_predict)
-                times[idx].ms_by_round[-1].append(done.stats.ms_total)
-                _count(times[idx].counts, done.stats)
-    return TimedRun(times, n_loops / max(1, n_rounds * len(contexts)))
 
 
-def draft_context(
-    cursor: ReplayCursor,
-    repo_name: str,
-    corpora: tuple[TokenCorpus, ...],
-    settings: Settings,
-    tokenizer: Tokenizer,
-    *,
-    n_prompt: int,
-) -> DraftContext:
-    """Return a place's prompt of at most ``n_prompt`` tokens, and what drafts may come from."""
-    prompt = build_prompt(
-        tokenizer.family,
-        tokenizer.vocabulary,
-        repo_name=repo_name,
-        path=cursor.path,
-        prefix=cursor.prefix,
-        suffix=cursor.suffix,
-        budget=PromptBudget(n_prompt=n_prompt),
-        window=None,
-        layout=settings.fim_layout,
-    )
-    return DraftContext(
-        prompt=prompt.tokens,
-        prefix=tokenizer.vocabulary.tokenize(cursor.prefix),
-        suffix=tokenizer.vocabulary.tokenize(cursor.suffix),
-        corpora=corpora,
-    )
+def drafter_side(choice: DrafterChoice, decoder: Decoder) -> DecodeSide:
+    """Return a side that decodes with the drafters of a choice."""
+    kept = choice.proposer(decoder.weights.draft) if choice.keeps_no_text else None
 
+    def decode(_place: DecodePlace, context: DraftContext, n_predict: int) -> Answer:
+        proposer = kept or choice.proposer(decoder.weights.draft)
+        return decoder.complete(context, n_predict, proposer, greedy())
 
-def complete(
-    context: DraftContext,
-    tokenizer: Tokenizer,
-    weights: Weights,
-    proposer: Proposer | None,
-    sampler: Sampler,
-    n_predict: int,
-    scores: TokenScores | None = None,
-) -> Generation:
-    """Continue a place's prompt with drafts by what passes took so far, which this adds to."""
-    cost = weights.pass_cost
-    generation = generate(
-        weights.target,
-        dataclasses.replace(context, verify_curve=cost.curve, single_s=cost.single_s),
-        drafter=proposer,
-        sampler=sampler,
-        n_predict=n_predict,
-        stop=lambda token: token in tokenizer.family.end_tokens,
-        interrupted=lambda: None,
-        clock=perf_counter,
-        scores=scores,
-    )
-    cost.learn(generation.pass_times)
-    return generation
-
-
-def greedy() -> Sampler:
-    """Return a sampler that takes the likeliest token."""
-    return make_sampler(SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0))
-
-
-def _count(counts: ReplayCounts, stats: RequestStats) -> None:
-    counts.n_tokens += stats.n_predicted
-    counts.n_passes += stats.n_target_passes
-    counts.n_drafted += stats.n_drafted
-    counts.n_accepted += stats.n_accepted
-    counts.n_draft_passes += stats.n_draft_passes
-
-
-def _ends_in_loop(generation: Generation, tokenizer: Tokenizer) -> bool:
-    pieces = b"".join(tokenizer.vocabulary.piece(token) for token in generation.tokens)
-    lines = pieces.decode("utf-8", errors="replace").split("\n")
-    return (
-        any(repeated_lines(lines[:end]) is not None for end in range(1, len(lines) + 1))
-        or repeated_characters(lines[-1]) is not None
-    )
-
-
-def rotated(n_items: int, shift: int) -> Sequence[int]:
-    """Return the indices of ``n_items``, beginning at another one for each ``shift``."""
-    return [(idx + shift) % n_items for idx in range(n_items)]
+    return DecodeSide(choice.name, decode)

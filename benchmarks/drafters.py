@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from benchmarks.decoding import (
+    DecodedTask,
+    DecodePlace,
+    Decoder,
+    decode_all,
+    decode_runs_of,
+    decoded_figures,
+    decoded_table,
+    in_rounds,
+)
 from benchmarks.drafter_replay import (
     N_DRAFT,
+    OFF,
     DrafterCounts,
-    TimedRun,
     count_drafters,
+    decode_choices,
+    drafter_side,
     summary,
-    time_drafters,
 )
+from benchmarks.figures import ratios, side_named, why_not_lines
 from benchmarks.machine import loaded_models, loaded_tokenizer
 from benchmarks.progress import RunProgress
 from benchmarks.replay_project import ReplayProject
@@ -36,7 +47,6 @@ def run(
     n_completions: int,
 ) -> Report:
     """Replay lines of a project with every drafter, and with all of them merged."""
-    timed: TimedRun | None = None
     with RunProgress() as progress:
         task = progress.add_task(f"Indexing {project}", total=None)
 
@@ -56,25 +66,57 @@ def run(
                 progress=tell,
             )
         )
-        if n_rounds:
-            with loaded_models(settings) as (tokenizer, weights):
-                timed = time_drafters(
-                    replayed,
-                    settings,
-                    tokenizer,
-                    weights,
-                    n_cursors=n_completions,
-                    n_rounds=n_rounds,
-                    n_predict=min(settings.n_predict, weights.target.n_ctx // 4),
-                    seed=replay_seed,
-                    progress=tell,
-                )
     merged = summary(results)
     tables = [counts_table(results), summary_table(merged)]
-    if timed is not None:
-        tables.append(times_table(timed))
-    figures = {"project": replayed.name, "counts": results, "summary": merged, "times": timed}
-    return Report(tables, figures)
+    said: list[str] = []
+    figures: dict[str, Any] = {"project": replayed.name, "counts": results, "summary": merged}
+    if n_rounds:
+        decoded = decode_with_drafters(replayed, settings, n_rounds, n_completions, replay_seed)
+        figures["decoding"] = decoded
+        tables.append(speed_table(decoded))
+        said = why_not_lines(decoded.sides)
+    return Report([*tables, *said], figures)
+
+
+def decode_with_drafters(
+    project: ReplayProject, settings: Settings, n_rounds: int, n_completions: int, seed: int
+) -> DecodedTask:
+    """Decode where lines were taken out with the real model, with each drafter and with none."""
+    with RunProgress() as progress, loaded_models(settings) as (tokenizer, weights):
+        decoder = Decoder(settings, tokenizer, weights)
+        sides = [drafter_side(choice, decoder) for choice in decode_choices(settings, weights)]
+        places = [
+            DecodePlace(
+                task="gaps",
+                cursor=cursor,
+                repo_name=project.name,
+                corpora=(project.corpus_without(cursor),),
+            )
+            for cursor in project.gaps(n_rounds * n_completions, seed)
+        ]
+        task = progress.add_task("Decoding", total=len(sides) * len(places))
+        runs = decode_runs_of(sides)
+        decode_all(
+            runs,
+            sides,
+            in_rounds(places, n_rounds),
+            decoder.context,
+            plain=OFF,
+            n_predict=min(settings.n_predict, weights.target.n_ctx // 4),
+            progress=lambda label: progress.update(task, description=label, advance=1),
+        )
+    return decoded_figures("gaps", runs)
+
+
+def speed_table(decoded: DecodedTask) -> Table:
+    """Return what decoding with each drafter came to, and how much faster than without it is."""
+    off = side_named(decoded.sides, OFF)
+    speedups: dict[str, str] = {}
+    for side in decoded.sides:
+        found = None if off is None else ratios(side, off, "tokens_per_s")
+        if found is not None:
+            speedups[side.name] = f"{found.median:.2f} ({found.least:.2f} … {found.most:.2f})"
+    return decoded_table(decoded, {"speed-up (least … most of the rounds)": speedups})
 
 
 def counts_table(results: Sequence[DrafterCounts]) -> Table:
@@ -108,20 +150,4 @@ def summary_table(found: Mapping[str, float]) -> Table:
     table = Table("Merged, beside the drafters alone", ("", "value"))
     for name, value in found.items():
         table.add(name, f"{value:.3f}")
-    return table
-
-
-def times_table(timed: TimedRun) -> Table:
-    """Return the table of the real model's completions."""
-    loops = f"{100 * timed.loop_share:.0f} % of the completions end in a loop"
-    headers = ("drafter", *_COUNT_HEADERS, "speed-up", "least … most of the rounds")
-    table = Table(f"The model's own output: {loops}", headers)
-    for times in timed.drafters:
-        speedups = times.speedups(timed.drafters[0])
-        table.add(
-            times.drafter,
-            *_count_columns(times.counts),
-            f"{statistics.median(speedups):.3f}",
-            f"{min(speedups):.2f} … {max(speedups):.2f}",
-        )
     return table

@@ -6,10 +6,11 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
+from benchmarks.tables import Table
 from speclsp.request import RequestStats
 
 _Round = TypeVar("_Round")
@@ -127,17 +128,6 @@ def side_named(sides: Sequence[Figures], name: str) -> Figures | None:
     return next((side for side in sides if side.name == name and not side.why_not), None)
 
 
-def medians_in_all(column: str, tables: Sequence[Sequence[Figures]]) -> dict[str, Sequence[float]]:
-    """Return a column's medians by side, one of each table, of those that all tables have."""
-    found = [{side.name: median for side, median in _having(column, sides)} for sides in tables]
-    names = found[0] if found else {}
-    return {
-        name: [medians[name] for medians in found]
-        for name in names
-        if all(name in medians for medians in found)
-    }
-
-
 def _having(column: str, sides: Sequence[Figures]) -> list[tuple[Figures, float]]:
     """Return the sides that have a figure in a column, with its median."""
     pairs = [(side, side.median(column)) for side in sides]
@@ -157,6 +147,67 @@ def ratios(ours: Figures, other: Figures, column: str) -> Spread | None:
         if mine is not None and theirs is not None and theirs > 0.0
     ]
     return Spread.of([ratio for ratio in found if math.isfinite(ratio)])
+
+
+BEST_MARK: Final = "*"
+LEGEND: Final = f"{BEST_MARK} best of the column; medians over the rounds"
+_HYPOTHETICAL: Final = "is not marked, since no other side can be told what to say"
+
+
+def figures_table(
+    title: str,
+    columns: Sequence[Column[Any]],
+    sides: Sequence[Figures],
+    others: Mapping[str, Mapping[str, str]] | None = None,
+) -> Table:
+    """Return each side's medians, the best of each column marked.
+
+    ``others`` are further columns, by header and side.
+    """
+    others = others or {}
+    apart = [f"{side.name} {_HYPOTHETICAL}" for side in sides if side.is_hypothetical]
+    headers = ("", *(column.header for column in columns), *others)
+    table = Table(title, headers, caption="; ".join([LEGEND, *apart]))
+    best = {column.name: best_sides(column, sides) for column in columns}
+    for side in sides:
+        cells = [_cell(column, side, side.name in best[column.name]) for column in columns]
+        table.add(side.name, *cells, *(cell.get(side.name, "–") for cell in others.values()))
+    return table
+
+
+def _cell(column: Column[Any], side: Figures, is_best: bool) -> str:
+    said = column.text(side.median(column.name))
+    return f"{said} {BEST_MARK}" if is_best else said
+
+
+def ratio_table(
+    title: str, columns: Sequence[Column[Any]], sides: Sequence[Figures], ours: Figures | None
+) -> Table:
+    """Return ours / theirs for each of the other sides, over the rounds."""
+    table = Table(
+        title,
+        ("", *(column.header for column in columns)),
+        caption="median (least … most) of the rounds; n: of so many rounds only",
+    )
+    for side in sides:
+        if ours is not None and side is not ours and not side.why_not:
+            found = [ratios(ours, side, column.name) for column in columns]
+            table.add(side.name, *(_ratio(spread, ours.n_rounds) for spread in found))
+    return table
+
+
+def _ratio(spread: Spread | None, n_rounds: int) -> str:
+    if spread is None:
+        return "–"
+    if spread.n == 1 < n_rounds:
+        return f"{spread.median:.2f} n=1"
+    said = f"{spread.median:.2f} ({spread.least:.2f} … {spread.most:.2f})"
+    return said if spread.n == n_rounds else f"{said} n={spread.n}"
+
+
+def why_not_lines(sides: Sequence[Figures]) -> list[str]:
+    """Return a line for each side that could not run."""
+    return [f"{side.name} did not run: {side.why_not}" for side in sides if side.why_not]
 
 
 def tokens_per_s(stats: RequestStats, *, n_requests: int) -> float | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -67,3 +68,16 @@ def write_text(path: Path, text: str) -> None:
 def _is_open_elsewhere(path: Path) -> bool:
     """Whether a path names a file that is open already, such as /dev/stdout."""
     return path.is_absolute() and path.parts[1] in ("dev", "proc")
+
+
+_FOLDERS: Final = re.compile(r"(?<![\w/:.])/(?:[^\s/:'\"]+/)+(?=[^\s/:'\"])")
+
+
+def reason(error: SpecLspError) -> str:
+    """Return an error and its remedy, as a record has it."""
+    return without_folders(str(error))
+
+
+def without_folders(text: str) -> str:
+    """Return ``text`` with the names of files alone, without where they lie."""
+    return _FOLDERS.sub("", text)

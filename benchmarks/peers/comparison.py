@@ -20,37 +20,29 @@ from typing import Any, Final
 import click
 
 from benchmarks.cases import EditCase, load_cases
-from benchmarks.figures import Figures
-from benchmarks.machine import loaded_models, machine_lines, remarks
-from benchmarks.peers.contract import Peer, PeerOptions, reason, without_folders
-from benchmarks.peers.decoding import (
+from benchmarks.decoding import (
+    TASKS,
+    DecodedTask,
     DecodePlace,
+    Decoder,
     DecodeRun,
     DecodeSide,
-    OwnDecoders,
-    PlaceFinder,
     Task,
     decode_all,
     decode_runs_of,
-    in_rounds,
-    server_side,
-)
-from benchmarks.peers.llama_server import NAME as LLAMA_SERVER
-from benchmarks.peers.llama_server import LlamaServerPeer, llama_server_peers
-from benchmarks.peers.own import OURS, our_peers, own_settings
-from benchmarks.peers.report import (
-    TASKS,
-    DecodedTask,
-    comparison_chart,
     decoded_figures,
     decoded_ratio_table,
     decoded_table,
-    place_lines,
-    typed_figures,
-    typed_ratio_table,
-    typed_table,
-    why_not_lines,
+    in_rounds,
 )
+from benchmarks.figures import Figures, why_not_lines
+from benchmarks.machine import loaded_models, machine_lines, remarks
+from benchmarks.peers.contract import Peer, PeerOptions
+from benchmarks.peers.decoding import OwnDecoders, PlaceFinder, server_side
+from benchmarks.peers.llama_server import NAME as LLAMA_SERVER
+from benchmarks.peers.llama_server import LlamaServerPeer, llama_server_peers
+from benchmarks.peers.own import OURS, OURS_PLAIN, our_peers, own_settings
+from benchmarks.peers.report import place_lines, typed_figures, typed_ratio_table, typed_table
 from benchmarks.peers.typed_rounds import (
     Rounds,
     case_lines,
@@ -60,7 +52,7 @@ from benchmarks.peers.typed_rounds import (
     typed_runs_of,
 )
 from benchmarks.progress import RunProgress
-from benchmarks.report import as_json, write_text
+from benchmarks.report import as_json, reason, without_folders, write_text
 from benchmarks.tables import Table
 from speclsp.embedded import model_files
 from speclsp.engine.llama.library import route_log
@@ -117,7 +109,6 @@ def run(
     settings: Settings,
     *,
     json_path: Path | None,
-    plot_path: Path | None,
     record_folder: Path | None,
     **options: Any,
 ) -> None:
@@ -141,7 +132,7 @@ def run(
             seed=plan.replay_seed,
         )
         comparison.remark([*remarks(settings), *case_lines(rounds, plan.n_cases, plan.n_keys)])
-        to = Destinations(figures=json_path, chart=plot_path, folder=record_folder)
+        to = Destinations(figures=json_path, folder=record_folder)
         with comparison.written_in_the_end(to):
             typed_to = [*ours, *without_kinds(servers, names)]
             comparison.type_all(typed_to, rounds)
@@ -224,9 +215,8 @@ class Destinations:
     """Where a comparison is written; None for nowhere."""
 
     figures: Path | None
-    chart: Path | None
     folder: Path | None
-    """For all of it."""
+    """For what was printed, too."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -339,7 +329,7 @@ class Comparison:
                 decoded = decoded_figures(kind, found)
                 self.decoded.append(decoded)
                 self.say(decoded_table(decoded))
-                self.say(decoded_ratio_table(decoded))
+                self.say(decoded_ratio_table(decoded, OURS))
                 for line in why_not_lines(decoded.sides):
                     self.say(line)
             if n_whole < self.plan.n_rounds:
@@ -368,19 +358,13 @@ class Comparison:
             }
         )
         files = [] if to.figures is None else [(to.figures, figures)]
-        if to.chart is not None:
-            files.append((to.chart, self._chart()))
         if to.folder is not None:
             to.folder.mkdir(parents=True, exist_ok=True)
             day = dt.datetime.now(tz=dt.UTC).date().isoformat()
             stem = f"peers-{day}-{self.options.model.stem}{suffix}"
-            text = "\n".join([*self.said, ""])
-            contents = {"txt": text, "json": figures, "svg": self._chart()}
-            files += [(to.folder / f"{stem}.{kind}", one) for kind, one in contents.items()]
+            files.append((to.folder / f"{stem}.txt", "\n".join([*self.said, ""])))
+            files.append((to.folder / f"{stem}.json", figures))
         write_all(files)
-
-    def _chart(self) -> str:
-        return comparison_chart(self.typed.get(_WITH, []), self.decoded, self.remarks)
 
 
 def check_files(comparison: Comparison) -> None:
@@ -429,7 +413,8 @@ def decode_tasks(
     ``runs`` hold the whole rounds at any time; a kind without places is not among them.
     ``progress`` is told who is next, and how many turns there are in all.
     """
-    own = OwnDecoders(comparison.settings, tokenizer, weights)
+    decoder = Decoder(comparison.settings, tokenizer, weights)
+    own = OwnDecoders(decoder)
     with ExitStack() as stack:
         sides, missing = _sides(stack, comparison.options, servers)
         n_turns = sum(
@@ -445,7 +430,8 @@ def decode_tasks(
                 found,
                 all_sides,
                 in_rounds(chosen, comparison.plan.n_rounds),
-                own.context,
+                decoder.context,
+                plain=OURS_PLAIN,
                 n_predict=comparison.plan.n_decoded,
                 progress=lambda label: progress(label, n_turns),
             )

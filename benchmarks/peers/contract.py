@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from benchmarks.askers import Asker
-from speclsp.errors import SpecLspError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +62,3 @@ class Peer(Protocol):
 
         Raises :class:`~speclsp.errors.SpecLspError` where it does not start, with its last words.
         """
-
-
-_FOLDERS: Final = re.compile(r"(?<![\w/:.])/(?:[^\s/:'\"]+/)+(?=[^\s/:'\"])")
-
-
-def reason(error: SpecLspError) -> str:
-    """Return an error and its remedy, as a record has it."""
-    return without_folders(str(error))
-
-
-def without_folders(text: str) -> str:
-    """Return ``text`` with the names of files alone, without where they lie."""
-    return _FOLDERS.sub("", text)

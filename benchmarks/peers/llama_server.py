@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -49,14 +48,6 @@ class LlamaServer:
     def completion(self, request: JsonObject) -> InfillAnswer:
         """Send a request whose prompt is laid out already; see :meth:`infill`."""
         return self._answer("/completion", request)
-
-    def save_prompt(self, file_name: str) -> None:
-        """Write what the KV cache holds to the folder of ``--slot-save-path``."""
-        self._post("/slots/0?action=save", {"filename": file_name})
-
-    def restore_prompt(self, file_name: str) -> None:
-        """Let the KV cache hold what was written by a server with the same model."""
-        self._post("/slots/0?action=restore", {"filename": file_name})
 
     def _answer(self, path: str, request: JsonObject) -> InfillAnswer:
         return infill_answer(self._post(path, request))
@@ -169,7 +160,7 @@ class LlamaServerPeer:
         """
         log = options.folder / f"{self.name.replace(' ', '-')}.log"
         with llama_server(self.command(options), log) as server:
-            yield LlamaServerSession(server, options, has_draft_model=self.drafts_by_model)
+            yield LlamaServerSession(server, options)
 
     def command(self, options: PeerOptions) -> list[str]:
         """Return the command line, the address left out."""
@@ -184,7 +175,6 @@ class LlamaServerPeer:
             *("--threads", str(options.n_threads)),
             *("--n-gpu-layers", layers),
             *("--seed", str(_SEED)),
-            *("--slot-save-path", str(options.folder)),
             *("--spec-type", _KINDS[self.kind]),
         ]
         if self.drafts_by_model:
@@ -198,11 +188,8 @@ class LlamaServerPeer:
 class LlamaServerSession:
     """A server that runs."""
 
-    def __init__(self, server: LlamaServer, options: PeerOptions, *, has_draft_model: bool) -> None:
+    def __init__(self, server: LlamaServer, options: PeerOptions) -> None:
         self._server = server
-        self._folder = options.folder
-        self._has_draft_model = has_draft_model
-        self._latest: tuple[int, ...] = ()
         self._asker = VimAsker(
             server.infill,
             n_predict=options.n_predict,
@@ -227,20 +214,8 @@ class LlamaServerSession:
         """Continue ``prompt`` greedily by ``n_predict`` tokens or up to the model's end token.
 
         No other rule ends the text and nothing is cut from it.
-        A prompt that another server has evaluated is not evaluated again: on a CPU that takes
-        several seconds.  A draft model has to see it, though.
         """
-        known = tuple(prompt) == self._latest
-        self._latest = tuple(prompt)
-        if known or self._has_draft_model:
-            return continued(self._server.completion, prompt, n_predict)
-        name = f"{hashlib.sha256(msgspec.json.encode(self._latest)).hexdigest()}.prompt"
-        if (self._folder / name).is_file():
-            self._server.restore_prompt(name)
-            return continued(self._server.completion, prompt, n_predict)
-        answer = continued(self._server.completion, prompt, n_predict)
-        self._server.save_prompt(name)
-        return answer
+        return continued(self._server.completion, prompt, n_predict)
 
 
 def llama_server_peers() -> tuple[LlamaServerPeer, ...]:

@@ -17,12 +17,11 @@ from typing import Final
 
 from benchmarks.askers import Asker, ServerAsker, server_asker
 from benchmarks.cases import load_cases
-from benchmarks.figures import Column, Figures, figures_of
+from benchmarks.figures import Column, Figures, figures_of, why_not_lines
 from benchmarks.peers.comparison import ended_by_signals, peer_options
 from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
 from benchmarks.peers.llama_server import LlamaServer, llama_server, llama_server_peers
 from benchmarks.peers.own import own_settings
-from benchmarks.peers.report import why_not_lines
 from benchmarks.peers.typed_rounds import (
     TypedRound,
     case_lines,

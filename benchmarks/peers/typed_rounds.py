@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from benchmarks.cases import EditCase, drawn_cases
-from benchmarks.drafter_replay import rotated
-from benchmarks.peers.contract import Peer, PeerOptions, reason, without_folders
+from benchmarks.decoding import rotated
+from benchmarks.peers.contract import Peer, PeerOptions
 from benchmarks.progress import RunProgress
+from benchmarks.report import reason, without_folders
 from benchmarks.typing_session import TypedSession, TypingCounts, count_typing, replay_typing
 from speclsp.decoding.session import summed
 from speclsp.errors import SpecLspError

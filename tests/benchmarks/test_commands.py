@@ -17,7 +17,7 @@ WRITING = [
     ["drafters", ".", "--json"],
     ["typing", "--json"],
     ["quality", "--json"],
-    ["peers", "--plot"],
+    ["peers", "--json"],
     ["make-model"],
 ]
 NOT_FOR_HELP = ("gguf", "llama_cpp", "matplotlib", "numpy")

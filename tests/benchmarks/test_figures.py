@@ -13,7 +13,6 @@ from benchmarks.figures import (
     best_sides,
     figures_of,
     host_ms_per_step,
-    medians_in_all,
     ratios,
     side_named,
 )
@@ -42,13 +41,6 @@ def test_the_best_are_those_that_look_best() -> None:
     assert best_sides(column("most"), sides) == {"c"}
     assert best_sides(column(""), sides) == set()
     assert best_sides(column("most"), [side("d", None)]) == set()
-
-
-def test_who_has_a_figure_in_one_table_alone_is_left_out_of_what_shows_all() -> None:
-    tables = [[side("a", 1.0, 3.0), side("b", 4.0)], [side("b", None), side("a", 5.0)]]
-    assert medians_in_all("x", tables) == {"a": [2.0, 5.0]}
-    assert medians_in_all("x", tables[:1]) == {"a": [2.0], "b": [4.0]}
-    assert medians_in_all("x", []) == {}
 
 
 def test_who_did_not_run_is_not_found_by_its_name() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import write_text
-from speclsp.errors import SpecLspError
+from benchmarks.report import reason, without_folders, write_text
+from speclsp.errors import EngineError, SpecLspError
 
 
 def full(path: Path, text: str, **_options: object) -> None:
@@ -47,3 +47,22 @@ def test_a_link_stays_one_and_a_device_is_written_to(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "text"
     write_text(Path(os.devnull), "text")
     assert not Path(os.devnull).is_file()
+
+
+def test_an_error_is_told_with_its_remedy() -> None:
+    error = EngineError("it ended: out of memory", remedy="Take less.")
+    assert reason(error) == "it ended: out of memory Take less."
+    assert reason(EngineError("it fell over.")) == "it fell over."
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("there is no /home/me/models/some-draft.gguf.", "there is no some-draft.gguf."),
+        ("cannot open '/home/me/a.gguf' or /tmp/b", "cannot open 'a.gguf' or b"),
+        ("asked http://127.0.0.1:80/infill, and/or tools/peers/build.sh", None),
+        ("3 / 4", None),
+    ],
+)
+def test_files_are_named_without_their_folders(text: str, told: str | None) -> None:
+    assert without_folders(text) == (told or text)

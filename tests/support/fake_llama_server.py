@@ -31,9 +31,6 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path.startswith("/slots/"):
-            self.say(200, {"filename": request["filename"]})
-            return
         Answers.n_requests += 1
         if "forgets" in self.model and Answers.n_requests == 3:
             sys.stderr.write("GGML_ASSERT(forgot) failed\n")

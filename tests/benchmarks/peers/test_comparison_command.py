@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from case_folders import write_lines
@@ -15,9 +14,9 @@ from fake_llama_server import as_program
 from other_vocabulary import write_with_other_vocabulary
 
 from benchmarks.commands import cli
+from benchmarks.decoding import Decoded, DecodeRun, Task
 from benchmarks.peers import comparison
 from benchmarks.peers.comparison import UnknownPeerError
-from benchmarks.peers.decoding import Decoded, DecodeRun, Task
 from benchmarks.peers.typed_rounds import PeerRun, TypedRound
 from benchmarks.typing_session import TypedSession
 from speclsp.embedded import embedded_draft, embedded_target
@@ -52,10 +51,10 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
     server = as_program(tmp_path)
     names = "llama-server,llama-server draft"
     record = tmp_path / "record"
-    report, picture = tmp_path / "report.json", tmp_path / "chart.svg"
+    report = tmp_path / "report.json"
     result = run(
-        cases, "--llama-server", server, "--peers", names, "--json", report, "--plot", picture,
-        "--record", record, "--no-forgetting",
+        cases, "--llama-server", server, "--peers", names, "--json", report, "--record", record,
+        "--no-forgetting",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     for words in (
@@ -100,9 +99,8 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
         "speclsp (no speculation)": {"n_same": 1, "n_all": 1},
         "llama-server": {"n_same": 0, "n_all": 1},
     }
-    assert ET.fromstring(picture.read_text(encoding="utf-8")).tag.endswith("svg")
     written = sorted(path.suffix for path in record.iterdir())
-    assert written == [".json", ".svg", ".txt"]
+    assert written == [".json", ".txt"]
     (text,) = record.glob("*.txt")
     assert "Decoding alone where an edit begins" in text.read_text(encoding="utf-8")
 
@@ -192,10 +190,10 @@ def test_nothing_is_written_where_nothing_was_measured(
 
 
 def test_what_cannot_be_written_does_not_keep_the_rest_from_it(tmp_path: Path) -> None:
-    files = [(tmp_path / "none" / "a.json", "a"), (tmp_path / "b.svg", "b")]
+    files = [(tmp_path / "none" / "a.json", "a"), (tmp_path / "b.txt", "b")]
     with pytest.raises(SpecLspError, match=r"a\.json cannot be written: No such file"):
         comparison.write_all(files)
-    assert (tmp_path / "b.svg").read_text(encoding="utf-8") == "b"
+    assert (tmp_path / "b.txt").read_text(encoding="utf-8") == "b"
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.decoding import DECODE_COLUMNS, Decoded
 from benchmarks.figures import Percentiles, figures_of, tokens_per_s
-from benchmarks.peers.decoding import Decoded
-from benchmarks.peers.report import DECODE_COLUMNS, TYPED_COLUMNS
+from benchmarks.peers.report import TYPED_COLUMNS
 from benchmarks.peers.typed_rounds import TypedRound
 from benchmarks.typing_session import TypedSession
 from speclsp.request import RequestStats, SessionStats

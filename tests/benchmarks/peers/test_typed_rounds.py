@@ -11,7 +11,7 @@ from scripted_peers import ScriptedPeer
 
 from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
-from benchmarks.drafter_replay import rotated
+from benchmarks.decoding import rotated
 from benchmarks.peers.contract import PeerOptions
 from benchmarks.peers.own import OURS, OURS_PLAIN, OwnPeer, our_peers, own_settings
 from benchmarks.peers.typed_rounds import (
