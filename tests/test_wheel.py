@@ -33,6 +33,8 @@ def test_the_wheel_holds_what_is_needed_and_no_more(wheel: Path) -> None:
     ):
         assert name in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    models = "speclsp/_fixtures/models/"
+    assert any(name.startswith(f"{models}sources") for name in names), "what they were trained on"
     left_out = ("tests/", "tools/", "training/", "benchmarks/", "examples/")
     assert not [name for name in names if name.startswith(left_out)]
     assert not [name for name in names if "__pycache__" in name or "/cases/" in name]

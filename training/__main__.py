@@ -119,9 +119,9 @@ def train(
 @_folder_option
 @_preset_option
 @click.option("--role", type=click.Choice(ROLES), required=True)
-@click.option("--minutes", type=float, required=True)
+@click.option("--minutes", type=float)
 @click.option("--rank", type=int, required=True)
-def train_worker(folder: Path, preset: str, role: Role, minutes: float, rank: int) -> None:
+def train_worker(folder: Path, preset: str, role: Role, minutes: float | None, rank: int) -> None:
     """Train as one of several processes."""
     from training import steps  # noqa: PLC0415
 
@@ -140,12 +140,14 @@ def export(folder: Path) -> None:
 @main.command()
 @_folder_option
 @click.option("--against", type=Path, help="A GGUF to print side by side.")
-@click.option("--remark", default="", help="A paragraph for the model card.")
 @click.option("--probes", default=300, help="Places at which the models are asked.")
 @click.option("--threads", default=2)
-def evaluate(folder: Path, against: Path | None, remark: str, probes: int, threads: int) -> None:
-    """Measure the exported models through llama.cpp and write the model card."""
-    _evaluate(WorkFolder(folder), against, remark, probes, threads)
+def evaluate(folder: Path, against: Path | None, probes: int, threads: int) -> None:
+    """Measure the exported models through llama.cpp and write the model card.
+
+    The card takes over the Markdown of FOLDER/through-speclsp.md, for the benchmarks' figures.
+    """
+    _evaluate(WorkFolder(folder), against, probes, threads)
 
 
 @main.command()
@@ -165,7 +167,6 @@ def install(folder: Path) -> None:
 @click.option("--minutes", type=float, help="How long the target is trained.")
 @click.option("--draft-minutes", type=float, help="How long the draft model is trained.")
 @click.option("--against", type=Path, help="A GGUF to print side by side.")
-@click.option("--remark", default="", help="A paragraph for the model card.")
 def run_all(
     folder: Path,
     preset: str,
@@ -176,7 +177,6 @@ def run_all(
     minutes: float | None,
     draft_minutes: float | None,
     against: Path | None,
-    remark: str,
 ) -> None:
     """Collect, train both models, export, evaluate and write the model card.
 
@@ -192,7 +192,7 @@ def run_all(
     _train(work, preset, "target", minutes)
     _train(work, preset, "draft", draft_minutes)
     steps.export(work)
-    _evaluate(work, against, remark, 300, 2)
+    _evaluate(work, against, 300, 2)
 
 
 def _begin(work: WorkFolder, preset: str, anew: bool) -> None:
@@ -214,11 +214,8 @@ def _train(
     steps.train_together(work, preset, chosen, role, minutes or planned.minutes, pid_file)
 
 
-def _evaluate(
-    work: WorkFolder, against: Path | None, remark: str, n_probes: int, n_threads: int
-) -> None:
-    from training.card import model_card, write_card  # noqa: PLC0415
-    from training.corpus import read_manifest  # noqa: PLC0415
+def _evaluate(work: WorkFolder, against: Path | None, n_probes: int, n_threads: int) -> None:
+    from training.card import data_of, model_card, model_file, write_card  # noqa: PLC0415
     from training.measurement import measured_once  # noqa: PLC0415
     from training.trainer import read_run  # noqa: PLC0415
 
@@ -245,10 +242,14 @@ def _evaluate(
         for name, path, n_asked in named
     ]
     card = model_card(
-        read_manifest(work.manifest),
+        [
+            model_file(work.gguf("target", "f16"), "the target model, in F16"),
+            model_file(work.gguf("draft", "q8_0"), "the draft model, in Q8_0"),
+        ],
         {role: read_run(work.state(role)) for role in ROLES},
+        data_of(work.manifest, work.file_list),
         figures,
-        remark,
+        work.through_speclsp.read_text(encoding="utf-8") if work.through_speclsp.is_file() else "",
     )
     write_card(card, work.card)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from training.corpus import Manifest
+from training.corpus import Manifest, read_list, read_manifest
+from training.folder import LICENCE, VERSION, file_hash
 from training.holdout import MEASURED, MEASURED_BEFORE
 from training.measurement import CONTEXTS, AnswerFigures, ModelFigures
 from training.presets import Shape
@@ -22,32 +24,80 @@ _ANSWER_ROWS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A file that the card is about."""
+
+    name: str
+    what: str
+    n_bytes: int
+    sha256: str
+
+
+def model_file(path: Path, what: str) -> ModelFile:
+    """Describe a file."""
+    return ModelFile(path.name, what, path.stat().st_size, file_hash(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What was trained on: counts by package, what named each file's licence, the list's hash."""
+
+    manifest: Manifest
+    n_judged: Mapping[str, int]
+    list_sha256: str
+
+
+def data_of(manifest: Path, file_list: Path) -> Data:
+    """Read what a corpus was made of."""
+    judged = Counter(_kind(entry["judged"]) for entry in read_list(file_list))
+    return Data(read_manifest(manifest), dict(judged.most_common()), file_hash(file_list))
+
+
+def _kind(judged: str) -> str:
+    return {
+        "given": "the tree's licence",
+        "header": "its header",
+        "SPDX line": "its SPDX line",
+    }.get(
+        judged,
+        "its package's metadata" if judged in {"metadata", "package.json"} else "a licence file",
+    )
+
+
 def model_card(
-    manifest: Manifest,
+    files: Sequence[ModelFile],
     runs: Mapping[str, tuple[Shape, dict[str, float]]],
+    data: Data,
     figures: Sequence[tuple[str, ModelFigures]],
-    remark: str,
+    through_speclsp: str,
 ) -> str:
     """Return the card as Markdown.
 
     ``runs`` has shape and totals by role, ``figures`` the measured models with a name for each,
-    the first of them being what the card is about.
+    the first of them being what the card is about; ``through_speclsp`` is Markdown that tells the
+    benchmarks' figures.
     """
     parts = [
         "# The embedded models",
-        remark,
         (
-            "Two tiny models of the qwen2 architecture with Qwen2.5-Coder's fill-in-the-middle "
-            "and repository tokens, made by `training/` (its README.md says how). They are there "
-            "so that speclsp can be tried and tested without a download, and replace no real "
-            "model."
+            "With these small models speclsp can be tried and tested without a download. They use "
+            "the qwen2 architecture with Qwen2.5-Coder's fill-in-the-middle, repository and file "
+            "tokens.\nThey copy patterns from the text around the cursor and know little else: "
+            "they do not replace a real code model, and what they write must be read before it is "
+            "kept."
         ),
+        f"Version {VERSION}.",
+        _files_table(files),
+        "## Training",
+        ("`training/` in the source distribution made them; its README.md has the commands."),
         _runs_table(runs),
         "## Data",
-        _data(manifest),
+        _data(data),
         "## Figures",
         _figures_text(),
         _figures_table(figures),
+        f"## Through speclsp\n\n{through_speclsp.strip()}" if through_speclsp else "",
         "## Answers",
         (
             "The first of the measured places, in the anchored layout, raw and greedy (128 tokens "
@@ -57,8 +107,8 @@ def model_card(
         _answers(figures[0][1]),
         "## Licence",
         (
-            "MIT, as speclsp. All sources that were trained on stand under permissive licences, "
-            "which `training/corpus.json` names by package."
+            f"{LICENCE}, as speclsp.\nEvery source stands under a permissive licence, which "
+            "`sources.json` names by package and the list by file."
         ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -69,12 +119,15 @@ def write_card(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def _files_table(files: Sequence[ModelFile]) -> str:
+    rows = ["| file | what it is | bytes | SHA-256 |", "|---|---|---|---|"]
+    rows += [f"| {f.name} | {f.what} | {f.n_bytes:,} | {f.sha256} |" for f in files]
+    return "\n".join(rows)
+
+
 def _runs_table(runs: Mapping[str, tuple[Shape, dict[str, float]]]) -> str:
     rows = [
-        (
-            "| model | parameters | shape | tokens in these runs | steps | loss of the context "
-            "| loss of the middle |"
-        ),
+        "| model | parameters | shape | tokens | steps | loss of the context | of the middle |",
         "|---|---|---|---|---|---|---|",
     ]
     for role, (shape, totals) in runs.items():
@@ -85,12 +138,19 @@ def _runs_table(runs: Mapping[str, tuple[Shape, dict[str, float]]]) -> str:
             f"| {totals['tokens'] / 1e6:.1f} M | {int(totals['steps']):,} "
             f"| {totals.get('context', 0):.2f} | {totals.get('middle', 0):.2f} |"
         )
+    rows.append("")
+    rows.append(
+        "The target began with random weights, the tokenizer was trained on the same corpus, and "
+        "the draft model was distilled from the target on it; its losses are distances to the "
+        "target. All in nats a token, on the last samples of the training."
+    )
     return "\n".join(rows)
 
 
-def _data(manifest: Manifest) -> str:
+def _data(data: Data) -> str:
+    manifest = data.manifest
     total = sum(manifest.languages.values())
-    languages = ", ".join(f"{name} {n / 1e6:.1f} MB" for name, n in manifest.languages.items())
+    languages = ", ".join(f"{name} {n / 1e6:.1f} M" for name, n in manifest.languages.items())
     licences: Counter[str] = Counter()
     for entry in manifest.trained_on:
         licences[entry.licence] += entry.n_chars
@@ -98,13 +158,21 @@ def _data(manifest: Manifest) -> str:
     names = ", ".join(entry.package for entry in manifest.trained_on[:_N_PACKAGES])
     n_files = sum(entry.n_files for entry in manifest.trained_on)
     held_out = ", ".join(entry.package for entry in manifest.held_out)
-    return "\n\n".join(
+    judged = ", ".join(f"{kind} {n:,}" for kind, n in data.n_judged.items())
+    return "\n".join(
         (
             (
-                f"{total / 1e6:.0f} MB in {n_files:,} files of {len(manifest.trained_on)} "
-                f"packages, without copies ({languages}). Licences: {shares}."
+                f"{total / 1e6:.0f} M characters in {n_files:,} files of "
+                f"{len(manifest.trained_on)} packages, without copies ({languages})."
             ),
-            f"The largest: {names}.",
+            f"Each file was judged by itself; its licence is named by: {judged}.",
+            f"Licences by characters: {shares}.",
+            "`sources.json` has each package's version, licences, files and a SHA-256 of them.",
+            (
+                "`training/checkpoint/corpus-files.jsonl.xz` in the source distribution lists each "
+                f"file with its licence and SHA-256; the list's own SHA-256 is {data.list_sha256}."
+            ),
+            f"The largest packages: {names}.",
             f"Never trained on, whole packages and copies of them: {held_out}.",
         )
     )
@@ -113,8 +181,9 @@ def _data(manifest: Manifest) -> str:
 def _figures_text() -> str:
     before, since = ", ".join(sorted(MEASURED_BEFORE)), ", ".join(sorted(MEASURED))
     return (
-        f"Bits per byte on packages that neither pair was trained on ({before}), and on others "
-        f"that this one was not trained on ({since}; the provisional pair may have been). "
+        "By `python -m training evaluate`.\n"
+        f"Bits per byte on packages that no pair of speclsp was trained on ({before}), and on "
+        f"others that this one was not trained on ({since}).\n"
         "First line exact: share of places whose rest of the line the raw greedy answer begins "
         "with, inside a line and at a line's start, in both layouts; the cursor as it is, or "
         "healed: what was typed last held back and said again, as the product does. "

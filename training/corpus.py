@@ -1,13 +1,12 @@
 """The corpus: source files under permissive licences, without copies, and the held-out ones.
 
-A corpus is a file of JSON lines under gzip, one :class:`SourceFile` each.  Its manifest counts by
-package, and its list of files (JSON lines under xz) names the licence and the SHA-256 of each.
+A corpus is a file of JSON lines under xz, one :class:`SourceFile` each.  Its manifest counts by
+package, and its list of files (JSON lines, too) names the licence and the SHA-256 of each.
 """
 
 from __future__ import annotations
 
 import email
-import gzip
 import hashlib
 import json
 import lzma
@@ -440,14 +439,14 @@ def build_corpus(
 
 def write_files(files: Iterable[SourceFile], path: Path) -> None:
     """Write files as a corpus."""
-    with gzip.open(path, "wt", encoding="utf-8", compresslevel=6) as out:
+    with lzma.open(path, "wt", encoding="utf-8") as out:
         for file in files:
             out.write(json.dumps(asdict(file)) + "\n")
 
 
 def read_files(path: Path) -> list[SourceFile]:
     """Read a corpus."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
         return [SourceFile(**json.loads(line)) for line in lines]
 
 
@@ -522,6 +521,8 @@ class PackageEntry:
     licence: str
     n_files: int
     n_chars: int
+    sha256: str
+    """Of the lines ``SHA-256  path``, sorted, of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,6 +566,11 @@ def read_manifest(path: Path) -> Manifest:
     )
 
 
+def _hash_of_files(files: Iterable[SourceFile]) -> str:
+    lines = sorted(f"{file.sha256}  {file.path}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
 def _entries(files: Iterable[SourceFile]) -> tuple[PackageEntry, ...]:
     by_package: dict[str, list[SourceFile]] = defaultdict(list)
     for file in files:
@@ -576,6 +582,7 @@ def _entries(files: Iterable[SourceFile]) -> tuple[PackageEntry, ...]:
             licence=", ".join(sorted({file.licence for file in members})),
             n_files=len(members),
             n_chars=sum(len(file.text) for file in members),
+            sha256=_hash_of_files(members),
         )
         for package, members in by_package.items()
     ]

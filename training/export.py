@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -12,11 +13,22 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from training.folder import LICENCE
 from training.model import ROPE_BASE, Model
 from training.presets import Shape
 from training.tokens import SPECIAL_NAMES, special_tokens, tokenizer_of, vocabulary_of
 
 Precision = Literal["f16", "q8_0"]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a GGUF's metadata say of the model."""
+
+    name: str
+    version: str
+    description: str
+
 
 _LAYER_NAMES = {
     "n1": "attn_norm",
@@ -37,7 +49,13 @@ _MATRIX_TYPES = {
 
 
 def write_gguf(
-    model: Model, tokenizer: Tokenizer, path: Path, precision: Precision, *, name: str, n_ctx: int
+    model: Model,
+    tokenizer: Tokenizer,
+    path: Path,
+    precision: Precision,
+    *,
+    about: About,
+    n_ctx: int,
 ) -> None:
     """Write ``model`` and its vocabulary; norms and biases stay in single precision.
 
@@ -46,7 +64,8 @@ def write_gguf(
     """
     partial = path.with_suffix(".partial")
     writer = gguf.GGUFWriter(partial, "qwen2")
-    _add_metadata(writer, model, tokenizer, name=name, n_ctx=n_ctx)
+    _add_about(writer, about)
+    _add_metadata(writer, model, tokenizer, n_ctx=n_ctx)
     writer.add_file_type(gguf.LlamaFileType[f"MOSTLY_{precision.upper()}"])
     for tensor_name, values in named_tensors(model):
         if values.ndim == 1:
@@ -79,12 +98,17 @@ def gguf_name(name: str) -> str:
     return f"blk.{layer}.{_LAYER_NAMES[part]}.{kind}"
 
 
+def _add_about(writer: gguf.GGUFWriter, about: About) -> None:
+    writer.add_name(about.name)
+    writer.add_version(about.version)
+    writer.add_license(LICENCE)
+    writer.add_description(about.description)
+
+
 def _add_metadata(
-    writer: gguf.GGUFWriter, model: Model, tokenizer: Tokenizer, *, name: str, n_ctx: int
+    writer: gguf.GGUFWriter, model: Model, tokenizer: Tokenizer, *, n_ctx: int
 ) -> None:
     shape = model.shape
-    writer.add_name(name)
-    writer.add_license("MIT")
     writer.add_context_length(n_ctx)
     writer.add_embedding_length(shape.width)
     writer.add_block_count(shape.n_layers)

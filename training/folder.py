@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+VERSION = "2026.11"
+"""Of the pair, in its GGUFs and its card."""
+
+LICENCE = "MIT"
+"""SPDX name of the weights' licence."""
+
 Role = Literal["target", "draft"]
 ROLES: tuple[Role, ...] = ("target", "draft")
 
@@ -20,12 +26,12 @@ class WorkFolder:
     @property
     def corpus(self) -> Path:
         """Files to train on."""
-        return self.root / "corpus.jsonl.gz"
+        return self.root / "corpus.jsonl.xz"
 
     @property
     def held_out(self) -> Path:
         """Files to measure on."""
-        return self.root / "held-out.jsonl.gz"
+        return self.root / "held-out.jsonl.xz"
 
     @property
     def manifest(self) -> Path:
@@ -64,6 +70,11 @@ class WorkFolder:
     def state(self, role: Role) -> Path:
         """The last state of one model's training."""
         return self.run(role) / "state.pt"
+
+    @property
+    def through_speclsp(self) -> Path:
+        """Figures of the benchmarks, in Markdown, which the card takes over; it may be missing."""
+        return self.root / "through-speclsp.md"
 
     def gguf(self, role: Role, precision: str) -> Path:
         """The finished model."""

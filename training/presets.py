@@ -92,10 +92,10 @@ class ModelPreset:
     """
     context_share: float = 1.0
     """Share of the predictions in the context that count; middles always count."""
-    minutes: float
-    """How long it is trained where the command does not say."""
+    minutes: float | None
+    """How long a run lasts where the command does not say."""
     n_tokens: int | None
-    """Tokens after which it is done in any case."""
+    """Tokens of all runs together after which it is done in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +127,8 @@ CPU = Preset(
         shape=Shape(n_vocab=4096, n_layers=6, width=192, n_heads=3, n_kv_heads=1, n_ffn=512),
         learning_rate=3e-3,
         with_muon=True,
-        minutes=480,
-        n_tokens=None,
+        minutes=None,
+        n_tokens=60_000_000,
     ),
     draft=ModelPreset(
         shape=Shape(n_vocab=4096, n_layers=3, width=192, n_heads=3, n_kv_heads=1, n_ffn=416),
@@ -144,7 +144,10 @@ CPU = Preset(
     lengths=((512, 0.5), (1024, 0.35), (2048, 0.15)),
     n_warmup_steps=100,
 )
-"""Two cores, beside other work: eight hours in as many runs as it takes."""
+"""Two cores, beside other work: eight hours or more, in as many runs as it takes.
+
+Which part of its tokens the target saw in all runs together says where the learning rate stands.
+"""
 
 GPU = Preset(
     device="cuda",

@@ -26,11 +26,11 @@ from training.corpus import (
     write_list,
     write_manifest,
 )
-from training.export import write_gguf
-from training.folder import ROLES, Checkpoint, Role, WorkFolder, file_hash
+from training.export import About, write_gguf
+from training.folder import ROLES, VERSION, Checkpoint, Role, WorkFolder, file_hash
 from training.growth import pruned
 from training.model import Model
-from training.presets import Budget, ModelPreset, Preset, Shape
+from training.presets import CPU, Budget, ModelPreset, Preset, Shape
 from training.samples import SampleStream
 from training.shards import ShardedRows, shard_plan, write_shards
 from training.tokens import encoder, read_tokenizer, special_tokens, train_tokenizer
@@ -129,8 +129,12 @@ SHA-256; the list's own SHA-256 is {file_hash(checkpoint.file_list)}.
 To go on, collect the same versions ([how](../README.md#sources)) into a folder `work`, then:
 
     python -m training begin --folder work
-    python -m training train --folder work --role target --minutes 120
+    python -m training train --folder work --role target
     python -m training checkpoint --folder work
+
+The run ends after {(CPU.target.n_tokens or 0) / 1e6:.0f} M tokens in all, and the learning rate \
+falls in the last quarter of them; it may be ended before (`kill $(cat FILE)` with `--pid-file`), \
+and the last command keeps what it got to.
 """
 
 
@@ -157,7 +161,7 @@ def train_together(
     preset_name: str,
     preset: Preset,
     role: Role,
-    minutes: float,
+    minutes: float | None,
     pid_file: Path | None = None,
 ) -> None:
     """Train in as many processes as the preset says, and wait for them.
@@ -169,7 +173,9 @@ def train_together(
     folder.run(role).mkdir(parents=True, exist_ok=True)
     meeting_file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "training", "train-worker", "--folder", str(folder.root)]
-    command += ["--preset", preset_name, "--role", role, "--minutes", str(minutes)]
+    command += ["--preset", preset_name, "--role", role]
+    if minutes is not None:
+        command += ["--minutes", str(minutes)]
     workers = [
         subprocess.Popen([*command, "--rank", str(rank)]) for rank in range(preset.n_workers)
     ]
@@ -185,7 +191,9 @@ def train_together(
             worker.terminate()
 
 
-def train_worker(folder: WorkFolder, preset: Preset, role: Role, minutes: float, rank: int) -> None:
+def train_worker(
+    folder: WorkFolder, preset: Preset, role: Role, minutes: float | None, rank: int
+) -> None:
     """Train one model as one of the preset's workers."""
     plan: ModelPreset = getattr(preset, role)
     workers = Workers(rank, preset.n_workers)
@@ -220,30 +228,45 @@ def train_worker(folder: WorkFolder, preset: Preset, role: Role, minutes: float,
         save_every_s=preset.save_every_s,
         keep_every_s=preset.keep_every_s,
     )
-    budget = Budget(60 * minutes, plan.n_tokens, preset.decay_share)
+    budget = Budget(
+        seconds=None if minutes is None else 60 * minutes,
+        tokens=plan.n_tokens,
+        decay_share=preset.decay_share,
+        tokens_used=int(totals["tokens"]),
+    )
     shapes = _shapes(preset, random.Random(int(totals["steps"])))
     train(model, optimisers, batches(source.rows, shapes), budget, run, totals, workers)
 
 
 def export(folder: WorkFolder) -> None:
-    """Write both models as GGUF."""
+    """Write the models that were trained as GGUF."""
     tokenizer = read_tokenizer(folder.tokenizer)
+    n_files = sum(entry.n_files for entry in read_manifest(folder.manifest).trained_on)
+    description = (
+        f"Trained from random weights on {n_files} source files under permissive licences; "
+        f"the list of them has the SHA-256 {file_hash(folder.file_list)}."
+    )
     for role in ROLES:
+        if not folder.state(role).is_file():
+            continue
         model = model_of_state(read_state(folder.state(role)))
-        name = f"speclsp embedded {role}"
+        about = About(f"speclsp embedded {role}", VERSION, description)
         for precision in ("f16", "q8_0"):
             path = folder.gguf(role, precision)
-            write_gguf(model, tokenizer, path, precision, name=name, n_ctx=_N_CTX)
+            write_gguf(model, tokenizer, path, precision, about=about, n_ctx=_N_CTX)
 
 
 def install(folder: WorkFolder, fixtures: Path) -> None:
-    """Put the pair and its card where the product's sources have them."""
-    for path in (
-        folder.gguf("target", "f16"),
-        folder.gguf("draft", "q8_0"),
-        folder.card,
+    """Put the pair, its card and its sources where the product's sources have them."""
+    for path, name in (
+        (folder.gguf("target", "f16"), folder.gguf("target", "f16").name),
+        (folder.gguf("draft", "q8_0"), folder.gguf("draft", "q8_0").name),
+        (folder.card, folder.card.name),
+        (folder.manifest, "sources.json"),
     ):
-        shutil.copyfile(path, fixtures / path.name)
+        shutil.copyfile(path, fixtures / name)
+    for former in fixtures.glob("sources-*.json"):
+        former.unlink()
 
 
 def _begun(

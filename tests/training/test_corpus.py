@@ -163,8 +163,8 @@ def test_the_standard_library_is_there() -> None:
 def test_corpus_and_manifest_are_kept(tmp_path: Path) -> None:
     files = [file("one/a.py", code("a")), file("click/b.py", code("b"))]
     corpus = build_corpus(files, n_package_chars=10**6, larger={})
-    write_files(corpus.files, tmp_path / "corpus.jsonl.gz")
-    assert read_files(tmp_path / "corpus.jsonl.gz") == corpus.files
+    write_files(corpus.files, tmp_path / "corpus.jsonl.xz")
+    assert read_files(tmp_path / "corpus.jsonl.xz") == corpus.files
     manifest = manifest_of(corpus)
     write_manifest(manifest, tmp_path / "corpus.json")
     assert read_manifest(tmp_path / "corpus.json") == manifest

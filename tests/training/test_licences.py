@@ -1,6 +1,8 @@
 """No file goes into the corpus whose licence asks for more than attribution."""
 
+import hashlib
 import json
+import re
 from email import message_from_string
 from pathlib import Path
 
@@ -14,7 +16,11 @@ from training.corpus import (
     files_of_node_modules,
     files_of_site,
     files_of_tree,
+    read_list,
+    read_manifest,
 )
+from training.folder import Checkpoint
+from training.holdout import held_out_package
 from training.licences import (
     is_licence_file,
     is_vendored,
@@ -24,6 +30,7 @@ from training.licences import (
     verdict_of_text,
 )
 
+CHECKPOINT = Checkpoint(Path(__file__).parents[2] / "training" / "checkpoint")
 CODE = "".join(f"def area_{n}(width, height):\n    return width * height\n\n\n" for n in range(20))
 
 HEADERS = {
@@ -315,3 +322,31 @@ def test_licence_files() -> None:
         assert not is_licence_file(name), name
     assert verdict_of_text(PYTHON_LICENCE).licence == "PSF-2.0"
     assert verdict_of_text("Either of LICENSE.APACHE or LICENSE.BSD").licence is not None
+
+
+def test_every_file_of_the_corpus_is_listed_with_a_permissive_licence() -> None:
+    entries = read_list(CHECKPOINT.file_list)
+    assert len(entries) > 10_000
+    assert len({(entry["package"], entry["path"]) for entry in entries}) == len(entries)
+    for entry in entries:
+        assert permissive_expression(entry["licence"]) == entry["licence"], entry
+        assert not is_vendored(entry["path"].removeprefix(entry["package"] + "/")), entry
+        assert held_out_package(entry["path"]) is None, entry
+        assert re.fullmatch("[0-9a-f]{64}", entry["sha256"]), entry
+        assert entry["judged"], entry
+    packages = {entry["package"] for entry in entries}
+    assert packages.isdisjoint({"chardet", "certifi"})
+    of_pip = [entry["path"] for entry in entries if entry["package"] == "pip"]
+    assert of_pip
+    assert not [path for path in of_pip if "chardet" in path or "certifi" in path]
+
+
+def test_the_corpuss_packages_are_those_of_its_list() -> None:
+    listed: dict[str, list[str]] = {}
+    for entry in read_list(CHECKPOINT.file_list):
+        listed.setdefault(entry["package"], []).append(f"{entry['sha256']}  {entry['path']}\n")
+    for package in read_manifest(CHECKPOINT.manifest).trained_on:
+        lines = sorted(listed.pop(package.package))
+        assert package.n_files == len(lines)
+        assert package.sha256 == hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert listed == {}

@@ -1,5 +1,6 @@
 """Figures of a real model, and the card that they go into."""
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from source_files import source_file
 
 from speclsp import embedded
 from training import measurement
-from training.card import model_card
-from training.corpus import build_corpus, manifest_of
+from training.card import data_of, model_card, model_file
+from training.corpus import build_corpus, listed, manifest_of, write_list, write_manifest
+from training.folder import file_hash
 from training.measurement import WAYS, MeasuredModel, ModelFigures, measured_once
 from training.presets import Shape
 
@@ -49,7 +51,7 @@ def test_figures_are_taken_once(
 
 
 @pytest.mark.real
-def test_the_card_prints_them_side_by_side(figures: ModelFigures) -> None:
+def test_the_card_prints_them_side_by_side(figures: ModelFigures, tmp_path: Path) -> None:
     shape = Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512)
     totals = {"tokens": 5e6, "steps": 100, "context": 2.5, "middle": 2.4}
     corpus = build_corpus(
@@ -57,16 +59,23 @@ def test_the_card_prints_them_side_by_side(figures: ModelFigures) -> None:
         n_package_chars=10**6,
         larger={},
     )
+    write_manifest(manifest_of(corpus), tmp_path / "corpus.json")
+    write_list(listed(corpus.files), tmp_path / "files.jsonl.xz")
+    (tmp_path / "target.gguf").write_bytes(b"weights")
     card = model_card(
-        manifest_of(corpus),
+        [model_file(tmp_path / "target.gguf", "the target model")],
         {"target": (shape, totals)},
+        data_of(tmp_path / "corpus.json", tmp_path / "files.jsonl.xz"),
         [("target", figures), ("before", figures)],
-        "A remark.",
+        "12 % of characters saved.",
     )
     assert "| | target | before |" in card
     assert f"{figures.bits_before['640']:.3f} | {figures.bits_before['640']:.3f} |" in card
     assert "2.76 M" in card
-    assert "A remark." in card
+    assert "12 % of characters saved." in card
+    assert f"| 7 | {hashlib.sha256(b'weights').hexdigest()} |" in card
+    assert file_hash(tmp_path / "files.jsonl.xz") in card
+    assert "named by: its package's metadata 1." in card
     assert "click" in card
 
 

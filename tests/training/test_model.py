@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gguf import GGUFReader
 from source_files import source_file
 
 from speclsp import embedded
@@ -26,11 +27,12 @@ from training.corpus import (  # noqa: E402
     write_manifest,
 )
 from training.export import (  # noqa: E402
+    About,
     Precision,
     read_gguf,
     write_gguf,
 )
-from training.folder import ROLES, Checkpoint, Role, WorkFolder, file_hash  # noqa: E402
+from training.folder import ROLES, VERSION, Checkpoint, Role, WorkFolder, file_hash  # noqa: E402
 from training.growth import grown, pruned  # noqa: E402
 from training.measurement import MeasuredModel  # noqa: E402
 from training.model import Model, attention  # noqa: E402
@@ -44,6 +46,7 @@ from training.presets import (  # noqa: E402
 )
 from training.shards import ShardedRows, read_shard, write_shard  # noqa: E402
 from training.steps import (  # noqa: E402
+    export,
     go_on_from,
     keep_checkpoint,
     make_stream,
@@ -62,6 +65,7 @@ from training.trainer import (  # noqa: E402  # noqa: E402
     write_weights,
 )
 
+ABOUT = About("speclsp embedded target", "2026.11", "Trained on 3 source files.")
 TEXT = "def area(width, height):\n    return width * height\n\n\n"
 TINY = Shape(n_vocab=320, n_layers=2, width=64, n_heads=2, n_kv_heads=1, n_ffn=96)
 TINY_PRESET = replace(
@@ -93,12 +97,23 @@ def folder(tmp_path: Path) -> WorkFolder:
 
 def test_a_gguf_read_back_is_the_same_model(tmp_path: Path) -> None:
     model, tokenizer = read_gguf(embedded.embedded_target())
-    write_gguf(model, tokenizer, tmp_path / "again.gguf", "f16", name="again", n_ctx=2048)
+    write_gguf(model, tokenizer, tmp_path / "again.gguf", "f16", about=ABOUT, n_ctx=2048)
     again, same_tokenizer = read_gguf(tmp_path / "again.gguf")
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, again.state_dict()[name])
     assert vocabulary_of(tokenizer) == vocabulary_of(same_tokenizer)
     assert special_tokens(tokenizer) == special_tokens(same_tokenizer)
+
+
+def test_a_ggufs_metadata_name_licence_version_and_sources(folder: WorkFolder) -> None:
+    folder.run("target").mkdir()
+    train_worker(folder, TINY_PRESET, "target", 5, 0)
+    export(folder)
+    fields = GGUFReader(folder.gguf("target", "q8_0")).fields
+    found = {name: fields[f"general.{name}"].contents() for name in ("license", "name", "version")}
+    assert found == {"license": "MIT", "name": "speclsp embedded target", "version": VERSION}
+    assert file_hash(folder.file_list) in fields["general.description"].contents()
+    assert not folder.gguf("draft", "q8_0").is_file()
 
 
 @pytest.mark.real
@@ -108,7 +123,7 @@ def test_llama_cpp_computes_the_same_logits(
 ) -> None:
     model, tokenizer = read_gguf(embedded.embedded_target())
     path = tmp_path / "model.gguf"
-    write_gguf(model, tokenizer, path, precision, name="model", n_ctx=2048)
+    write_gguf(model, tokenizer, path, precision, about=ABOUT, n_ctx=2048)
     measured = MeasuredModel(path, 1)
     tokens = measured.vocabulary.tokenize(TEXT * 3).tolist()
     assert tokens == encoder(tokenizer)(TEXT * 3)
@@ -168,7 +183,8 @@ def test_training_learns_and_goes_on(folder: WorkFolder, monkeypatch: pytest.Mon
     monkeypatch.setattr("training.trainer._N_LOGGED", 1)
     train_worker(folder, preset, "target", 10, 0)
     first = read_state(folder.state("target"))
-    train_worker(folder, preset, "target", 10, 0)
+    longer = replace(preset, target=replace(preset.target, n_tokens=8192))
+    train_worker(folder, longer, "target", 10, 0)
     second = read_state(folder.state("target"))
     assert first["totals"]["tokens"] == 4096
     assert second["totals"]["tokens"] == 8192
@@ -199,6 +215,9 @@ def test_training_goes_on_from_a_checkpoint_with_a_new_optimiser(
     for name, weight in model_of_state(begun).state_dict().items():
         assert torch.equal(weights[name].half().float(), weight)
     train_worker(again, TINY_PRESET, "target", 5, 0)
+    assert read_state(again.state("target"))["totals"] == kept["totals"], "its tokens are used up"
+    longer = replace(TINY_PRESET, target=replace(TINY_PRESET.target, n_tokens=8192))
+    train_worker(again, longer, "target", None, 0)
     assert read_state(again.state("target"))["totals"]["tokens"] == 2 * kept["totals"]["tokens"]
     with pytest.raises(FileExistsError, match="goes on from it"):
         go_on_from(again, checkpoint)
