@@ -66,8 +66,9 @@ ONLY_IN = {
     "watchdog": ("project/watch.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),
-    "huggingface_hub": ("hub/download.py",),
-    "httpx2": ("remote/",),
+    "huggingface_hub": ("hub/",),
+    # Code goes to engines by remote/, requests for models by hub/.
+    "httpx2": ("remote/", "hub/"),
     "distributed": ("cli/ngram_build.py",),
     "click": ("cli/",),
     "rich": ("cli/",),

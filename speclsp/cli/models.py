@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 from speclsp.cli.options import hf_token_option, repository_name
-from speclsp.hub import download
+from speclsp.hub import cache
 from speclsp.hub.choice import Choice, choice_of, named, preset_rows
 from speclsp.hub.memory import Memory, find_memory
 from speclsp.hub.presets import PRESETS, preset, recommend
@@ -70,7 +70,7 @@ def list_models(*, as_json: bool) -> None:
     own = {path for row in rows if row["downloaded"] for path in _files(named(row["name"]))}
     others = [
         {"repository": repository, "title": model_title(path.name), "path": str(path)}
-        for repository, path in download.cached_models()
+        for repository, path in cache.cached_models()
         if path not in own
     ]
     if as_json:
@@ -104,6 +104,9 @@ def list_models(*, as_json: bool) -> None:
 @_AS_JSON
 def pull(name: str, repository: str, hf_file: str, draft: str, *, as_json: bool) -> None:
     """Download a model, or a target and a draft model; an interrupted download is resumed."""
+    # Imported here: the other commands open no connection.
+    from speclsp.hub import download  # noqa: PLC0415
+
     if name and repository:
         raise click.UsageError("Give one of NAME and -hf.")
     target = repository_name(repository, hf_file) if repository else name
@@ -162,7 +165,7 @@ def remove(name: str, *, as_json: bool) -> None:
     if own is not None:
         choice = replace(choice, draft=None)
     paths = _files(choice)
-    freed = download.remove(paths)
+    freed = cache.remove(paths)
     if own is not None and named(own).is_downloaded:
         click.echo(f"Kept the draft model: `speclsp models remove {own}` removes it.", err=True)
     if as_json:

@@ -38,7 +38,6 @@ from speclsp.embedded import EMBEDDED, model_files
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.params import physical_cpu_count
 from speclsp.errors import StoreError
-from speclsp.hub import download
 from speclsp.ngrams import counting, files
 from speclsp.ngrams.files import (
     Layout,
@@ -194,6 +193,9 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     The SHA-256 comes from Hugging Face, or from a file beside it whose name ends in `.sha256`; the
     vocabulary has to be the model's.
     """
+    # Imported here: the other commands open no connection.
+    from speclsp.hub import download  # noqa: PLC0415
+
     resolved = given_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
     output = _without_links(output)

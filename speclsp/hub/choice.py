@@ -10,7 +10,7 @@ from typing import Any
 
 from speclsp.embedded import EMBEDDED
 from speclsp.errors import ModelNotFoundError
-from speclsp.hub.download import cached_paths
+from speclsp.hub.cache import cached_paths
 from speclsp.hub.memory import Memory, find_memory
 from speclsp.hub.presets import AUTO, LLAMA_CPP_NAMES, PRESETS, fits, is_preset, preset, recommend
 from speclsp.hub.references import Reference, is_reference, model_title, parse_reference

@@ -1,44 +1,67 @@
-"""Downloads: models into Hugging Face's cache, which other programs share, and single files.
+"""Downloads: models into Hugging Face's cache, and single files.
 
-huggingface_hub provides the API client, the cache, tokens and proxies.  Its own downloads (2.4)
-cannot be resumed by a later call, since each has a partial file of a random name, and are not
-compared with the hub's SHA-256.  So the bytes are received here, into a partial file beside the
-cache's blobs: a later download resumes it by a range request, and the file is moved into the cache
-once its checksum is verified.
+huggingface_hub's own downloads (2.4) cannot be resumed by a later call, since each has a partial
+file of a random name, are not compared with the hub's SHA-256, and take their paths from a hub's
+headers.  So the bytes are received here, into a partial file beside the cache's blobs: a later
+download resumes it by a range request, and the file gets its names once its checksum is verified.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import glob
 import hashlib
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from io import BufferedRandom
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+import filelock
+
 from speclsp.atomic_write import UMASKED
-from speclsp.errors import DownloadCancelledError, DownloadError, ModelError, ModelNotFoundError
-from speclsp.hub.references import Reference, parse_reference, parts_of
+from speclsp.errors import DownloadCancelledError, DownloadError
+from speclsp.hub import client
+from speclsp.hub.cache import add_name, cache_folder, place_of, set_newest
+from speclsp.hub.listing import (
+    MAX_LISTING_BYTES,
+    ODD_REMEDY,
+    RemoteFile,
+    is_sha256,
+    listed_files,
+    quoted,
+    size_of,
+)
+from speclsp.hub.references import Reference, parse_reference, parts_of, some_of
+
+if TYPE_CHECKING:
+    import httpx2
 
 Report = Callable[[int, int], None]
 """Called with the bytes present and the bytes in total."""
 
-_SHA256: Final = re.compile("[0-9a-f]{64}")
+_GGUF: Final = b"GGUF"
+_NO_MODEL: Final = "is no model: it does not begin with GGUF"
+_RANGE: Final = re.compile(r"bytes ([0-9]{1,13})-")
 _SHA256_LENGTH: Final = 64
-_CHUNK_BYTES: Final = 1 << 18
+_READ_BYTES: Final = 1 << 20
+_N_QUOTED: Final = 200
 _N_RETRIES: Final = 5
 _RETRY_PAUSE_S: Final = 1.0
 _LOCK_WAIT_S: Final = 0.1
-_TIMEOUT_S: Final = 10.0
+_PACE_S: Final = 30.0
+_LEAST_BYTES: Final = 120 << 10
+"""A connection that brings less in ``_PACE_S`` seconds counts as lost, and one that is lost before
+it brought as much as no progress.  At these 4 KiB/s the smallest preset takes a day and a half."""
 _CONNECTION_REMEDY: Final = (
     "Check the connection, and the proxy in HTTPS_PROXY; HF_ENDPOINT names a mirror. "
     "The received part is kept: the same command resumes the download."
@@ -53,18 +76,6 @@ def _no_report(_done: int, _total: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteFile:
-    """A file on the hub, or elsewhere."""
-
-    origin: str
-    """The repository, or the address without its credentials."""
-    name: str
-    url: str
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The files of a download."""
 
@@ -73,38 +84,7 @@ class Plan:
     """Bytes that are neither in the cache nor left from an earlier download."""
 
 
-def cache_folder() -> Path:
-    """Return Hugging Face's cache of this user (``HF_HUB_CACHE``, ``HF_HOME``)."""
-    return Path(_constants().HF_HUB_CACHE)
-
-
-def cached_paths(reference: Reference) -> tuple[Path, ...] | None:
-    """Return a model's files in the cache, the first part first; None unless all are there."""
-    folder = _repository_folder(reference.repository)
-    try:
-        commit = (folder / "refs" / "main").read_text(encoding="ascii").strip()
-        snapshot = folder / "snapshots" / commit
-        names = [path.relative_to(snapshot).as_posix() for path in _models_below(snapshot)]
-        return tuple(snapshot / name for name in parts_of(reference, names))
-    except (OSError, ValueError, ModelNotFoundError):
-        return None
-
-
-def cached_models() -> list[tuple[str, Path]]:
-    """Return all GGUFs in the cache, each with its repository."""
-    return sorted(
-        (folder.name.removeprefix("models--").replace("--", "/"), path)
-        for folder in cache_folder().glob("models--*")
-        for path in _models_below(folder / "snapshots")
-    )
-
-
-def _models_below(folder: Path) -> Iterator[Path]:
-    """Yield the GGUFs below a folder, but no links to removed files."""
-    return (path for path in folder.rglob("*.gguf") if path.exists())
-
-
-def plan(references: Sequence[Reference], token: str = "") -> Plan:
+def plan(references: Sequence[Reference]) -> Plan:
     """Ask the hub for the files of models, and check that they fit the disk.
 
     Raises :class:`~speclsp.errors.DownloadError` and
@@ -113,12 +93,13 @@ def plan(references: Sequence[Reference], token: str = "") -> Plan:
     files = [
         file
         for reference in references
-        for file in _remote_files(reference.repository, partial(parts_of, reference), token)
+        for file in _hub_files(reference.repository, partial(parts_of, reference))
     ]
     missing = 0
     for file in files:
-        if not _blob(file).exists():
-            missing += file.size - _size(_partial(_blob(file)))
+        place = place_of(file)
+        if _size(place) != file.size:
+            missing += max(0, file.size - _size(_partial(place)))
     folder = cache_folder()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
@@ -130,13 +111,12 @@ def plan(references: Sequence[Reference], token: str = "") -> Plan:
 def pull(
     wanted: Plan,
     *,
-    token: str = "",
     report: Report = _no_report,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> None:
     """Download what a plan's files lack into the cache.
 
-    An interrupted download is resumed.
+    An interrupted download is resumed, and what another program has put there is verified.
     Raises :class:`~speclsp.errors.DownloadError`, also where it is cancelled.
     """
     total = sum(file.size for file in wanted.files)
@@ -145,48 +125,49 @@ def pull(
     def report_from(n_before: int, n_bytes: int) -> None:
         report(n_before + n_bytes, total)
 
-    for file in wanted.files:
-        with _mapped_errors(file.origin, cache_folder()):
-            if not _blob(file).exists():
+    for origin, files in groupby(wanted.files, attrgetter("origin")):
+        with _mapped_errors(origin, cache_folder()):
+            for file in files:
                 _Transfer(
-                    file, _blob(file), token or None, is_cancelled, partial(report_from, done)
+                    file,
+                    place_of(file),
+                    magic=_GGUF,
+                    is_cancelled=is_cancelled,
+                    report=partial(report_from, done),
                 ).run()
-            # The file is there already: this makes the cache's links to it.
-            _hub().hf_hub_download(file.origin, file.name, token=token or None)
-        done += file.size
-        report(done, total)
+                add_name(file)
+                done += file.size
+                report(done, total)
+            # Not before: until all parts of a new version are there, the former one is used.
+            set_newest(file)
 
 
-def locate(source: str, *, sha256: str = "", token: str = "") -> RemoteFile:
+def locate(source: str, *, sha256: str = "") -> RemoteFile:
     """Ask for the size and checksum of a file at an address, or ``OWNER/NAME:FILE`` on the hub.
 
     A given ``sha256`` takes precedence over the hub's, and over a file ``NAME.sha256`` at the same
     address.  Raises DownloadError and SettingsError.
     """
-    if "://" not in source:
-        repository, _, name = source.partition(":")
-        reference = parse_reference(repository, name)
-        (file,) = _remote_files(repository, partial(_named_file, reference), token)
-    else:
-        file = _file_at(source, wants_sha256=not sha256)
-    file = replace(file, sha256=sha256.lower() or file.sha256)
-    if not _SHA256.fullmatch(file.sha256):
+    sha256 = sha256.lower()
+    if sha256 and not is_sha256(sha256):
         raise DownloadError(
-            f"{file.origin} has no SHA-256 for {file.name}.",
-            remedy="Give it with --sha256, or publish it beside the file, with `.sha256` after "
-            "its name, as `sha256sum` writes it.",
+            f"{quoted(sha256)} is no SHA-256.", remedy="It has 64 hexadecimal digits."
         )
+    if "://" in source:
+        return _file_at(source, sha256)
+    repository, _, name = source.partition(":")
+    reference = parse_reference(repository, name)
+    (file,) = _hub_files(repository, partial(_named_file, reference), sha256)
     return file
 
 
-def fetch(file: RemoteFile, output: Path, *, token: str = "", report: Report = _no_report) -> Path:
+def fetch(file: RemoteFile, output: Path, *, report: Report = _no_report) -> Path:
     """Download a file, and return its path: a hidden name in the folder of ``output``.
 
     Resumes an interrupted download, and removes those of other versions of the output.
     Raises DownloadError.
     """
     place = output.with_name(f".{output.name}.{file.sha256[:16]}")
-    is_elsewhere = "://" in file.origin
     with _mapped_errors(file.origin, output.parent):
         with suppress(FileNotFoundError):
             # An interrupted pull left it, or somebody else: verify its checksum.
@@ -198,9 +179,7 @@ def fetch(file: RemoteFile, output: Path, *, token: str = "", report: Report = _
         _Transfer(
             file,
             place,
-            False if is_elsewhere else token or None,
-            lambda: False,
-            lambda n_bytes: report(n_bytes, file.size),
+            report=lambda n_bytes: report(n_bytes, file.size),
         ).run()
         others = output.with_name(f".{glob.escape(output.name)}.{'?' * 16}")
         for other in output.parent.glob(_partial(others).name):
@@ -208,7 +187,7 @@ def fetch(file: RemoteFile, output: Path, *, token: str = "", report: Report = _
     return place
 
 
-def _file_at(url: str, *, wants_sha256: bool) -> RemoteFile:
+def _file_at(url: str, sha256: str) -> RemoteFile:
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -216,178 +195,213 @@ def _file_at(url: str, *, wants_sha256: bool) -> RemoteFile:
         raise DownloadError("The address is malformed.", remedy="Check host and port.") from error
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
     origin, name = shown.geturl(), unquote(parts.path).rpartition("/")[2]
-    if not name or (parts.scheme != "https" and (wants_sha256 or parts.scheme != "http")):
+    is_tls = parts.scheme == "https"
+    if not name or not (is_tls or (sha256 and parts.scheme == "http")):
         raise DownloadError(
             f"{origin} is not the https:// address of a file.",
             remedy="An http:// address needs --sha256: its files can be changed in transit.",
         )
-    hub = _hub()
-    headers = hub.utils.build_hf_headers(token=False, library_name="speclsp")
-    headers |= {"Accept-Encoding": "identity"}
-    options = {"headers": headers, "timeout": _TIMEOUT_S}
-    sha256 = ""
     with _mapped_errors(origin, cache_folder()):
-        answer = hub.get_session().head(url, **options)
-        hub.utils.hf_raise_for_status(answer)
-        if wants_sha256:
-            _require_https(answer)
+        found = client.ask("HEAD", url, 0, needs_https=not sha256)
+        if not sha256:
             beside = parts._replace(path=f"{parts.path}.sha256").geturl()
-            with hub.get_session().stream("GET", beside, **options) as listed:
-                _require_https(listed)
-                if listed.is_success:
-                    line = next(listed.iter_bytes(_SHA256_LENGTH), b"")
-                    sha256 = line[:_SHA256_LENGTH].decode(errors="replace").lower()
-    size = answer.headers.get("Content-Length", "")
-    if not size.isdigit():
-        raise DownloadError(f"The server sends no Content-Length for {origin}.")
-    return RemoteFile(origin=origin, name=name, url=url, size=int(size), sha256=sha256)
-
-
-def _require_https(answer: Any) -> None:
-    """Raise DownloadError where redirects led over plain HTTP."""
-    for hop in (*answer.history, answer):
-        if hop.url.scheme != "https":
-            raise DownloadError(
-                f"The server redirects to {hop.url.scheme}://{hop.url.host}, where files can be "
-                "changed in transit.",
-                remedy="Give the file's checksum with --sha256.",
-            )
+            with suppress(client.RefusedError):
+                listed = client.ask("GET", beside, _SHA256_LENGTH, needs_https=True)
+                sha256 = listed.content.decode(errors="replace").lower()
+    size = size_of(found.headers.get("Content-Length", ""))
+    if size is None:
+        raise DownloadError(
+            f"The server sends no Content-Length for {origin}.", remedy="Try another server."
+        )
+    return RemoteFile(origin=origin, name=name, url=url, size=size, sha256=sha256)
 
 
 def _named_file(reference: Reference, names: Sequence[str]) -> Sequence[str]:
     if reference.file not in names:
         raise DownloadError(
             f"{reference.repository} has no file {reference.file!r}.",
-            remedy=f"Write OWNER/NAME:FILE; it has {', '.join(sorted(names)) or 'none'}.",
+            remedy=f"Write OWNER/NAME:FILE; it has {some_of(sorted(names)) or 'none'}.",
         )
     return (reference.file,)
 
 
-def remove(paths: Sequence[Path]) -> int:
-    """Remove files from the cache, and return how many bytes that frees.
-
-    Raises :class:`~speclsp.errors.ModelError`.
-    """
-    freed = 0
-    for path in paths:
-        try:
-            blob = path.parent / path.readlink() if path.is_symlink() else None
-            freed += path.stat().st_size
-            path.unlink()
-            if blob is not None:
-                blob.unlink(missing_ok=True)
-        except OSError as error:
-            raise ModelError(
-                f"{path} cannot be removed: {error.strerror or error}.",
-                remedy="Check who may write to its folder, and on Windows that no program uses it.",
-            ) from error
-    return freed
+def _hub_files(
+    repository: str,
+    choose: Callable[[Sequence[str]], Sequence[str]],
+    sha256: str = "",
+) -> list[RemoteFile]:
+    """Return the files of a repository that ``choose`` picks from their names."""
+    endpoint = client.endpoint()
+    url = f"{endpoint}/api/models/{repository}?blobs=true"
+    with _mapped_errors(repository, cache_folder()):
+        found = client.ask(
+            "GET",
+            url,
+            MAX_LISTING_BYTES + 1,
+            logs_in=True,
+            needs_https=endpoint.startswith("https:"),
+        )
+    return listed_files(repository, found.content, choose, endpoint=endpoint, sha256=sha256)
 
 
 class _Transfer:
-    """Downloads one file to ``place``; gives up after five retries without progress.
+    """Puts a file's verified bytes at ``place``; gives up after five retries without progress.
 
-    ``token`` is sent to the hub: None for the one of the user's login, False for none.
+    ``magic`` is what the file has to begin with.
     """
 
     def __init__(
         self,
         file: RemoteFile,
         place: Path,
-        token: str | bool | None,
-        is_cancelled: Callable[[], bool],
+        *,
         report: Callable[[int], None],
+        magic: bytes = b"",
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._file = file
         self._place = place
-        self._token = token
-        self._is_cancelled = is_cancelled
         self._report = report
+        self._magic = magic
+        self._is_cancelled = is_cancelled
         self._partial = _partial(place)
 
     def run(self) -> None:
-        """Raises DownloadError, OSError and huggingface_hub's errors."""
-        hub = _hub()
+        """Raises DownloadError, OSError and the client's errors."""
+        if self._is_right(self._place):
+            return
         self._partial.parent.mkdir(parents=True, exist_ok=True)
         lock = self._partial.with_suffix(".lock")
         try:
-            with hub.utils.WeakFileLock(lock, timeout=_LOCK_WAIT_S):
+            with filelock.FileLock(lock, timeout=_LOCK_WAIT_S):
                 try:
                     self._run_locked()
                 finally:
                     with suppress(OSError):
                         lock.unlink()
-        except TimeoutError as error:  # filelock's
+        except filelock.Timeout as error:
             raise DownloadError(
                 f"{self._file.name} is being downloaded by another process.",
                 remedy="Wait until that one is done.",
             ) from error
+        except asyncio.CancelledError:  # while nothing came
+            self._raise_if_cancelled()
+            raise
 
     def _run_locked(self) -> None:
-        if self._place.exists():
-            return
-        n_failures, most = 0, _size(self._partial)
-        while (have := _size(self._partial)) < self._file.size:
-            try:
-                self._receive(have)
-            except _hub().errors.HfHubHTTPError:
-                raise  # asking again would get the same answer
-            except _hub().errors.HTTPError:
-                # A server without ranges starts again, so `have` may shrink.
-                n_failures = 0 if _size(self._partial) > most else n_failures + 1
-                most = max(most, _size(self._partial))
-                if n_failures > _N_RETRIES:
-                    raise
-                self._raise_if_cancelled()
-                time.sleep(_RETRY_PAUSE_S)
-        self._check()
+        if self._is_right(self._place):
+            return  # another process was quicker
+        client.run(self._receive_all(), self._is_cancelled)
+        with self._opened() as received:
+            is_right = self._verifies(received)
+            os.fsync(received.fileno())
+        if not is_right:
+            self._partial.unlink()
+            raise DownloadError(
+                f"The checksum of {self._file.name} differs from the one that {self._file.origin} "
+                "lists.",
+                remedy="Download it again; if that does not help, check the proxy or mirror.",
+            )
         self._partial.replace(self._place)
 
-    def _receive(self, have: int) -> None:
-        """Append the file's bytes from ``have`` on."""
-        hub, n_before = _hub(), have
-        url = self._file.url
-        headers = hub.utils.build_hf_headers(token=self._token, library_name="speclsp")
-        # Compressed, the bytes could not be counted.
-        headers |= {"Accept-Encoding": "identity", "Range": f"bytes={have}-"}
-        with hub.get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT_S) as response:
-            hub.utils.hf_raise_for_status(response)
-            if response.status_code == 200:  # the whole file: ranges are not served
-                have = 0
-            with self._opened() as out:
-                out.seek(have)
-                out.truncate()
-                for chunk in response.iter_bytes(_CHUNK_BYTES):
-                    self._raise_if_cancelled()
-                    out.write(chunk)
-                    have += len(chunk)
-                    if have > self._file.size:
-                        raise DownloadError(
-                            f"{self._file.name} is longer than its server announced.",
-                            remedy="Download it again.",
-                        )
-                    self._report(min(have, self._file.size))
-            # Ranges may be served in pieces.
-            if have < self._file.size and (response.status_code == 200 or have == n_before):
-                raise hub.errors.HTTPError("the file ended early")
+    async def _receive_all(self) -> None:
+        n_failures, most = 0, _size(self._partial)
+        while (have := _size(self._partial)) < self._file.size:
+            lost = client.LostError("the file ended early")
+            try:
+                await self._receive(have)
+            except client.LostError as error:
+                lost = error
+            # A server without ranges starts again, so that fewer bytes may be there than before.
+            have = _size(self._partial)
+            if have >= most + _LEAST_BYTES:
+                n_failures, most = 0, have
+            elif have < self._file.size:
+                n_failures += 1
+                if n_failures > _N_RETRIES:
+                    raise lost
+                await asyncio.sleep(_RETRY_PAUSE_S)
 
-    def _check(self) -> None:
-        with self._opened() as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            os.fsync(file.fileno())
-        if _size(self._partial) == self._file.size and digest == self._file.sha256:
-            return
-        self._partial.unlink()
-        raise DownloadError(
-            f"The checksum of {self._file.name} differs from the one that {self._file.origin} "
-            "lists.",
-            remedy="Download it again; if that does not help, check the proxy or mirror.",
-        )
+    async def _receive(self, have: int) -> None:
+        """Append the file's bytes from ``have`` on, or some of them."""
+        asked = {"Range": f"bytes={have}-"}
+        n_paced = 0
+        try:
+            async with (
+                asyncio.timeout(_PACE_S) as pace,
+                client.answer(
+                    "GET", self._file.url, logs_in=bool(self._file.commit), more_headers=asked
+                ) as response,
+            ):
+                have = self._start_of(response, have)
+                with self._opened() as out:
+                    out.seek(have)
+                    out.truncate()
+                    async for chunk in response.aiter_raw():
+                        self._raise_if_cancelled()
+                        self._check_chunk(chunk, have)
+                        out.write(chunk)
+                        have += len(chunk)
+                        self._report(have)
+                        n_paced += len(chunk)
+                        if n_paced >= _LEAST_BYTES:
+                            n_paced = 0
+                            pace.reschedule(asyncio.get_running_loop().time() + _PACE_S)
+        except TimeoutError:
+            raise client.LostError(f"{n_paced} bytes came in {_PACE_S:.0f} seconds") from None
+
+    def _start_of(self, response: httpx2.Response, have: int) -> int:
+        """Return from where on an answer holds the file."""
+        if response.status_code == 200:
+            return 0  # ranges are not served
+        if response.status_code != 206:
+            raise client.RefusedError(response)
+        found = _RANGE.match(response.headers.get("Content-Range", ""))
+        if found is None or int(found[1]) != have:
+            raise self._refused("came as another part than was asked for")
+        return have
+
+    def _check_chunk(self, chunk: bytes, have: int) -> None:
+        if have + len(chunk) > self._file.size:
+            raise self._refused("is longer than its server announced")
+        magic = self._magic[have:]
+        if chunk[: len(magic)] != magic[: len(chunk)]:
+            raise self._refused(_NO_MODEL)
+
+    def _is_right(self, path: Path) -> bool:
+        """Return whether the file is at a path already."""
+        if _size(path) != self._file.size:
+            return False
+        with path.open("rb") as file:
+            return self._verifies(file, self._report)
+
+    def _verifies(self, file: IO[bytes], report: Callable[[int], None] = lambda _: None) -> bool:
+        """Return whether an open file has the size and checksum; raises where it is no model."""
+        digest, n_bytes, start = hashlib.sha256(), 0, b""
+        while chunk := file.read(_READ_BYTES):
+            self._raise_if_cancelled()
+            digest.update(chunk)
+            start = start or chunk
+            n_bytes += len(chunk)
+            report(n_bytes)
+        if n_bytes != self._file.size or digest.hexdigest() != self._file.sha256:
+            return False
+        if not start.startswith(self._magic):
+            raise self._refused(_NO_MODEL)
+        return True
 
     def _opened(self) -> BufferedRandom:
         """Open the partial file, but no link: others may write to its folder."""
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         return os.fdopen(os.open(self._partial, flags, UMASKED), "r+b")
+
+    def _refused(self, what: str) -> DownloadError:
+        """Return the error for bytes that no later download can use, and remove them."""
+        self._partial.unlink(missing_ok=True)
+        return DownloadError(
+            f"{self._file.name} of {self._file.origin} {what}.",
+            remedy=f"Choose another file or repository. {ODD_REMEDY}",
+        )
 
     def _raise_if_cancelled(self) -> None:
         if self._is_cancelled():
@@ -395,56 +409,6 @@ class _Transfer:
                 f"The download of {self._file.name} was cancelled.",
                 remedy="The received part is kept: the next download resumes there.",
             )
-
-
-def _constants() -> Any:
-    """Return huggingface_hub's constants, which it reads from the environment at its import."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    from huggingface_hub import constants  # noqa: PLC0415 (see _hub)
-
-    return constants
-
-
-def _hub() -> Any:
-    """Return huggingface_hub, whose import takes 0.3 s and is needed only for downloads."""
-    _constants()
-    import huggingface_hub  # noqa: PLC0415
-    import huggingface_hub.errors  # noqa: PLC0415
-    import huggingface_hub.utils  # noqa: PLC0415
-
-    return huggingface_hub
-
-
-def _remote_files(
-    repository: str, choose: Callable[[Sequence[str]], Sequence[str]], token: str
-) -> list[RemoteFile]:
-    """Return the files of a repository that ``choose`` picks from their names."""
-    hub = _hub()
-    with _mapped_errors(repository, cache_folder()):
-        listing = hub.HfApi(token=token or None, library_name="speclsp").model_info(
-            repository, files_metadata=True, timeout=_TIMEOUT_S
-        )
-    by_name = {sibling.rfilename: sibling for sibling in listing.siblings or ()}
-    return [
-        RemoteFile(
-            origin=repository,
-            name=name,
-            url=hub.hf_hub_url(repository, name),
-            size=by_name[name].size,
-            # Small text files have none.
-            sha256=by_name[name].lfs.sha256 if by_name[name].lfs else "",
-        )
-        for name in choose(list(by_name))
-    ]
-
-
-def _repository_folder(repository: str) -> Path:
-    return cache_folder() / f"models--{repository.replace('/', '--')}"
-
-
-def _blob(file: RemoteFile) -> Path:
-    """Return where the cache keeps a file's bytes: under their SHA-256."""
-    return _repository_folder(file.origin) / "blobs" / file.sha256
 
 
 def _partial(place: Path) -> Path:
@@ -457,30 +421,23 @@ def _size(path: Path) -> int:
 
 @contextmanager
 def _mapped_errors(origin: str, folder: Path) -> Iterator[None]:
-    """Raise DownloadError for what huggingface_hub and the disk of ``folder`` raise."""
-    errors = _hub().errors
+    """Raise DownloadError for what the client and the disk of ``folder`` raise."""
     try:
         yield
-    except errors.GatedRepoError as error:
-        raise DownloadError(
-            f"{origin} is gated: you must accept its terms first.",
-            remedy=f"Accept them on https://huggingface.co/{origin}. {_LOGIN_REMEDY}",
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise DownloadError(
-            f"There is no repository {origin}, or you may not read it.",
-            remedy=f"Check its name. {_LOGIN_REMEDY}",
-        ) from error
-    except errors.HfHubHTTPError as error:
-        raise _refused(origin, error.response.status_code) from error
-    except errors.OfflineModeIsEnabled as error:
+    except client.RefusedError as error:
+        raise _refusal(origin, error) from error
+    except client.OfflineError as error:
         raise DownloadError(
             f"{origin} is not in the cache, and downloads are switched off.",
             remedy="Unset HF_HUB_OFFLINE, or leave out --offline.",
         ) from error
-    except (errors.HTTPError, errors.LocalEntryNotFoundError, ConnectionError) as error:
+    except client.LostError as error:
+        # h11 quotes headers that it cannot read.
+        why = str(error)[:_N_QUOTED].rstrip(".") or "no answer in time"
         raise DownloadError(
-            f"{_server(origin)} cannot be reached for {origin}: {error}.",
+            f"{_server(origin)} cannot be reached for {origin}: {why}."
+            if isinstance(error, client.UNREACHABLE)
+            else f"The connection for {origin} was lost: {why}.",
             remedy=_CONNECTION_REMEDY,
         ) from error
     except OSError as error:
@@ -493,17 +450,32 @@ def _mapped_errors(origin: str, folder: Path) -> Iterator[None]:
 
 
 def _server(origin: str) -> str:
-    return "The server" if "://" in origin else "Hugging Face"
+    if "://" in origin:
+        return "The server"
+    host = urlsplit(client.endpoint()).hostname
+    return "Hugging Face" if host == "huggingface.co" else f"The mirror {host}"
 
 
-def _refused(origin: str, status: int) -> DownloadError:
-    if status == 401 and "://" not in origin:
+def _refusal(origin: str, error: client.RefusedError) -> DownloadError:
+    is_hub = "://" not in origin
+    if is_hub and error.code == "GatedRepo":
         return DownloadError(
-            f"Hugging Face refused the token for {origin}.",
+            f"{origin} is gated: you must accept its terms first.",
+            remedy=f"Accept them on https://huggingface.co/{origin}. {_LOGIN_REMEDY}",
+        )
+    if is_hub and error.refuses_token:
+        return DownloadError(
+            f"{_server(origin)} refused the token for {origin}.",
             remedy="Make a new one on https://huggingface.co/settings/tokens. " + _LOGIN_REMEDY,
         )
+    # Without a token Hugging Face answers 401 for repositories that do not exist, too.
+    if is_hub and (error.code == "RepoNotFound" or error.status == 401):
+        return DownloadError(
+            f"There is no repository {origin}, or you may not read it.",
+            remedy=f"Check its name. {_LOGIN_REMEDY}",
+        )
     return DownloadError(
-        f"{_server(origin)} answered {status} for {origin}.",
+        f"{_server(origin)} answered {error.status} for {origin}.",
         remedy="Check the address, or try again later. " + _CONNECTION_REMEDY,
     )
 

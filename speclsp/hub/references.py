@@ -9,12 +9,15 @@ from typing import Final
 
 from speclsp.errors import ModelNotFoundError, SettingsError
 
-_REPOSITORY: Final = re.compile(r"^[\w.-]+/[\w.-]+$")
+_REPOSITORY: Final = re.compile(r"(?!.*(?:--|\.\.))\b[\w.-]{1,96}\b/\b[\w.-]{1,96}\b", re.ASCII)
+"""Hugging Face's rules for names; with ``--`` two repositories would share a folder."""
 _SPLIT: Final = re.compile(r"^(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.gguf$", re.IGNORECASE)
 _NO_MODELS: Final = ("mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-")
 """Parts of the names of GGUFs that belong to a model and are none themselves."""
 _PREFERRED: Final = ("Q4_K_M", "Q8_0")
 """Quantizations that are taken where none is named, as llama.cpp does."""
+_N_LISTED, _N_SHOWN = 40, 120
+"""Most names in a message, and most characters of each."""
 _SIZE: Final = r"\d+(?:\.\d+)?[BM](?:-A\d+(?:\.\d+)?B)?"
 _QUANTIZATION: Final = r"(?:UD-)?I?Q\d\w*|BF16|F16|F32|MXFP4"
 
@@ -34,7 +37,7 @@ class Reference:
 
 def is_reference(text: str) -> bool:
     """Whether a text has the form of ``OWNER/NAME[:QUANTIZATION]``, as ``./NAME`` has not."""
-    return bool(_REPOSITORY.match(text.partition(":")[0])) and not text.startswith(".")
+    return _REPOSITORY.fullmatch(text.partition(":")[0]) is not None
 
 
 def parse_reference(text: str, file: str = "") -> Reference:
@@ -43,7 +46,7 @@ def parse_reference(text: str, file: str = "") -> Reference:
     Raises :class:`~speclsp.errors.SettingsError`.
     """
     repository, _, detail = text.strip().partition(":")
-    if not _REPOSITORY.match(repository):
+    if not _REPOSITORY.fullmatch(repository):
         raise SettingsError(
             f"{text!r} is not a repository of Hugging Face.",
             remedy="Write OWNER/NAME[:QUANTIZATION], for example "
@@ -99,7 +102,13 @@ def _goes_with_model(name: str) -> bool:
 def _choice_of(models: Sequence[str]) -> str:
     if not models:
         return "Name a repository with GGUF files; those with GGUF in their names have them."
-    return f"It has {', '.join(models)}."
+    return f"It has {some_of(models)}."
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return a list of names as a message shows it: a server may send millions."""
+    shown = ", ".join(name[:_N_SHOWN] for name in names[:_N_LISTED])
+    return shown + (f" and {len(names) - _N_LISTED} more" if len(names) > _N_LISTED else "")
 
 
 def model_title(file_name: str) -> str:

@@ -23,7 +23,6 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
-from speclsp.hub import download
 from speclsp.hub.choice import (
     Choice,
     choice_of,
@@ -205,6 +204,9 @@ class NamedModels:
                 loop.call_soon_threadsafe(self._progress.take, step)
 
         def run() -> None:
+            # Imported here: most windows download nothing.
+            from speclsp.hub import download  # noqa: PLC0415
+
             wanted = download.plan(choice.references)
             download.pull(wanted, report=report, is_cancelled=cancel.is_set)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from fake_hub import FakeHub, serve_hub
 
-from speclsp.hub import download
+from speclsp.hub import cache
 
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     """Serve a hub on loopback; its cache is in ``tmp_path``, and nobody is logged in."""
-    constants = download._constants()
+    constants = cache.hub_constants()
     with serve_hub() as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
         template = served.url + "/{repo_id}/resolve/{revision}/{filename}"

@@ -18,13 +18,13 @@ from speclsp.errors import (
     ModelNotFoundError,
     SpecLspError,
 )
-from speclsp.hub import download
+from speclsp.hub import cache, download
 from speclsp.hub.references import parse_reference
 
 REPOSITORY = "owner/Coder-7B-GGUF"
 MEBIBYTE = 1 << 20
-Q4 = bytes(range(256)) * 12 * 1024  # 3 MiB
-Q8 = b"q8" * 1000
+Q4 = b"GGUF" + bytes(range(252)) + bytes(range(256)) * (12 * 1024 - 1)  # 3 MiB
+Q8 = b"GGUF" + b"q8" * 1000
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +44,8 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pull(text: str, **options: Any) -> tuple[Path, ...]:
     reference = parse_reference(text)
-    download.pull(download.plan([reference], options.get("token", "")), **options)
-    found = download.cached_paths(reference)
+    download.pull(download.plan([reference]), **options)
+    found = cache.cached_paths(reference)
     assert found is not None
     return found
 
@@ -53,7 +53,7 @@ def pull(text: str, **options: Any) -> tuple[Path, ...]:
 def refusal(text: str, **options: Any) -> SpecLspError:
     with pytest.raises(SpecLspError) as caught:
         pull(text, **options)
-    assert download.cached_paths(parse_reference(text)) is None, "nothing half-written is used"
+    assert cache.cached_paths(parse_reference(text)) is None, "nothing half-written is used"
     assert caught.value.remedy
     return caught.value
 
@@ -100,13 +100,15 @@ def test_a_quantization_is_chosen_as_llama_cpp_does(text: str, name: str) -> Non
 
 
 def test_all_parts_of_a_split_model_come(hub: FakeHub) -> None:
-    parts = {f"deep/coder-q8_0-0000{n}-of-00003.gguf": bytes([n]) * 100 for n in (1, 2, 3)}
+    parts = {
+        f"deep/coder-q8_0-0000{n}-of-00003.gguf": b"GGUF" + bytes([n]) * 100 for n in (1, 2, 3)
+    }
     hub.repositories["owner/split"] = dict(reversed(parts.items()))
     paths = pull("owner/split:Q8_0")
     assert [path.read_bytes() for path in paths] == list(parts.values())
     assert len({path.parent for path in paths}) == 1, "llama.cpp finds the others beside the first"
     paths[1].unlink()
-    assert download.cached_paths(parse_reference("owner/split")) is None
+    assert cache.cached_paths(parse_reference("owner/split")) is None
     del hub.repositories["owner/split"]["deep/coder-q8_0-00002-of-00003.gguf"]
     assert "2 of the 3 parts" in refusal("owner/split").message
 
@@ -123,7 +125,7 @@ def test_the_next_download_goes_on_where_one_was_given_up(
 ) -> None:
     hub.cuts = [2 * MEBIBYTE, *[0] * 10]
     error = refusal(REPOSITORY)
-    assert "cannot be reached" in error.message
+    assert "was lost" in error.message
     assert "resumes the download" in error.remedy
     hub.cuts.clear()
     hub.asked.clear()
@@ -149,6 +151,13 @@ def test_a_cancelled_download_goes_on_the_next_time(hub: FakeHub) -> None:
     assert hub.ranges() == [f"bytes={seen[-1]}-"]
 
 
+def test_silence_does_not_hold_a_cancelled_download_up(hub: FakeHub) -> None:
+    hub.hold = threading.Event()
+    error = refusal(REPOSITORY, is_cancelled=lambda: len(hub.ranges()) == 1)
+    assert isinstance(error, DownloadCancelledError)
+    assert not hub.hold.is_set()
+
+
 def test_bytes_with_another_checksum_are_thrown_away(hub: FakeHub) -> None:
     hub.damaged = {"coder-7b-q4_k_m.gguf"}
     assert "checksum" in refusal(REPOSITORY).message
@@ -159,22 +168,29 @@ def test_bytes_with_another_checksum_are_thrown_away(hub: FakeHub) -> None:
     assert hub.ranges() == ["bytes=0-"], "nothing of the damaged file is kept"
 
 
-def test_a_private_repository_needs_a_token(hub: FakeHub) -> None:
+def test_a_private_repository_needs_a_token(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.private, hub.token = {REPOSITORY}, "right"
     error = refusal(REPOSITORY)
     assert "may not read" in error.message
     assert "hf auth login" in error.remedy
-    assert "refused the token" in refusal(REPOSITORY, token="wrong").message
-    assert "wrong" not in str(refusal(REPOSITORY, token="wrong"))
-    pull(REPOSITORY, token="right")
+    for wrong in ("wrong", "wr\u00f6ng", "wrong\x1b[2J"):
+        monkeypatch.setenv("HF_TOKEN", wrong)
+        error = str(refusal(REPOSITORY))
+        assert ("refused the token" if wrong == "wrong" else "no token has") in error
+        assert "wr" not in error
+    monkeypatch.setenv("HF_TOKEN", "right")
+    pull(REPOSITORY)
 
 
-def test_a_gated_repository_names_the_page_to_agree_on(hub: FakeHub) -> None:
+def test_a_gated_repository_names_the_page_to_agree_on(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub.gated, hub.token = {REPOSITORY}, "right"
     error = refusal(REPOSITORY)
     assert "gated" in error.message
     assert f"https://huggingface.co/{REPOSITORY}" in error.remedy
-    pull(REPOSITORY, token="right")
+    monkeypatch.setenv("HF_TOKEN", "right")
+    pull(REPOSITORY)
 
 
 def test_a_repository_that_is_not_there() -> None:
@@ -189,7 +205,27 @@ def test_a_file_that_is_not_there_is_told_with_those_that_are(detail: str) -> No
     assert error.remedy == "It has coder-7b-q4_k_m.gguf, coder-7b-q8_0.gguf."
 
 
-@pytest.mark.parametrize("text", ["owner", "a/b/c", "owner/na me", "", "/x", "../../etc:Q4"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "owner",
+        "a/b/c",
+        "owner/na me",
+        "",
+        "/x",
+        "../../etc:Q4",
+        "../x",
+        "a/..",
+        "a--b/c",
+        "a/b..c",
+        "-a/b",
+        "a/.b",
+        "a/b-",
+        "\u00e9/b",
+        "a/b\nc",
+        f"a/{'b' * 97}",
+    ],
+)
 def test_names_that_are_no_repositories(text: str, hub: FakeHub) -> None:
     with pytest.raises(SpecLspError, match="not a repository of Hugging Face"):
         parse_reference(text)
@@ -224,39 +260,30 @@ def test_a_disk_that_fills_up_meanwhile(hub: FakeHub, monkeypatch: pytest.Monkey
     assert not hub.ranges(), "what has arrived is not sent again"
 
 
-def test_offline_with_and_without_a_cached_file(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import huggingface_hub
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    huggingface_hub.close_session()  # the next one looks at the constant
-    try:
-        error = refusal(REPOSITORY)
-        assert "switched off" in error.message
-        assert "HF_HUB_OFFLINE" in error.remedy
-        assert not hub.asked
-        monkeypatch.undo()
-    finally:
-        huggingface_hub.close_session()
+def test_offline_nothing_is_asked(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache.hub_constants(), "HF_HUB_OFFLINE", True)
+    error = refusal(REPOSITORY)
+    assert "switched off" in error.message
+    assert "HF_HUB_OFFLINE" in error.remedy
+    assert not hub.asked
 
 
 def test_a_cached_model_needs_no_hub(hub: FakeHub) -> None:
     (path,) = pull(REPOSITORY)
     hub.asked.clear()
-    assert download.cached_paths(parse_reference(f"{REPOSITORY}:Q4_K_M")) == (path,)
-    assert download.cached_paths(parse_reference(f"{REPOSITORY}:Q8_0")) is None
+    assert cache.cached_paths(parse_reference(f"{REPOSITORY}:Q4_K_M")) == (path,)
+    assert cache.cached_paths(parse_reference(f"{REPOSITORY}:Q8_0")) is None
     assert not hub.asked
 
 
 def test_removing_frees_the_bytes_and_leaves_the_rest(hub: FakeHub, tmp_path: Path) -> None:
     pull(f"{REPOSITORY}:Q8_0")
     paths = pull(REPOSITORY)
-    assert download.remove(paths) == len(Q4)
-    assert download.cached_paths(parse_reference(f"{REPOSITORY}:Q4_K_M")) is None
-    assert download.cached_paths(parse_reference(f"{REPOSITORY}:Q8_0")) is not None
+    assert cache.remove(paths) == len(Q4)
+    assert cache.cached_paths(parse_reference(f"{REPOSITORY}:Q4_K_M")) is None
+    assert cache.cached_paths(parse_reference(f"{REPOSITORY}:Q8_0")) is not None
     assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.stat().st_size == len(Q4)]
-    assert [path.name for _, path in download.cached_models()] == ["coder-7b-q8_0.gguf"]
+    assert [path.name for _, path in cache.cached_models()] == ["coder-7b-q8_0.gguf"]
 
 
 def test_a_link_to_a_removed_file_is_no_model(hub: FakeHub) -> None:
@@ -264,11 +291,11 @@ def test_a_link_to_a_removed_file_is_no_model(hub: FakeHub) -> None:
     older = path.parent.with_name("older-commit")
     older.mkdir()
     (older / path.name).symlink_to(path.readlink())
-    assert len(download.cached_models()) == 2
-    download.remove([path])
-    assert download.cached_models() == []
+    assert len(cache.cached_models()) == 2
+    cache.remove([path])
+    assert cache.cached_models() == []
     path.symlink_to(path.parent / "no-blob")
-    assert download.cached_paths(parse_reference(REPOSITORY)) is None
+    assert cache.cached_paths(parse_reference(REPOSITORY)) is None
 
 
 def test_a_model_that_may_not_be_removed(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +306,59 @@ def test_a_model_that_may_not_be_removed(hub: FakeHub, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(ModelError, match=r"cannot be removed: Permission denied\..* may write"):
-        download.remove([path])
+        cache.remove([path])
+
+
+def test_where_links_cannot_be_made_the_file_has_its_name(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    (path,) = pull(REPOSITORY)
+    assert path.is_file()
+    assert not path.is_symlink()
+    pull(REPOSITORY)
+    assert len(hub.ranges()) == 1, "it is not sent again"
+    path.write_bytes(bytes(len(Q4)))
+    (path,) = pull(REPOSITORY)
+    assert path.read_bytes() == Q4
+    assert cache.remove([path]) == len(Q4)
+
+
+def test_links_that_the_user_switched_off(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache.hub_constants(), "HF_HUB_DISABLE_SYMLINKS", True)
+    (path,) = pull(REPOSITORY)
+    assert not path.is_symlink()
+
+
+def test_a_cache_that_holds_the_model_is_not_written_to(hub: FakeHub, tmp_path: Path) -> None:
+    pull(REPOSITORY)
+    before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
+    pull(REPOSITORY)
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_only_blobs_are_removed_with_their_names(hub: FakeHub, tmp_path: Path) -> None:
+    (path,) = pull(REPOSITORY)
+    mine = tmp_path / "mine.gguf"
+    mine.write_bytes(b"GGUF")
+    path.unlink()
+    path.symlink_to("../../../../mine.gguf")
+    assert path.samefile(mine)
+    cache.remove([path])
+    assert mine.exists()
+    assert not path.is_symlink()
+
+
+def test_what_other_programs_cached_under_odd_names_is_passed_over(hub: FakeHub) -> None:
+    (path,) = pull(REPOSITORY)
+    path.with_name("a\x1b[2J-q4_k_m.gguf").symlink_to(path.readlink())
+    assert cache.cached_paths(parse_reference(REPOSITORY)) == (path,)
+    assert [found for _, found in cache.cached_models()] == [path]
+    (path.parents[2] / "refs" / "main").write_text("../snapshots/" + path.parent.name)
+    assert cache.cached_paths(parse_reference(REPOSITORY)) is None
 
 
 def test_two_downloads_of_one_file_at_once(hub: FakeHub) -> None:

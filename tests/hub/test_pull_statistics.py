@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import huggingface_hub
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from fake_hub import FakeHub
+from scripted_http import scripted_server
 
 from speclsp import embedded
 from speclsp.cli import ngram
 from speclsp.cli.main import cli
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.errors import DownloadError, SpecLspError, StoreError
-from speclsp.hub import download
+from speclsp.hub import cache, download
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write
 
@@ -100,7 +100,7 @@ def test_what_breaks_off_is_resumed_by_the_next_call(
     url = f"{hub.url}/{REPOSITORY}/resolve/main/all.ngrams".replace("//", "//me:hidden@", 1)
     hub.cuts = [MEBIBYTE, 0]
     error = refusal(url, output, "--sha256", sha256(published))
-    assert "cannot be reached" in str(error)
+    assert "was lost" in str(error)
     assert "hidden" not in str(error)
     assert pull(url, output, "--sha256", sha256(published).upper()).exit_code == 0
     assert hub.ranges()[-1] == f"bytes={MEBIBYTE}-"
@@ -176,11 +176,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    huggingface_hub.close_session()
     try:
         yield f"https://localhost:{server.server_port}", folder, asked
     finally:
-        huggingface_hub.close_session()
         server.shutdown()
         thread.join()
         server.server_close()
@@ -220,12 +218,44 @@ def test_redirects_do_not_lead_around_tls(
     assert output.read_bytes() == published
 
 
+def test_a_hubs_redirects_do_not_lead_around_tls(
+    site: tuple[str, Path, list[Any]],
+    hub: FakeHub,
+    output: Path,
+    published: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The list of files has the checksum that all else is compared with."""
+    url, folder, _ = site
+    hub.repositories[REPOSITORY] = {"a": published}
+    (folder / "moved").write_text(hub.url)
+    monkeypatch.setattr(cache.hub_constants(), "ENDPOINT", f"{url}/moved")
+    assert "redirects to http://127.0.0.1" in str(refusal(f"{REPOSITORY}:a", output))
+    assert not hub.asked
+
+
+@pytest.mark.parametrize(
+    "length",
+    ["", "x", "-1", "1.5", "0x10", "\u00b2", "9" * 14, "9" * 5000, "0", " "],
+    ids=lambda length: repr(length[:20]),
+)
+def test_lengths_that_are_none(length: str, output: Path, published: bytes) -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode("latin-1")
+    with scripted_server(lambda _: [head]) as server:
+        error = refusal(f"{server.url}/a", output, "--sha256", sha256(published))
+    assert isinstance(error, DownloadError)
+    assert str(error).isprintable()
+    assert len(str(error)) < 1000
+    assert {request.method for request in server.requests} == {"HEAD"}
+    assert list(output.parent.iterdir()) == [output]
+
+
 def test_a_server_without_ranges_that_ends_early(hub: FakeHub, output: Path) -> None:
     hub.repositories[REPOSITORY] = {"a": b"123456789"}
     hub.lengths_of_all = [8, 5, 8] * 20
     url = f"{hub.url}/{REPOSITORY}/resolve/main/a"
     assert "ended early" in str(refusal(url, output, "--sha256", sha256(b"123456789")))
-    assert len(hub.ranges()) == 2 + download._N_RETRIES
+    assert len(hub.ranges()) == 1 + download._N_RETRIES
 
 
 def test_what_lies_in_the_folder_is_not_trusted(

@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 from fake_hub import FakeHub, serve_hub
+from hostile_hub import TABLE, World
 from lsp_wire import FOLDER, LspWire
+from scripted_http import scripted_server
 
 from speclsp.engine_process.place import EngineInfo, EnginePlace
-from speclsp.hub import download
+from speclsp.hub import cache, client, download
 from speclsp.hub.memory import Memory
 from speclsp.hub.presets import PRESETS, preset, recommend
 from speclsp.lsp.models import _running_preset
@@ -30,11 +32,9 @@ GGUF = b"GGUF" * 500_000
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     """Serve the presets' repositories."""
-    constants = download._constants()
+    constants = cache.hub_constants()
     with serve_hub() as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
-        template = served.url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         for row in PRESETS.values():
             for file in row.files:
@@ -181,6 +181,37 @@ async def test_a_failed_download_is_one_message_with_its_remedy(
     assert error["code"] == -32803
     assert "checksum" in error["message"]
     assert "again" in error["message"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "size is a text",
+        "file name controls the terminal",
+        "JSON 100,000 deep",
+        "headers byte by byte",
+    ],
+)
+async def test_a_hostile_hub_is_one_message(
+    name: str,
+    connect: Callable[..., LspWire],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (behaviour,) = (behaviour for behaviour in TABLE if behaviour.name == name)
+    constants, world = cache.hub_constants(), World(tmp_path, tmp_path / "cache")
+    monkeypatch.setattr(client, "_ANSWER_S", 0.4)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(world.cache))
+    wire = connect()
+    await wire.initialize()
+    with scripted_server(lambda request: behaviour.answer(world, request)) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        params = {"command": "speclsp.pullModel", "arguments": [{"name": "owner/model"}]}
+        error = (await wire.answer(wire.request(EXECUTE, params)))["error"]
+    assert error["code"] == -32803
+    assert behaviour.says in error["message"]
+    assert error["message"].isprintable()
+    assert "Traceback" not in wire.logged
 
 
 # --- offered by the server ------------------------------------------------------------------------
