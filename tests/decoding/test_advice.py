@@ -10,7 +10,13 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from speclsp.decoding.advice import ENOUGH, ENOUGH_PASSES, KNOBS, advice_lines
+from speclsp.decoding.advice import (
+    ENOUGH,
+    ENOUGH_CALLS,
+    ENOUGH_PASSES,
+    KNOBS,
+    advice_lines,
+)
 from speclsp.drafting.registry import DRAFT_MODEL, GROUP
 from speclsp.request import DrafterStats, RequestStats
 from speclsp.settings import Settings
@@ -104,8 +110,10 @@ def test_rejected_tokens_that_saved_time_are_no_fault(mode: str) -> None:
 def test_few_tokens_and_calls_are_not_judged() -> None:
     assert advice(unknown_gain(draft=drafter(ENOUGH - 1, 0))) == ""
     assert advice(unknown_gain(draft=drafter(ENOUGH - 1, ENOUGH - 1)), draft_max=1) == ""
-    asked = DrafterStats(n_draft_calls=ENOUGH - 1)
-    assert advice(session(ngram_mod=asked), drafters="ngram-mod", n_predict=32) == ""
+    asked = DrafterStats(n_draft_calls=ENOUGH_CALLS - 1)
+    assert advice(session(ngram_mod=asked), n_predict=32) == ""
+    short = RequestStats(n_decode_passes=ENOUGH - 1, drafters={"ngram-mod": SILENT})
+    assert advice(short, n_predict=32) == ""
 
 
 # --- many rejected --------------------------------------------------------------------------------

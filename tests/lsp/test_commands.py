@@ -47,7 +47,8 @@ async def test_statistics_are_logged_and_returned(wire: LspWire) -> None:
 async def test_advice_is_about_the_clients_settings(connect: Callable[..., LspWire]) -> None:
     wire = connect()
     await wire.initialize(initializationOptions={"drafters": "ngram-mod", "nPredict": 32})
-    silent = RequestStats(drafters={"ngram-mod": DrafterStats(n_draft_calls=62)})
+    drafters = {"ngram-mod": DrafterStats(n_draft_calls=62)}
+    silent = RequestStats(n_decode_passes=62, drafters=drafters)
     wire.server.session.window.statistics = lambda: SessionStats(n_requests=1, totals=silent)
     await run(wire, "speclsp.showStatistics")
     assert "advice: ngram-mod proposed nothing in 62 of 62 calls" in wire.logged
