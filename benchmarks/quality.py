@@ -17,7 +17,6 @@ from benchmarks.quality_scores import (
     SCORES,
     Estimate,
     JudgedCase,
-    Score,
     comparison,
     defect_counts,
     estimates,
@@ -52,16 +51,7 @@ def baselines(settings: Settings) -> dict[str, Settings]:
     }
 
 
-_NAMES: Final[Mapping[Score, str]] = {
-    "exact": "first line exact, %",
-    "exact_at_start": "… with nothing typed yet, %",
-    "similarity": "edit similarity of what is shown",
-    "saved": "characters saved, %",
-    "defects": "with a defect, per 100 shown",
-    "shown": "requests with a suggestion, %",
-}
-_IN_PERCENT: Final = frozenset[Score](("exact", "exact_at_start", "saved", "shown"))
-_GROUPED: Final[tuple[Score, ...]] = ("saved", "exact", "defects")
+_GROUPED: Final = ("saved", "exact", "defects")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +70,9 @@ class Comparison:
     baselines: Sequence[QualityRun]
     baseline: QualityRun
     """The one that saves most characters."""
-    scores: Mapping[str, Mapping[Score, Estimate]]
+    scores: Mapping[str, Mapping[str, Estimate]]
     """By the run's name."""
-    ratios: Mapping[Score, Estimate]
+    ratios: Mapping[str, Estimate]
 
 
 def compare(ours: QualityRun, baselines: Sequence[QualityRun], seed: int) -> Comparison:
@@ -109,11 +99,11 @@ def quality_table(compared: Comparison) -> Table:
     title = f"Suggestions at {n_places} places of {len(judged)} edits, 95 % intervals"
     ratio = f"{compared.ours.name} / {compared.baseline.name}"
     table = Table(title, ("", *compared.scores, ratio))
-    for score in SCORES:
+    for name, kind in SCORES.items():
         table.add(
-            _NAMES[score],
-            *(_written(one[score], _factor(score)) for one in compared.scores.values()),
-            _written(compared.ratios[score], 1.0),
+            kind.label,
+            *(_written(one[name], kind.factor) for one in compared.scores.values()),
+            _written(compared.ratios[name], 1.0),
         )
     return table
 
@@ -131,7 +121,7 @@ def defects_table(compared: Comparison) -> Table:
 def groups_table(compared: Comparison) -> Table:
     """Return the scores of ours and the baseline apart by kind of edit and by language."""
     runs = (compared.ours, compared.baseline)
-    scores = (f"{_NAMES[score]}: {run.name}" for score in _GROUPED for run in runs)
+    scores = (f"{SCORES[score].label}: {run.name}" for score in _GROUPED for run in runs)
     table = Table("By kind of edit and by language", ("edits", "number", *scores))
     for field in ("kind", "language_id"):
         names = Counter(str(getattr(one.case, field)) for one in compared.ours.judged)
@@ -140,17 +130,9 @@ def groups_table(compared: Comparison) -> Table:
                 score_values([one for one in run.judged if getattr(one.case, field) == name])
                 for run in runs
             ]
-            values = [_number(part[score], score) for score in _GROUPED for part in parts]
+            values = (SCORES[score].text(part[score]) for score in _GROUPED for part in parts)
             table.add(name or "–", str(n_cases), *values)
     return table
-
-
-def _factor(score: Score) -> float:
-    return 100.0 if score in _IN_PERCENT else 1.0
-
-
-def _number(value: float, score: Score) -> str:
-    return "–" if math.isnan(value) else f"{_factor(score) * value:.1f}"
 
 
 def _written(one: Estimate, factor: float) -> str:

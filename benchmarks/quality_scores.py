@@ -12,10 +12,11 @@ drawn with replacement, 1,000 times (Efron, "Bootstrap methods: another look at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,15 +136,68 @@ def _first_line(text: str) -> str:
     return text.replace("\r", "\n").partition("\n")[0]
 
 
-Score = Literal["exact", "exact_at_start", "similarity", "saved", "defects", "shown"]
-"""``exact``: share of the places, with something of the line to write, whose line comes out right.
-``exact_at_start``: the same at each case's first such place, where nothing of it was typed yet.
-``similarity``: mean over what was shown.
-``saved``: characters saved by taking, per character that the human wrote.
-``defects``: suggestions with a defect per 100 shown.
-``shown``: share of the requests with a suggestion."""
+Parts = tuple[float, float]
+"""A score's numerator and denominator."""
 
-SCORES: Final[tuple[Score, ...]] = get_args(Score)
+
+@dataclass(frozen=True, slots=True)
+class ScoreKind:
+    """A ratio of sums over cases."""
+
+    label: str
+    parts: Callable[[JudgedCase], Parts]
+    """Of one case."""
+    factor: float = 1.0
+    """What tables multiply it by: 100 for what they show in per cent."""
+
+    def text(self, value: float) -> str:
+        """Return a value as tables show it."""
+        return "–" if math.isnan(value) else f"{self.factor * value:.1f}"
+
+
+def _share(places: Sequence[JudgedPlace], holds: Callable[[JudgedPlace], bool]) -> Parts:
+    return sum(map(holds, places)), len(places)
+
+
+def _shown(judged: JudgedCase) -> list[JudgedPlace]:
+    return [place for place in judged.places if place.answer.text]
+
+
+def _with_line(judged: JudgedCase) -> list[JudgedPlace]:
+    """Return the places with something of the line to write."""
+    return [place for place in judged.places if place.has_line]
+
+
+def _similarity_parts(judged: JudgedCase) -> Parts:
+    shown = _shown(judged)
+    return sum(place.similarity for place in shown), len(shown)
+
+
+def _saved(judged: JudgedCase) -> Parts:
+    return sum(place.n_chars_saved for place in judged.places), len(judged.case.typed)
+
+
+def _defects(judged: JudgedCase) -> Parts:
+    n_bad, n_shown = _share(_shown(judged), lambda place: bool(place.defects))
+    return 100.0 * n_bad, n_shown
+
+
+SCORES: Final[Mapping[str, ScoreKind]] = {
+    "exact": ScoreKind(
+        "first line exact, %", lambda one: _share(_with_line(one), lambda p: p.is_exact), 100.0
+    ),
+    "exact_at_start": ScoreKind(
+        "… with nothing typed yet, %",
+        lambda one: _share(_with_line(one)[:1], lambda p: p.is_exact),
+        100.0,
+    ),
+    "similarity": ScoreKind("edit similarity of what is shown", _similarity_parts),
+    "saved": ScoreKind("characters saved, %", _saved, 100.0),
+    "defects": ScoreKind("with a defect, per 100 shown", _defects),
+    "shown": ScoreKind(
+        "requests with a suggestion, %", lambda one: (len(_shown(one)), len(one.places)), 100.0
+    ),
+}
 N_DRAWS: Final = 1000
 _LEVEL: Final = 95.0
 
@@ -162,22 +216,24 @@ class Estimate:
 
 def score_sums(judged: Sequence[JudgedCase]) -> Sums:
     """Return each case's numerator and denominator of every score."""
-    return np.array([[_parts(case, score) for score in SCORES] for case in judged], dtype=float)
+    return np.array(
+        [[kind.parts(case) for kind in SCORES.values()] for case in judged], dtype=float
+    )
 
 
-def score_values(judged: Sequence[JudgedCase]) -> dict[Score, float]:
+def score_values(judged: Sequence[JudgedCase]) -> dict[str, float]:
     """Return every score without its interval; NaN where the denominator is 0."""
     return dict(zip(SCORES, _ratios(score_sums(judged).sum(axis=0)).tolist(), strict=True))
 
 
-def estimates(sums: Sums, seed: int) -> dict[Score, Estimate]:
+def estimates(sums: Sums, seed: int) -> dict[str, Estimate]:
     """Return every score with its interval."""
     drawn = _drawn(sums, seed)
     whole = _ratios(sums.sum(axis=0))
     return {score: _estimate(float(whole[idx]), drawn[:, idx]) for idx, score in enumerate(SCORES)}
 
 
-def comparison(ours: Sums, baseline: Sums, seed: int) -> dict[Score, Estimate]:
+def comparison(ours: Sums, baseline: Sums, seed: int) -> dict[str, Estimate]:
     """Return ours over the baseline's for every score, of the same cases."""
     above, below = _drawn(ours, seed), _drawn(baseline, seed)
     whole = _quotient(_ratios(ours.sum(axis=0)), _ratios(baseline.sum(axis=0)))
@@ -190,31 +246,6 @@ def defect_counts(judged: Sequence[JudgedCase]) -> dict[DefectKind, int]:
     kinds: tuple[DefectKind, ...] = get_args(DefectKind)
     places = [place for case in judged for place in case.places]
     return {kind: sum(kind in place.defects for place in places) for kind in kinds}
-
-
-def _parts(judged: JudgedCase, score: Score) -> tuple[float, float]:
-    places = judged.places
-    shown = [place for place in places if place.answer.text]
-    with_line = [place for place in places if place.has_line]
-    match score:
-        case "exact":
-            return _share(with_line, lambda place: place.is_exact)
-        case "exact_at_start":
-            return _share(with_line[:1], lambda place: place.is_exact)
-        case "similarity":
-            return sum(place.similarity for place in shown), len(shown)
-        case "saved":
-            return sum(place.n_chars_saved for place in places), len(judged.case.typed)
-        case "defects":
-            return 100.0 * sum(bool(place.defects) for place in shown), len(shown)
-        case "shown":
-            return len(shown), len(places)
-
-
-def _share(
-    places: Sequence[JudgedPlace], holds: Callable[[JudgedPlace], bool]
-) -> tuple[float, float]:
-    return sum(map(holds, places)), len(places)
 
 
 def _drawn(sums: Sums, seed: int) -> NDArray[np.float64]:

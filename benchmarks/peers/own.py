@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -40,9 +40,11 @@ class OwnPeer:
         """Return None: it can run wherever this runs."""
         return None
 
-    def open(self, options: PeerOptions) -> AbstractContextManager[PeerSession]:
+    @contextmanager
+    def open(self, options: PeerOptions) -> Iterator[PeerSession]:
         """Start a server and wait for its model."""
-        return _open(self.settings_for(options))
+        with server_asker(self.settings_for(options)) as asker:
+            yield OwnSession(asker)
 
     def settings_for(self, options: PeerOptions) -> Settings:
         """Return what the server is started with."""
@@ -67,12 +69,6 @@ def own_settings(settings: Settings, options: PeerOptions) -> Settings:
         ctx_size=options.n_context,
         n_predict=options.n_predict,
     )
-
-
-@contextmanager
-def _open(settings: Settings) -> Iterator[PeerSession]:
-    with server_asker(settings) as asker:
-        yield OwnSession(asker)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks.askers import Asker, ServerAsker, server_asker
+from benchmarks.askers import server_asker
 from benchmarks.cases import load_cases
 from benchmarks.figures import Column, Figures, figures_of, why_not_lines
 from benchmarks.peers.comparison import ended_by_signals, peer_options
 from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
-from benchmarks.peers.llama_server import LlamaServer, llama_server, llama_server_peers
-from benchmarks.peers.own import own_settings
+from benchmarks.peers.llama_server import llama_server, llama_server_peers
+from benchmarks.peers.own import OwnSession, own_settings
 from benchmarks.peers.typed_rounds import (
     TypedRound,
     case_lines,
@@ -49,12 +49,9 @@ class RemotePeer:
         """Return what is missing."""
         return _PLAIN.why_not(options)
 
-    def open(self, options: PeerOptions) -> AbstractContextManager[PeerSession]:
-        """Start a llama-server and a server of ours that asks it."""
-        return self._open(options)
-
     @contextmanager
-    def _open(self, options: PeerOptions) -> Iterator[PeerSession]:
+    def open(self, options: PeerOptions) -> Iterator[PeerSession]:
+        """Start a llama-server and a server of ours that asks it."""
         command = _PLAIN.command(options)
         log = options.folder / f"{self.name.replace(' ', '-')}.log"
         with llama_server(command, log) as server:
@@ -64,28 +61,7 @@ class RemotePeer:
                 model=str(options.model) if self.sends_ids else "",
             )
             with server_asker(settings) as asker:
-                yield RemoteSession(asker, server)
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteSession:
-    """Both servers, running."""
-
-    server: ServerAsker
-    engine: LlamaServer
-
-    @property
-    def asker(self) -> Asker:
-        """Asks over stdio."""
-        return self.server
-
-    def resident_mib(self) -> float:
-        """Return the llama-server's resident memory."""
-        return self.engine.resident_mib()
-
-    def host_ms_per_step(self) -> float | None:
-        """Return None: the steps are llama-server's."""
-        return None
+                yield OwnSession(asker)
 
 
 def _per_key(n_tokens: int, one: TypedRound) -> float:
