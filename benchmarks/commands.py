@@ -223,10 +223,6 @@ _benchmark(
         least=0,
     ),
     _number("--decode-tokens", "n_decoded", 48, "Tokens to decode at each place.", least=2),
-    _option(
-        "--forgetting/--no-forgetting", "forgetting", True,
-        "Type once more, with no side remembering suggestions and one stop rule for all.",
-    ),
     _SEED,
     click.Option(
         ["--record", "record_folder"],

@@ -90,7 +90,6 @@ class Plan:
     """Places of each kind and round at which decoding is compared."""
     n_decoded: int
     """Tokens that are decoded at each."""
-    forgetting: bool = False
     replay_seed: int = 0
 
     def check(self, n_context: int) -> None:
@@ -134,8 +133,8 @@ def run(
         comparison.remark([*remarks(settings), *case_lines(rounds, plan.n_cases, plan.n_keys)])
         to = Destinations(figures=json_path, folder=record_folder)
         with comparison.written_in_the_end(to):
-            typed_to = [*ours, *without_kinds(servers, names)]
-            comparison.type_all(typed_to, rounds)
+            if rounds:
+                comparison.type_to([*ours, *without_kinds(servers, names)], rounds)
             comparison.decode(servers)
 
 
@@ -154,8 +153,6 @@ def peer_options(
         n_gpu_layers=layers if isinstance(layers, int) else -1,
         n_context=settings.ctx_size,
         n_predict=settings.n_predict,
-        with_cache=True,
-        one_line=False,
         folder=folder,
     )
 
@@ -195,15 +192,11 @@ def without_kinds(
     return [peer for peer in servers if peer.name == LLAMA_SERVER or peer.name in asked_for]
 
 
-_WITH: Final = "each side as its users have it"
-_WITHOUT: Final = "no side remembers suggestions or asks ahead, and all end a text with its line"
 ENDED_EARLY: Final = "The comparison ended early: what is missing was not measured."
-_TYPED_CAPTIONS: Final = {
-    _WITH: "Each side lays out prompts, stops and cuts by its own rules: speclsp by its settings, "
-    "llama.vim by its defaults.",
-    _WITHOUT: "Each side lays out prompts by its own rules; a text ends with its line, with the "
-    "model's end token or after the same number of tokens.",
-}
+_TYPED_CAPTION: Final = (
+    "Each side lays out prompts, stops and cuts by its own rules: speclsp by its settings, "
+    "llama.vim by its defaults."
+)
 _DECODED_CAPTION: Final = (
     "All sides continue the same prompt tokens, in the KV cache already, greedily and up to the "
     "same number of tokens; only the model's end token ends a text."
@@ -230,7 +223,7 @@ class Comparison:
     remarks: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     """All that was printed."""
-    typed: dict[str, list[Figures]] = field(default_factory=dict)
+    typed: list[Figures] = field(default_factory=list)
     decoded: list[DecodedTask] = field(default_factory=list)
     layers: dict[str, int] = field(default_factory=dict)
     """Of the target model, per device, once it is loaded."""
@@ -264,42 +257,30 @@ class Comparison:
             if self.layers or self.typed or self.decoded:
                 self._end(to, "" if is_whole else "-partial")
 
-    def type_all(self, peers: Sequence[Peer], rounds: Rounds) -> None:
-        """Type the cases, and half of them once more with no side remembering, and one rule."""
-        if rounds:
-            self._type(peers, self.options, rounds, _WITH)
-        if rounds and self.plan.forgetting:
-            without = dataclasses.replace(self.options, with_cache=False, one_line=True)
-            half = [cases[: (len(cases) + 1) // 2] for cases in rounds]
-            self._type(peers, without, half, _WITHOUT)
-
-    def _type(
-        self, peers: Sequence[Peer], options: PeerOptions, rounds: Rounds, title: str
-    ) -> None:
-        runs = typed_runs_of(peers, options)
+    def type_to(self, peers: Sequence[Peer], rounds: Rounds) -> None:
+        """Type the cases, to each side as its users have it."""
+        runs = typed_runs_of(peers, self.options)
         try:
-            type_with_progress(runs, peers, options, rounds, self.plan.replay_seed)
+            type_with_progress(runs, peers, self.options, rounds, self.plan.replay_seed)
         finally:
             if any(run.rounds for run in runs):
-                self._add_typed(title, typed_figures(runs), rounds)
+                self._add_typed(typed_figures(runs), rounds)
             else:
-                self.remark(
-                    [f"{run.name} did not run: {run.why_not}" for run in runs if run.why_not]
-                )
+                self.remark(why_not_lines(typed_figures(runs)))
 
-    def _add_typed(self, title: str, figures: list[Figures], rounds: Rounds) -> None:
-        self.typed[title] = figures
+    def _add_typed(self, figures: list[Figures], rounds: Rounds) -> None:
+        self.typed = figures
         done = rounds[: max(side.n_rounds for side in figures)]
         n_cases = len({case.id for cases in done for case in cases})
         what = f"{n_cases} cases, {sum(map(n_chars_of, done))} characters in {len(done)} rounds"
-        self.say(typed_table(f"Typed, {title}: {what}", figures))
+        self.say(typed_table(f"Typed: {what}", figures))
         self.say(typed_ratio_table("speclsp / the others", figures))
         if len(done) < len(rounds):
             whole = f"{len(done)} of {len(rounds)} rounds are whole"
-            self.remark([f"Typing, {title}, was cut short: {whole}."])
+            self.remark([f"Typing was cut short: {whole}."])
         for line in why_not_lines(figures):
             self.say(line)
-        self.say(_TYPED_CAPTIONS[title])
+        self.say(_TYPED_CAPTION)
 
     def decode(self, servers: Sequence[LlamaServerPeer]) -> None:
         """Load our models, and compare decoding where there are places for it."""

@@ -25,10 +25,6 @@ class PeerOptions:
     n_gpu_layers: int
     n_context: int
     n_predict: int
-    with_cache: bool
-    """False: no client remembers suggestions or asks ahead.  Servers keep prompts either way."""
-    one_line: bool
-    """True: all sides end a text with its line.  Else each does by rules of its own."""
     folder: Path
     """For scratch files and logs; it exists."""
 

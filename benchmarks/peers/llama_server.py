@@ -190,12 +190,7 @@ class LlamaServerSession:
 
     def __init__(self, server: LlamaServer, options: PeerOptions) -> None:
         self._server = server
-        self._asker = VimAsker(
-            server.infill,
-            n_predict=options.n_predict,
-            remembers=options.with_cache,
-            one_line=options.one_line,
-        )
+        self._asker = VimAsker(server.infill, n_predict=options.n_predict)
 
     @property
     def asker(self) -> Asker:

@@ -243,20 +243,11 @@ class _Waiting:
 
 
 class LlamaVim:
-    """The plugin of one editor.
+    """The plugin of one editor."""
 
-    ``remembers`` false takes away what it does for later keys: remembered answers, requests ahead,
-    and the ring of chunks, which it would send at each key.  The server keeps prompts either way.
-    ``stop`` is the plugin's setting of that name: texts that end what is generated; it has none.
-    """
-
-    def __init__(
-        self, infill: Infill, *, n_predict: int, remembers: bool, stop: Sequence[str], seed: int
-    ) -> None:
+    def __init__(self, infill: Infill, *, n_predict: int, seed: int) -> None:
         self._infill = infill
         self._n_predict = n_predict
-        self._stop = list(stop)
-        self._remembers = remembers
         self._memory = VimMemory()
         self._indent = 0
         self._waiting: deque[_Waiting] = deque()
@@ -290,8 +281,7 @@ class LlamaVim:
             return Suggestion(text="", source="memory")
         answer = self._request(buffer, context, keys, FIRST_LIMIT_MS)
         shown = shown_suggestion(answer.text, buffer)
-        if self._remembers:
-            self._waiting.append(_Waiting(buffer, tuple(shown.lines)))
+        self._waiting.append(_Waiting(buffer, tuple(shown.lines)))
         return Suggestion(text=shown.text, source="model", answer=answer)
 
     def work_in_background(self) -> None:
@@ -306,7 +296,7 @@ class LlamaVim:
 
         The plugin does so each second unless the user is inserting text.
         """
-        if self._remembers and self.ring.advance():
+        if self.ring.advance():
             self.warm_ups.append(self._infill(self._warm_up()))
 
     def _ask_in_background(self, waiting: _Waiting) -> InfillAnswer | None:
@@ -334,12 +324,10 @@ class LlamaVim:
         self, buffer: VimBuffer, context: LocalContext, keys: list[bytes], limit_ms: int
     ) -> InfillAnswer:
         self._indent = context.indent
-        if self._remembers:
-            self.ring.evict_like(buffer)
+        self.ring.evict_like(buffer)
         answer = self._infill(self._body(context, limit_ms))
-        if self._remembers:
-            self.ring.pick_beyond(buffer)
-            self._memory.remember(keys, answer.text)
+        self.ring.pick_beyond(buffer)
+        self._memory.remember(keys, answer.text)
         return answer
 
     def _body(self, context: LocalContext, limit_ms: int) -> JsonObject:
@@ -350,7 +338,7 @@ class LlamaVim:
             "input_extra": self._extra(),
             "prompt": context.middle,
             "n_predict": self._n_predict,
-            "stop": self._stop,
+            "stop": [],
             "n_cmpl": 1,
             "n_indent": context.indent,
             "top_k": 40,

@@ -18,8 +18,6 @@ OURS: Final = "speclsp"
 OURS_PLAIN: Final = "speclsp (no speculation)"
 
 _PLAIN: Final[Mapping[str, Any]] = {"speculation": False}
-_FORGETFUL: Final[Mapping[str, Any]] = {"suggestion_memory": False, "idle_work": "prompts"}
-_ONE_LINE: Final[Mapping[str, Any]] = {"multiline": "never"}
 
 
 def our_peers(settings: Settings) -> tuple[Peer, ...]:
@@ -43,17 +41,9 @@ class OwnPeer:
     @contextmanager
     def open(self, options: PeerOptions) -> Iterator[PeerSession]:
         """Start a server and wait for its model."""
-        with server_asker(self.settings_for(options)) as asker:
+        settings = dataclasses.replace(own_settings(self.settings, options), **self.changes)
+        with server_asker(settings) as asker:
             yield OwnSession(asker)
-
-    def settings_for(self, options: PeerOptions) -> Settings:
-        """Return what the server is started with."""
-        settings = own_settings(self.settings, options)
-        if not options.with_cache:
-            settings = dataclasses.replace(settings, **_FORGETFUL)
-        if options.one_line:
-            settings = dataclasses.replace(settings, **_ONE_LINE)
-        return dataclasses.replace(settings, **self.changes)
 
 
 def own_settings(settings: Settings, options: PeerOptions) -> Settings:

@@ -27,7 +27,6 @@ class VimAsker:
     Going to another file writes the one that is left, as most users have it, and takes some
     seconds, in which the ring advances; both is done before the key whose answer is waited for.
     The plugin starts a process for each request, which is left out here.
-    ``remembers`` is that of :class:`LlamaVim`; ``one_line`` has texts end with their line.
     """
 
     def __init__(
@@ -35,14 +34,10 @@ class VimAsker:
         infill: Infill,
         *,
         n_predict: int,
-        remembers: bool,
-        one_line: bool,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._infill = infill
         self._n_predict = n_predict
-        self._remembers = remembers
-        self._stop = ("\n",) if one_line else ()
         self._clock = clock
         self._own_work = SessionStats(state="ready")
         self._vim = self._new_editor()
@@ -96,13 +91,7 @@ class VimAsker:
         return self._own_work
 
     def _new_editor(self) -> LlamaVim:
-        return LlamaVim(
-            self._infill,
-            n_predict=self._n_predict,
-            remembers=self._remembers,
-            stop=self._stop,
-            seed=_SEED,
-        )
+        return LlamaVim(self._infill, n_predict=self._n_predict, seed=_SEED)
 
     def _go_to(self, buffer: VimBuffer) -> None:
         if self._here is not None:

@@ -116,7 +116,7 @@ class Ours:
     def __init__(self, model: Model) -> None:
         self.asked: list[dict[str, Any]] = []
         self._model = model
-        self._vim = LlamaVim(self._answer, n_predict=128, remembers=True, stop=(), seed=1)
+        self._vim = LlamaVim(self._answer, n_predict=128, seed=1)
 
     def moved(self, buffer: VimBuffer) -> tuple[list[tuple[Any, ...]], str]:
         """Return what is asked after a key, and what is shown."""

@@ -41,8 +41,6 @@ def comparison(tmp_path: Path) -> Comparison:
         n_gpu_layers=0,
         n_context=1024,
         n_predict=8,
-        with_cache=True,
-        one_line=False,
         folder=tmp_path,
     )
     return Comparison(

@@ -54,7 +54,6 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
     report = tmp_path / "report.json"
     result = run(
         cases, "--llama-server", server, "--peers", names, "--json", report, "--record", record,
-        "--no-forgetting",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     for words in (
@@ -69,23 +68,22 @@ def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path:
     figures = json.loads(report.read_text(encoding="utf-8"))
     assert figures["options"].items() >= {
         "cases_path": "cases.jsonl", "llama_server": server.name, "n_cases": 2, "n_keys": 2,
-        "n_rounds": 3, "n_places": 1, "n_decoded": 6, "forgetting": False, "replay_seed": 0,
+        "n_rounds": 3, "n_places": 1, "n_decoded": 6, "replay_seed": 0,
         "model": embedded_target().name, "draft_model": None, "statistics_file": None,
         "n_predict": 8, "n_threads": 1,
     }.items()  # fmt: skip
     assert str(tmp_path) not in report.read_text(encoding="utf-8")
     # Who names a kind of speculation wants it typed to.
-    assert [len(sides) for sides in figures["typed"].values()] == [4]
-    for sides in figures["typed"].values():
-        assert [side["name"] for side in sides] == [
-            "speclsp", "speclsp (no speculation)", "llama-server", "llama-server draft",
-        ]  # fmt: skip
-        assert sides[3]["why_not"] == "no draft model is given."
-        for side in sides[:3]:
-            assert side["why_not"] == ""
-            assert len(side["by_round"]["ms_p50"]) == 3
-            assert min(side["by_round"]["resident_mib"]) > 1
-        assert sides[2]["by_round"]["tokens_per_pass"] == [9 / 5] * 3
+    sides = figures["typed"]
+    assert [side["name"] for side in sides] == [
+        "speclsp", "speclsp (no speculation)", "llama-server", "llama-server draft",
+    ]  # fmt: skip
+    assert sides[3]["why_not"] == "no draft model is given."
+    for side in sides[:3]:
+        assert side["why_not"] == ""
+        assert len(side["by_round"]["ms_p50"]) == 3
+        assert min(side["by_round"]["resident_mib"]) > 1
+    assert sides[2]["by_round"]["tokens_per_pass"] == [9 / 5] * 3
     cases_found, _ = figures["decoding"]
     assert cases_found["task"] == "cases"
     assert [side["name"] for side in cases_found["sides"]] == [
@@ -149,10 +147,10 @@ def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(
     figures = interrupted(tmp_path, "--n-cases", "1", "--peers", "speclsp")
     assert figures["remarks"] == [
         "All rounds type the same cases: there are too few for each to have its own.",
-        "Typing, each side as its users have it, was cut short: 1 of 3 rounds are whole.",
+        "Typing was cut short: 1 of 3 rounds are whole.",
         comparison.ENDED_EARLY,
     ]
-    (sides,) = figures["typed"].values()
+    sides = figures["typed"]
     assert [side["by_round"]["host_ms"] for side in sides] == [[2.0]] * 2
     (text,) = tmp_path.glob("peers-*-partial.txt")
     assert "1 cases, 2 characters in 1 rounds" in text.read_text(encoding="utf-8")

@@ -48,8 +48,6 @@ def options(tmp_path: Path) -> PeerOptions:
         n_gpu_layers=0,
         n_context=1024,
         n_predict=16,
-        with_cache=True,
-        one_line=False,
         folder=tmp_path,
     )
 
@@ -194,16 +192,3 @@ def test_the_prompt_is_kept_and_what_is_typed_costs_little(options: PeerOptions)
     assert first.source == second.source == "model"
     assert 0 < second.stats.n_prompt_evaluated < second.stats.n_prompt / 2
     assert first.stats.n_prompt >= first.stats.n_prompt_evaluated > 40
-
-
-@needs_server
-@pytest.mark.real
-def test_without_a_cache_each_key_asks_and_the_server_keeps_the_prompt(
-    options: PeerOptions,
-) -> None:
-    with PEERS[""].open(replace(options, with_cache=False)) as session:
-        answers = [session.asker.ask(CASE, n) for n in (0, 1, 1)]
-    assert [answer.source for answer in answers] == ["model"] * 3
-    n_evaluated = [answer.stats.n_prompt_evaluated for answer in answers]
-    assert n_evaluated[0] == answers[0].stats.n_prompt > 40
-    assert max(n_evaluated[1:]) < 10

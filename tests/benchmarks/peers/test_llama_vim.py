@@ -19,8 +19,8 @@ class Server:
         return InfillAnswer(text=self.texts.pop(0) if self.texts else "")
 
 
-def editor(server: Server, *, remembers: bool = True) -> LlamaVim:
-    return LlamaVim(server, n_predict=128, remembers=remembers, stop=(), seed=1)
+def editor(server: Server) -> LlamaVim:
+    return LlamaVim(server, n_predict=128, seed=1)
 
 
 def at(before: str, after: str = "\n") -> VimBuffer:
@@ -132,15 +132,3 @@ def test_chunks_go_along_and_are_evaluated_in_the_background() -> None:
     assert len(server.asked) == 2
     extra = {"text": "one\ntwo\nthree\n", "filename": "other.py"}
     assert server.asked[1]["input_extra"] == warm_up["input_extra"] == [extra]
-
-
-def test_without_memory_each_key_asks_and_nothing_is_done_ahead() -> None:
-    server = Server("abc", "bc")
-    vim = editor(server, remembers=False)
-    vim.ring.pick("other.py", ["one", "two", "three"], evicts=True)
-    vim.advance_ring()
-    assert vim.moved(at("x")).text == "abc"
-    vim.work_in_background()
-    assert vim.moved(at("xa")).source == "model"
-    assert len(server.asked) == 2
-    assert all(request["input_extra"] == [] for request in server.asked)

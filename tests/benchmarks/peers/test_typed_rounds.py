@@ -13,7 +13,7 @@ from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
 from benchmarks.decoding import rotated
 from benchmarks.peers.contract import PeerOptions
-from benchmarks.peers.own import OURS, OURS_PLAIN, OwnPeer, our_peers, own_settings
+from benchmarks.peers.own import OURS, OURS_PLAIN, our_peers, own_settings
 from benchmarks.peers.typed_rounds import (
     WARM_UP,
     PeerRun,
@@ -25,7 +25,7 @@ from speclsp.request import RequestStats
 from speclsp.settings import Settings
 
 
-def options(folder: Path, *, with_cache: bool = True, one_line: bool = False) -> PeerOptions:
+def options(folder: Path) -> PeerOptions:
     return PeerOptions(
         model=folder / "model.gguf",
         draft_model=None,
@@ -35,8 +35,6 @@ def options(folder: Path, *, with_cache: bool = True, one_line: bool = False) ->
         n_gpu_layers=-1,
         n_context=1024,
         n_predict=16,
-        with_cache=with_cache,
-        one_line=one_line,
         folder=folder,
     )
 
@@ -148,20 +146,3 @@ def test_our_sides_get_what_all_sides_are_given(tmp_path: Path) -> None:
     )  # fmt: skip
     # The embedded model stays it: the settings then know how long its prompts may be.
     assert own_settings(Settings(), options(tmp_path)).model == ""
-
-
-def test_our_sides_forget_where_nobody_remembers(tmp_path: Path) -> None:
-    assert isinstance(our_peers(Settings())[1], OwnPeer)
-    plain = OwnPeer("plain", Settings(), {"speculation": False})
-    remembering, forgetting = (
-        plain.settings_for(options(tmp_path, with_cache=with_cache)) for with_cache in (True, False)
-    )
-    assert not remembering.speculation
-    assert (remembering.suggestion_memory, remembering.idle_work) == (True, "auto")
-    assert (forgetting.suggestion_memory, forgetting.idle_work) == (False, "prompts")
-
-
-def test_our_sides_end_a_text_with_its_line_where_all_do(tmp_path: Path) -> None:
-    ours = OwnPeer(OURS, Settings(multiline="always"))
-    assert ours.settings_for(options(tmp_path)).multiline == "always"
-    assert ours.settings_for(options(tmp_path, one_line=True)).multiline == "never"

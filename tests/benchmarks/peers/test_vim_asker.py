@@ -46,15 +46,9 @@ def case(name: str, *, project: Path | None = None, end: str = "\n") -> EditCase
     )
 
 
-def asker(server: Server, *, remembers: bool = True) -> VimAsker:
+def asker(server: Server) -> VimAsker:
     ticks = iter(range(10_000))
-    return VimAsker(
-        server,
-        n_predict=16,
-        remembers=remembers,
-        one_line=False,
-        clock=lambda: next(ticks) / 1000,
-    )
+    return VimAsker(server, n_predict=16, clock=lambda: next(ticks) / 1000)
 
 
 def test_a_key_waits_for_the_server_and_the_next_for_nothing() -> None:
@@ -112,28 +106,9 @@ def test_another_project_is_another_editor(tmp_path: Path) -> None:
     assert vim.statistics().n_idle_evaluated == 2 * COST.n_prompt_evaluated
 
 
-def test_without_memory_every_key_asks() -> None:
-    server, one = Server(), case("one")
-    vim = asker(server, remembers=False)
-    vim.enter(one)
-    assert [vim.ask(one, n).source for n in (5, 6, 6)] == ["model"] * 3
-    vim.rest()
-    assert len(server.asked) == 3
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_line_ends_are_the_files(end: str) -> None:
     one = case("one", end=end)
-    vim = VimAsker(
-        lambda _request: InfillAnswer(text="a\nb"), n_predict=16, remembers=True, one_line=False
-    )
+    vim = VimAsker(lambda _request: InfillAnswer(text="a\nb"), n_predict=16)
     vim.enter(one)
     assert vim.ask(one, 2).text == f"a{end}b"
-
-
-@pytest.mark.parametrize(("one_line", "stop"), [(False, []), (True, ["\n"])])
-def test_texts_end_with_their_line_where_they_shall(one_line: bool, stop: list[str]) -> None:
-    server = Server()
-    vim = VimAsker(server, n_predict=16, remembers=True, one_line=one_line)
-    vim.ask(case("one"), 0)
-    assert server.asked[-1]["stop"] == stop
