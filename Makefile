@@ -6,6 +6,7 @@
 # make faults every call on a store's files fails or ends the process: all cases, in a quarter of an hour
 # make damaged  every damaged model, statistics file and store of the tests: all variants
 # make lossless  every drafter on every prompt, and a million draws of each kind of draft
+# make secrets  every form of secret, typed character by character: SEEDS=20 of each
 # make kills  kill the shared engine KILLS=50 times while three windows type; SEED=N for others
 # make soak   type into a real server for MINUTES=30; ENGINE=own, FILES=256; the plot is soak.svg
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
@@ -32,7 +33,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests fuzz faults damaged lossless kills soak test-neovim test-vscode bench peers docs dist lock clean
+.PHONY: demo test lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -68,6 +69,9 @@ damaged: $(STAMPS)/dev
 	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/engine/llama/test_damaged_models.py \
 		tests/storage/test_damaged_stores.py \
 		tests/ngrams/test_damaged_files.py $(ARGS)
+
+secrets: $(STAMPS)/dev
+	SPECLSP_SECRETS_SEEDS=$(or $(SEEDS),20) $(BIN)/pytest -n 2 tests/secrets/test_prefixes.py $(ARGS)
 
 soak: $(STAMPS)/dev
 	SPECLSP_SOAK_MINUTES=$(or $(MINUTES),30) SPECLSP_SOAK_ENGINE=$(or $(ENGINE),shared) \

@@ -43,7 +43,7 @@ from speclsp.request import (
     PlacedRequest,
     Ranges,
 )
-from speclsp.secrets.masked_text import before_secret
+from speclsp.secrets.masked_text import before_secret, masked_path
 from speclsp.settings import Settings
 from speclsp.text.confidence import is_too_uncertain
 from speclsp.text.fitting import Fit
@@ -324,7 +324,7 @@ def prompt_question(
         ),
         text=FimText(
             repo_name=request.repo_name,
-            path=request.path,
+            path=masked_path(request.path) if settings.mask_secrets else request.path,
             prefix=request.prefix.removesuffix(typed),
             suffix=request.suffix,
         ),

@@ -26,6 +26,7 @@ from speclsp.prompt.context.candidates import (
 from speclsp.prompt.context.edits import EditTrail
 from speclsp.prompt.context.similarity import NameCodes, NameTable
 from speclsp.request import CompletionRequest, Document, PlacedRequest, TextEdit
+from speclsp.secrets.masked_text import masked_path
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
 
@@ -233,6 +234,8 @@ class ContextChunks:
                 return self._project.text(root, path) if text is None else text
 
             candidates += similar_candidates(request, self._names[root][1], read)
+        if self._settings.mask_secrets:
+            candidates = [c for c in candidates if masked_path(c.path) == c.path]
         n_chars = _CHARS_PER_TOKEN * (self._settings.n_prompt or MAX_PROMPT)
         visible = request.prefix[-n_chars * 3 // 4 :] + request.suffix[: n_chars // 4]
         return ranked(candidates, visible)

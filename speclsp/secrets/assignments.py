@@ -14,6 +14,7 @@ from typing import Final, Literal
 from speclsp.secrets.literal_values import (
     is_begun_key,
     is_begun_password,
+    is_begun_secret,
     is_drawn,
     is_key,
     is_password,
@@ -93,7 +94,7 @@ _ALONE: Final = re.compile(r"[ \t]*+[,;)}\]]*+[ \t\r]*+(?=\n|\Z)")
 _BARE_ALONE: Final = re.compile(r"[^\s\"'`]++(?=[ \t\r]*+(?:\n|\Z))")
 
 _NAME_PART: Final = r"[\w.\-\[\]]*"
-_OTHERS: Final = r"(?:[A-Za-z_]\w*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"';|&]*)[ \t]+)*"
+_OTHERS: Final = r"(?:[A-Za-z_]\w*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"';|&,]*)[ \t]+)*"
 _BEFORE_SETTING: Final = re.compile(
     rf"[ \t]*(?:[#;/*\-$]+[ \t]*)?(?:(?:export|set|env|declare -x|readonly|local|arg)[ \t]+)?{_OTHERS}\w*",
     re.IGNORECASE,
@@ -212,9 +213,10 @@ def is_secret(kind: NameKind, value: Value) -> bool:
     if kind == "password":
         return is_begun_password(value.text) if value.is_open else is_password(value.text)
     of_kind = is_secret_word if kind == "secret" else is_key
+    begun = is_begun_secret if kind == "secret" else is_begun_key
     lines = [line.strip() for line in value.text.split("\n")]
     texts = [value.text, "".join(lines), *lines] if len(lines) > 1 else lines
-    return any(of_kind(text) or (value.is_open and is_begun_key(text)) for text in texts)
+    return any(of_kind(text) or (value.is_open and begun(text)) for text in texts)
 
 
 def _closes(text: str, name: SecretName, found: re.Match[str]) -> bool:

@@ -360,7 +360,7 @@ _SENTENCE: Final = (
     r"|\s?(?:是|为|為|：|:)\s?|\s—\s)"
 )
 _NO_PASSWORDS: Final = (
-    r"(?!(?i:\w*(?:able|al|ally|ary|ed|en|ent|ible|"
+    r"(?!(?![a-z]*[b-df-hj-np-tv-xz]{4})(?i:\w*(?:able|al|ally|ary|ed|en|ent|ible|"
     r"ic|ing|ive|less|ly|ory|ous|ful)|absent|accept|access|active|already|also|always|and|another|at|"
     r"available|bad|been|blank|both|case|clear|correct|data|default|different|either|empty|enough|"
     r"equal|even|exact|expect\w*|false|fine|for|found|free|from|good|here|identical|ignored|in|incorrect|"

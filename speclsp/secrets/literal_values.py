@@ -55,6 +55,7 @@ _KEY_ALPHABET: Final = re.compile(r"[A-Za-z0-9+/=_.~!@#$%^&*:,|?\-]+")
 _BEGUN_ALPHABET: Final = re.compile(r"[A-Za-z0-9+/=_.~!@#$%^&*:,|?\-()]+")
 _DRAWN: Final = re.compile(r"[\w!@#$%^&*(=+)\-]{30,}", re.ASCII)
 """As Django draws its ``SECRET_KEY``: long, without blanks, brackets, dots and quotes."""
+_SIGNS: Final = "!@#$%^&*(=+)"
 _LEAST_SIGNS: Final = 4
 _BASE64: Final = re.compile(
     r"(?=.*[A-Z].*[A-Z].*[A-Z])(?=.*[a-z].*[a-z].*[a-z])(?=.*[0-9])[A-Za-z0-9+/]{38,}=*"
@@ -65,11 +66,15 @@ _LEAST_SHOWN: Final = 8
 _LEAST_BEGUN: Final = 6
 _BEGUN_REFERENCE: Final = re.compile(r"\$\{?[\w.\-]*|\{[\w.\-]*|<[\w\- ]*|%[\w()]*")
 _RUNS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ONE_WORD: Final = re.compile(r"[A-Za-z0-9!?@#$%^&*+]+")
 _SEGMENTS: Final = re.compile(r"[A-Za-z0-9]+")
 _CAPITALS: Final = re.compile(r"[A-Z]{2}")
 _ACRONYM: Final = 4
 _UNPRONOUNCED: Final = re.compile(
-    r"[b-df-hj-np-tv-xz]{5}|^[b-df-hj-np-tv-xz]{4,}$|^(?!19|20)[0-9]{4,}$", re.IGNORECASE
+    r"[b-df-hj-np-tv-xz]{5}|^(?!https?$|html$)[b-df-hj-np-tv-xz]{4,}$"
+    r"|^(?!str|scr|spl|spr|thr|chr|sch|shr|phr)[b-df-hj-np-tv-xz]{3}[a-z]*[aeiouy]"
+    r"|^(?!19|20)[0-9]{4,}$",
+    re.IGNORECASE,
 )
 _LEAST_KEY: Final = 10
 _LEAST_WORD: Final = 8
@@ -126,12 +131,23 @@ def is_begun_key(value: str) -> bool:
     return not reads_as_words(value)
 
 
+def is_begun_secret(value: str) -> bool:
+    """Whether the value of a name such as ``client_secret``, whose end is not known, may be one.
+
+    People choose it: it may begin as a word, but is not several.
+    """
+    is_word = len(value) >= _LEAST_BEGUN and _ONE_WORD.fullmatch(value) is not None
+    return is_begun_key(value) or (is_word and value.lower() not in _NO_VALUES)
+
+
 def reads_as_words(value: str) -> bool:
     """Whether letters and digits read as words: ``camelCase2``, ``a_name-01``, not ``xK3vR9qa``.
 
     Of eight letters and digits that are drawn at random less than one in a hundred read so.
     """
-    return not value[:1].isdigit() and all(map(_is_word, _SEGMENTS.findall(value)))
+    if value[:1].isdigit() or sum(map(value.count, _SIGNS)) > 1:
+        return False
+    return all(map(_is_word, _SEGMENTS.findall(value)))
 
 
 def _is_word(segment: str) -> bool:
@@ -167,7 +183,7 @@ def _mixes_cases(text: str) -> bool:
 
 def is_drawn(value: str) -> bool:
     """Whether a value is random letters, digits and signs, as Django's ``SECRET_KEY`` is."""
-    n_signs = sum(character in "!@#$%^&*(=+)" for character in value)
+    n_signs = sum(character in _SIGNS for character in value)
     return n_signs >= _LEAST_SIGNS and _DRAWN.fullmatch(value) is not None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect_left
 from copy import copy
+from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -30,6 +32,9 @@ MOST_SECRETS: Final = 1_000
 _MOST_FOUND: Final = 4 * MOST_SECRETS
 """Several rules may each find a part of one secret."""
 
+_NAME_STARTS: Final = re.compile(r"_(?=[A-Za-z])")
+"""What joins words in files' names; in texts it does not."""
+
 _LEAST_CUT: Final = 5
 """Characters of a placeholder's beginning that differ from a name such as ``__main__``."""
 
@@ -38,6 +43,17 @@ def masked(text: str, path: str) -> str:
     """Return a file's text with its secrets masked, by the rules for its name."""
     spans = _all_secrets(text, kind_of(path))
     return _with_placeholders(text, spans) if spans else text
+
+
+@lru_cache(maxsize=1_024)
+def masked_path(path: str) -> str:
+    """Return a file's path with the secrets in its names masked, as a prompt may show it."""
+    for start in (0, *(found.end() for found in _NAME_STARTS.finditer(path))):
+        rest = path[start:]
+        shown = masked(rest, "")
+        if shown != rest:
+            return path[:start] + shown
+    return path
 
 
 def holds_secret(text: str, path: str) -> bool:

@@ -206,6 +206,35 @@ def test_no_secret_is_in_the_bytes_that_leave(tmp_path: Path) -> None:
             assert secret not in received, planted.kind
 
 
+def test_no_token_in_a_files_name_leaves(tmp_path: Path) -> None:
+    token = "ghp_" + "aB3dE6gH9j" * 3 + "kL5mN8"
+    names = [f"notes_{token}.py", f"{token}/boxes.py"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("def area_of_it(box):\n    return box\n")
+    with recording_server("qwen2.5-coder-7b", "area_of_it(box)") as server:
+        settings = Settings(engine_url=server.address, persist=False, n_prompt=4000)
+        window = typed_completer(settings)
+        window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+        window.start()
+        try:
+            for name in names:
+                request = request_at(
+                    "box = Box()\nprint(area_of_it¦)\n",
+                    path=name,
+                    file=str(tmp_path / name),
+                    uri=f"file:///{name}",
+                    supersede=False,
+                    wait_for_model=True,
+                )
+                window.complete(request, CancellationToken()).result(WAIT_S)
+        finally:
+            window.close()
+    assert server.n_completions == len(names)
+    assert PLACEHOLDER in server.received.decode()
+    assert token[4:] not in server.received.decode()
+
+
 def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk) -> None:
     engine = ScriptedRemote("1")
     one = desk(engine)

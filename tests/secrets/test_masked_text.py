@@ -13,6 +13,7 @@ from speclsp.secrets.masked_text import (
     MaskedText,
     before_secret,
     masked,
+    masked_path,
 )
 
 HARMLESS = """
@@ -410,3 +411,71 @@ def test_shapes_of_tools_and_languages_are_masked(
 )
 def test_what_only_looks_like_a_shape_of_these_stays(line: str) -> None:
     assert masked(line + "\n", "a.py") == line + "\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("src/notes_ghp_aB3dE6gH9j.py", f"src/notes_{PLACEHOLDER}.py"),
+        ("sk_live_aB3dE6gH9j/a.py", f"{PLACEHOLDER}/a.py"),
+        ("src/api_key_test.py", "src/api_key_test.py"),
+        ("src/hf_hub_download.py", "src/hf_hub_download.py"),
+    ],
+)
+def test_names_of_files_are_masked_as_texts_are(path: str, shown: str) -> None:
+    assert masked_path(path) == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("import x from 'http://host:80/@scope/pkg'", "a.ts"),
+        ("http://localhost:5173/@vite/client", "a.md"),
+        ("see http://host:80", "a.md"),
+        ("see http://host:8080/x", "a.md"),
+        ("url: postgres://db:5432/shop", "a.yml"),
+        ("url: postgres://localhost:5433", "a.yml"),
+        ("url: redis://cache:63", "a.yml"),
+        ("http://user:password@host/", "a.md"),
+        ("http://{host}:{port}/@x", "a.py"),
+        ("image: docker://alpine:latest", "a.yml"),
+        ('"forgot_password": "Forgot your password?",', "a.json"),
+        ('"reset_password": "Click here to start again",', "a.json"),
+        ('"password": "Passwort vergessen?",', "a.json"),
+        ('"password": "Mot de passe",', "a.json"),
+        ("password: z.string()", "a.yml"),
+        ("password: z.string().min(8),", "a.ts"),
+        ("password: str", "a.yml"),
+        ("password: s", "a.py"),
+        ("password: s", "a.yml"),
+        ("def f(user, password: s", "a.py"),
+        ("user, password = credentials", "a.py"),
+        ("items identified by the key", "a.md"),
+    ],
+)
+def test_what_only_looks_like_a_password_stays(line: str, name: str) -> None:
+    for after in ("", "\n", "\n\nx = 1\n"):
+        assert masked(line + after, name) == line + after
+
+
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        ("postgres://app:8", "8"),
+        ("postgres://app:84213", "84213"),
+        ("https://app:hun", "hun"),
+        ("x = 'redis://:hun", "hun"),
+        ('"password": "correct horse battery"', "correct horse battery"),
+        ('"password": "Summer.2024"', "Summer.2024"),
+    ],
+)
+def test_a_password_is_masked_though_it_looks_like_a_port_or_a_text(line: str, secret: str) -> None:
+    assert masked(line, "a.json") == line.replace(secret, PLACEHOLDER)
+
+
+def test_an_offset_behind_a_masked_url_is_the_same_place() -> None:
+    text = MaskedText("a.py")
+    text.update("u = 'postgres://app:hunter22@db'\ny = 1\n")
+    offset = text.masked_offset(len(text.raw) - 2)
+    assert offset is not None
+    assert text.text[offset:] == "1\n"

@@ -19,7 +19,7 @@ STEP = 1 if IS_WHOLE else 3
 PASSWORDS = [form for form in FORMS if form.is_password]
 KEYS = [form for form in FORMS if not form.is_password]
 ON_ONE_LINE = [form for form in PASSWORDS if form.is_told_before and "\n" not in form.template]
-MOST_WORDLIKE = 0.01
+MOST_WORDLIKE = 0.02
 """Share of drawn keys that begin as words do."""
 
 
