@@ -9,8 +9,7 @@
     │   │   └── DownloadCancelledError    the user cancelled it
     │   ├── ModelNotFoundError    no file there
     │   ├── ModelLoadError        llama.cpp refuses the file, or it does not fit
-    │   ├── NotFimModelError      the vocabulary lacks fill-in-the-middle tokens
-    │   └── VocabularyMismatchError   the draft model has other token ids
+    │   └── NotFimModelError      the vocabulary lacks fill-in-the-middle tokens
     ├── EngineError               the engine cannot answer
     │   ├── EngineLibraryError        llama-cpp-python cannot be imported
     │   ├── EngineUnavailableError    loading, switched off, or failed to load
@@ -78,10 +77,6 @@ class ModelLoadError(ModelError):
 
 class NotFimModelError(ModelError):
     """The model's vocabulary lacks fill-in-the-middle tokens."""
-
-
-class VocabularyMismatchError(ModelError):
-    """The draft model's vocabulary differs from the target model's."""
 
 
 class EngineError(SpecLspError):

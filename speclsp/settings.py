@@ -662,6 +662,12 @@ class Settings:
         aliases=("spec_draft_ncmoe", "n_cpu_moe_draft"),
         short="-ncmoed",
     )
+    spec_replace: list[str] = _setting(
+        [],
+        _MODEL,
+        "draft: pairs `TARGET DRAFT` of strings to replace in the text of a draft model with "
+        "another vocabulary, for example `<|fim_prefix|> <PRE>`.",
+    )
 
     max_document_size: _Positive = _setting(
         4_000_000, _PROJECT, "Largest document with suggestions, in characters."

@@ -131,8 +131,6 @@ _NO_SETTINGS: dict[str, str] = {
         "spec_draft_override_tensor override_tensor_draft otd": "set spec_draft_ngl, the draft "
         "model's layers on the GPU.",
         "draft_sampling": "the draft model drafts its most probable tokens at every temperature.",
-        "spec_replace": "choose a draft model of the target's family, which has the same "
-        "vocabulary.",
     }.items()
     for spelling in spellings.split()
 }

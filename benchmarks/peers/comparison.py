@@ -56,10 +56,10 @@ from benchmarks.report import as_json, reason, without_folders, write_text
 from benchmarks.tables import Table
 from speclsp.embedded import model_files
 from speclsp.engine.llama.library import route_log
-from speclsp.engine.llama.vocabulary import check_vocabularies, load_vocabulary
+from speclsp.engine.llama.vocabulary import load_vocabulary, vocabulary_difference
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.engine.params import n_threads
-from speclsp.errors import SpecLspError, StoreError
+from speclsp.errors import ModelLoadError, SpecLspError, StoreError
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.own_layout import MAGIC
 from speclsp.ngrams.reading import read_bytes
@@ -359,7 +359,12 @@ def check_files(comparison: Comparison) -> None:
     vocabulary = load_vocabulary(comparison.options.model)
     family_for(vocabulary, comparison.settings.fim_template)
     if draft is not None:
-        check_vocabularies(vocabulary, load_vocabulary(draft))
+        difference = vocabulary_difference(vocabulary, load_vocabulary(draft))
+        if difference:
+            raise ModelLoadError(
+                f"The draft model's vocabulary differs from the target model's: {difference}.",
+                remedy="Choose one of the target model's family, which llama-server takes, too.",
+            )
     if statistics is not None:
         if read_bytes(statistics).startswith(MAGIC):
             raise StoreError(

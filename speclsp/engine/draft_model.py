@@ -1,4 +1,4 @@
-"""The drafter that runs a small model of the target's family."""
+"""The drafter that runs a small model."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from speclsp.decoding.sampling import LogitRow
 from speclsp.decoding.token_scores import log_sum_exp
 from speclsp.drafting.cost import lower_quartile
 from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
+from speclsp.engine.draft_text import TextCrossing
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeError, SettingsError
 from speclsp.request import LogLevel
@@ -60,6 +61,9 @@ class DraftModelDrafter:
     The KV cache is kept between requests: a shared beginning and accepted draft tokens are never
     evaluated again.  Prompts of other documents are saved in at most ``n_state_bytes``.
     Of a text that is longer than the context, the model reads the end.
+
+    ``crossing`` is given for a model with another vocabulary: the model's text and drafts are then
+    in its own tokens, and cross to the target's as text.
     """
 
     name = "draft"
@@ -74,14 +78,16 @@ class DraftModelDrafter:
         n_target_vocab: int,
         log: Log | None = None,
         n_state_bytes: int = 0,
+        crossing: TextCrossing | None = None,
     ) -> None:
         self._model = model
+        self._crossing = crossing
         self._states = KvStates(model, n_state_bytes)
         self._n_max = n_max
         self._n_min = n_min
         self._p_min = p_min
         # Ids that only one of the two models has are never drafted and never evaluated.
-        self._n_ids = min(n_target_vocab, model.n_vocab)
+        self._n_ids = model.n_vocab if crossing else min(n_target_vocab, model.n_vocab)
         self._end_tokens: frozenset[int] = frozenset()
         self._log = log
         self._interrupted: Callable[[], bool] = _never
@@ -101,6 +107,11 @@ class DraftModelDrafter:
         return self._model
 
     @property
+    def crosses_by_text(self) -> bool:
+        """Whether the model has another vocabulary than the target."""
+        return self._crossing is not None
+
+    @property
     def ns_native(self) -> int:
         """Nanoseconds spent in the model's decode since it was loaded."""
         return self._model.ns_native
@@ -115,7 +126,8 @@ class DraftModelDrafter:
 
     def begin(self, context: DraftContext) -> None:
         """Start a request.  Nothing is evaluated before the first :meth:`draft`."""
-        self._text = list(context.prompt)
+        crossing = self._crossing
+        self._text = crossing.begin(context.prompt) if crossing else list(context.prompt)
         self._end_tokens = context.end_tokens
         self._single_s = context.single_s
         curve = context.verify_curve
@@ -129,7 +141,13 @@ class DraftModelDrafter:
         Returns no draft where the text contains unknown ids, and after an interrupt.
         """
         text = self._text
-        text.extend(generated[len(text) - self._n_prompt :])
+        if self._crossing is None:
+            text.extend(generated[len(text) - self._n_prompt :])
+        else:
+            n_same = self._crossing.follow(text, generated)
+            if n_same is None:
+                return NO_DRAFT
+            self._n_in_step = min(self._n_in_step, max(0, n_same - self._start))
         self._move_window(len(text))
         # The last draft token is never evaluated, so it needs no room in the context.
         n_room = self._model.n_ctx - (len(text) - self._start) + 1
@@ -143,7 +161,10 @@ class DraftModelDrafter:
             if self._log is not None and not self._interrupted():
                 self._log("warning", f"the draft model drafted nothing: {error}")
             return NO_DRAFT
-        if len(draft.tokens) < self._n_min:
+        if self._crossing is not None:
+            tokens, probabilities = self._crossing.back(draft.tokens, draft.probabilities)
+            draft = Draft(tokens[:n_max], draft.source, probabilities=probabilities[:n_max])
+        if not draft.tokens or len(draft.tokens) < self._n_min:
             return NO_DRAFT
         return draft
 
@@ -200,7 +221,7 @@ class DraftModelDrafter:
         while logits is not None:
             row = logits[-1, : self._n_ids]
             token, probability = _best(row)
-            if not probability > 0.0 or probability < self._p_min or token in self._end_tokens:
+            if not probability > 0.0 or probability < self._p_min or self._ends(token):
                 break
             probabilities.append(probability)
             path *= probability
@@ -216,6 +237,12 @@ class DraftModelDrafter:
         if not tokens:
             return NO_DRAFT
         return Draft(tuple(tokens), source="draft", probabilities=tuple(probabilities))
+
+    def _ends(self, token: int) -> bool:
+        """Whether a draft ends before ``token``."""
+        if self._crossing is not None:
+            return self._crossing.ends(token, self._end_tokens)
+        return token in self._end_tokens
 
     def _worth_a_step(self) -> float:
         """Return the path probability below which a further token does not pay; 0 if unknown."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from speclsp import embedded
 from speclsp.drafting.cost import CPU_SLOPE, CPU_STEP, GPU_SLOPE, PassCost
 from speclsp.embedded import model_files
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
+from speclsp.engine.draft_text import SpelledVocabulary, TextCrossing, replacement_pairs
 from speclsp.engine.params import check_value_cache, draft_settings
 from speclsp.errors import (
     EngineLibraryError,
@@ -166,7 +167,7 @@ class LlamaLoader:
             log=log,
             n_bytes_reserved=_draft_bytes(draft_path, settings) if draft_path else 0,
         )
-        given = tuple(getattr(settings, name) for name in _OF_PASSES)
+        given = repr([getattr(settings, name) for name in _OF_PASSES])
         placed = (target.n_ctx, *target.model.layers.items())
         on_cpu = not offload_devices(settings)
         pass_cost = self._pass_costs.setdefault(
@@ -192,7 +193,7 @@ class LlamaLoader:
             title=title,
             is_trial=not settings.model,
             shortfall=target.shortfall,
-            draft_description=draft_path.name if draft_path and draft else "",
+            draft_description=_draft_description(draft_path, draft),
             layers=dict(target.model.layers),
             supports_rollback=target.supports_rollback,
             pass_cost=pass_cost,
@@ -220,17 +221,18 @@ def load_draft_model(
 ) -> DraftModelDrafter:
     """Load a draft model for the target model with ``vocabulary`` and ``n_ctx_target`` positions.
 
-    Raises :class:`~speclsp.errors.ModelNotFoundError`, :class:`~speclsp.errors.ModelLoadError`,
-    or :class:`~speclsp.errors.VocabularyMismatchError`.
+    If its vocabulary differs, its drafts cross by text.
+    Raises :class:`~speclsp.errors.ModelNotFoundError` or :class:`~speclsp.errors.ModelLoadError`.
     """
     from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
     from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
     from speclsp.engine.llama.vocabulary import (  # noqa: PLC0415
-        check_vocabularies,
         load_vocabulary,
+        vocabulary_difference,
     )
 
-    check_vocabularies(vocabulary, load_vocabulary(path))
+    own_vocabulary = load_vocabulary(path)
+    difference = vocabulary_difference(vocabulary, own_vocabulary)
     of_draft = draft_settings(settings, n_ctx_target)
     try:
         if settings.spec_draft_device:
@@ -239,6 +241,7 @@ def load_draft_model(
         log("warning", f"{error} The draft model computes on the CPU.")
         of_draft = replace(of_draft, device="none")
     try:
+        pairs = replacement_pairs(settings.spec_replace)
         check_value_cache(settings, "spec_draft_type_v")
         model = load_target(
             path,
@@ -258,6 +261,24 @@ def load_draft_model(
             f"The model {path} cannot take tokens back, so it cannot draft.",
             remedy="Choose a draft model without recurrent layers.",
         )
+    crossing = None
+    if difference:
+        target = cast("SpelledVocabulary", vocabulary)
+        crossing = TextCrossing(target, own_vocabulary, pairs)
+        log(
+            "info",
+            f"drafts of {path.name} cross by text, since its vocabulary differs: {difference}",
+        )
+        if not crossing.fills_in:
+            log(
+                "warning",
+                f"{path.name} has no token for the middle of fill-in-the-middle prompts, so that "
+                "few drafts will be right: name what it was trained on by `--spec-replace "
+                f'"{target.text(vocabulary.fim.middle or 0)} STRING"`, or choose a draft model '
+                "of the target's family",
+            )
+    elif pairs:
+        log("warning", "spec_replace changes nothing: the draft model has the target's vocabulary")
     return DraftModelDrafter(
         model,
         n_max=settings.spec_draft_n_max,
@@ -266,7 +287,14 @@ def load_draft_model(
         n_target_vocab=vocabulary.n_tokens,
         log=log,
         n_state_bytes=settings.cache_ram << 20,
+        crossing=crossing,
     )
+
+
+def _draft_description(path: Path | None, drafter: DraftModelDrafter | None) -> str:
+    if path is None or drafter is None:
+        return ""
+    return f"{path.name} (by text)" if drafter.crosses_by_text else path.name
 
 
 def _version(path: Path) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from other_vocabulary import write_with_fewer_tokens
 from real_prompts import RealPrompt, cut_prompts
 
 from speclsp.engine.draft_model import DraftModelDrafter
@@ -52,6 +53,21 @@ def draft_model(vocabulary: LlamaVocabulary, target: LlamaTarget) -> Iterator[Dr
     drafter = load_draft_model(
         path, Settings(spec_draft_threads=1), vocabulary, target.n_ctx, lambda level, line: None
     )
+    yield drafter
+    drafter.close()
+
+
+@pytest.fixture(scope="module")
+def draft_by_text(
+    vocabulary: LlamaVocabulary, target: LlamaTarget, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DraftModelDrafter]:
+    """A draft model with half of the target's tokens, which drafts through text."""
+    path = tmp_path_factory.mktemp("half") / "draft.gguf"
+    write_with_fewer_tokens(MODELS / "embedded-draft-q8_0.gguf", path, n_merges=1700)
+    drafter = load_draft_model(
+        path, Settings(spec_draft_threads=1), vocabulary, target.n_ctx, lambda level, line: None
+    )
+    assert drafter.crosses_by_text
     yield drafter
     drafter.close()
 

@@ -193,8 +193,8 @@ MERGED: dict[str, DraftMode] = {
 WITH_DRAFT_MODEL = ("first", "merged-tree-with-draft")
 """llama.cpp's precedence, and one tree of all that drafts."""
 DRAFTERS = (
-    "oracle", "random", "adversarial", "empty", "draft", *TREES, *MERGED, *WITH_DRAFT_MODEL,
-    *LOOKUPS,
+    "oracle", "random", "adversarial", "empty", "draft", "draft-by-text", *TREES, *MERGED,
+    *WITH_DRAFT_MODEL, *LOOKUPS,
 )  # fmt: skip
 WITH_TREES = {*TREES, *MERGED, *WITH_DRAFT_MODEL}
 
@@ -214,6 +214,7 @@ def outcomes(
     quantisation: str,
     references: list[Reference],
     draft_model: DraftModelDrafter,
+    draft_by_text: DraftModelDrafter,
 ) -> dict[str, Outcome]:
     """Each drafter's outcome.
 
@@ -227,6 +228,7 @@ def outcomes(
         "adversarial": lambda rest: AdversarialDrafter(rest, target.n_vocab),
         "empty": lambda rest: EmptyDrafter(),
         "draft": lambda rest: draft_model,
+        "draft-by-text": lambda rest: draft_by_text,
         "oracle-tree": lambda rest: oracle_trees(rest, n_vocab, seed=len(rest), n_nodes=7),
         "random-tree": lambda rest: random_trees(n_vocab, seed=len(rest), n_nodes=3),
         "adversarial-tree": lambda rest: adversarial_trees(rest, n_vocab, n_branches=3),
