@@ -8,11 +8,11 @@ from __future__ import annotations
 import io
 import os
 import random
-import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
+from damaged_bytes import WORDS, damaged
 
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import count_tokens
@@ -20,7 +20,6 @@ from speclsp.ngrams.files import open_statistics, write
 
 N_CASES = 2000 // int(os.environ.get("SPECLSP_DAMAGED_STEP", "40"))
 SEED = os.environ.get("SPECLSP_DAMAGED_SEED", "1")
-WORDS = (0, 1, 2, -1, -2, 4, 5, 127, 999, 1000, 2**16, 2**24, 2**31 - 1, -(2**31))
 NUMBERS = (-1, 0, 1, 2, 3, 1000, 2**31, 2**53, 2**63, 2**64, 1.5, None, "x", [], {})
 
 
@@ -40,30 +39,6 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         write(path, tables.by_order, layout, Vocabulary())  # type: ignore[arg-type]
         found[layout] = path.read_bytes()
     return found
-
-
-def damaged(data: bytes, dice: random.Random) -> bytes:
-    """Change bytes and words, cut, repeat, remove or insert."""
-    changed = bytearray(data)
-    for _ in range(dice.choice([1, 1, 2, 5])):
-        at = dice.randrange(len(changed) + 1)
-        at &= dice.choice([-1, -4])
-        n_bytes = dice.choice([1, 4, 20, 4096])
-        match dice.randrange(6):
-            case 0:
-                changed[at : at + 1] = dice.randbytes(1)
-            case 1:
-                changed[at : at + 4] = struct.pack("<i", dice.choice(WORDS))
-            case 2:
-                del changed[at : at + n_bytes]
-            case 3:
-                changed[at:at] = dice.randbytes(n_bytes)
-            case 4:
-                changed[at:at] = changed[at : at + n_bytes]
-            case 5:
-                del changed[at:]
-        changed = changed or bytearray(b"\0")
-    return bytes(changed)
 
 
 def damaged_and_signed(data: bytes, dice: random.Random) -> bytes:

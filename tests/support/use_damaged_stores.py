@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from damaged_bytes import damaged
 
 from speclsp.errors import StoreError
 from speclsp.storage.accepted_store import AcceptedStore
@@ -97,8 +98,7 @@ def change_page(path: Path, dice: random.Random) -> None:
 
 
 def change_bytes(path: Path, dice: random.Random) -> None:
-    for _ in range(dice.choice([1, 2, 20, 500])):
-        _overwrite(path, dice.randrange(path.stat().st_size), dice.randbytes(1))
+    path.write_bytes(damaged(path.read_bytes(), dice))
 
 
 def copy_page(path: Path, dice: random.Random) -> None:
@@ -109,15 +109,6 @@ def copy_page(path: Path, dice: random.Random) -> None:
 
 def wipe_page(path: Path, dice: random.Random) -> None:
     _overwrite(path, PAGE * dice.randrange(path.stat().st_size // PAGE), bytes(PAGE))
-
-
-def cut(path: Path, dice: random.Random) -> None:
-    data = path.read_bytes()
-    path.write_bytes(data[: dice.randrange(len(data) + 1) & dice.choice([-1, -PAGE])])
-
-
-def lengthen(path: Path, dice: random.Random) -> None:
-    path.write_bytes(path.read_bytes() + dice.randbytes(dice.choice([1, PAGE, 10 * PAGE])))
 
 
 def put_journal(path: Path, dice: random.Random) -> None:
@@ -176,8 +167,8 @@ def _number(dice: random.Random) -> bytes:
 
 
 DAMAGES: list[Callable[[Path, random.Random], None]] = [
-    change_header, change_page, change_bytes, copy_page, wipe_page, cut, lengthen, put_journal,
-    change_value, change_schema,
+    change_header, change_page, change_bytes, copy_page, wipe_page, put_journal, change_value,
+    change_schema,
 ]  # fmt: skip
 
 
