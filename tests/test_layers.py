@@ -236,5 +236,7 @@ def test_the_windows_side_loads_no_engine(module: str):
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()
     engines = {"engine.llama", "completer", "drafting", "storage", "ngrams"}
-    heavy = {"numpy", "llama_cpp", "sqlite3", "watchdog"} | {f"speclsp.{name}" for name in engines}
+    heavy = {"numpy", "llama_cpp", "sqlite3", "watchdog", "httpx2", "huggingface_hub"} | {
+        f"speclsp.{name}" for name in engines
+    }
     assert not heavy & set(loaded)

@@ -16,17 +16,25 @@ from pathlib import Path
 from typing import Any
 
 from speclsp.atomic_write import UMASKED, write_atomically
-from speclsp.errors import ModelError, ModelNotFoundError
+from speclsp.errors import ModelError, ModelNotFoundError, SettingsError
 from speclsp.hub.listing import RemoteFile, is_commit
 from speclsp.hub.references import Reference, parts_of
 
 
 def hub_constants() -> Any:
-    """Return huggingface_hub's constants, which it reads from the environment at its import."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    # Most windows need no model of the hub.
-    from huggingface_hub import constants  # noqa: PLC0415
+    """Return huggingface_hub's constants, which it reads from the environment at its import.
 
+    Raises :class:`~speclsp.errors.SettingsError`.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    try:
+        # Most windows need no model of the hub.
+        from huggingface_hub import constants  # noqa: PLC0415
+    except ValueError as error:
+        raise SettingsError(
+            f"A variable of Hugging Face's in the environment has a wrong value: {error}.",
+            remedy="Check HF_ENDPOINT, and the others that begin with HF_.",
+        ) from error
     return constants
 
 

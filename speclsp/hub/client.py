@@ -201,7 +201,8 @@ def _headers(*, logs_in: bool) -> dict[str, str]:
         )
     except Exception as error:  # each way to log in has errors of its own
         raise DownloadError(
-            f"Hugging Face's token cannot be read: {error}.", remedy="Log in with `hf auth login`."
+            f"Hugging Face's token cannot be read: {str(error).rstrip('.')}.",
+            remedy="Log in with `hf auth login`.",
         ) from error
     if not all(value.isascii() and value.isprintable() for value in headers.values()):
         raise DownloadError(

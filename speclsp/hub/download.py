@@ -452,7 +452,7 @@ def _mapped_errors(origin: str, folder: Path) -> Iterator[None]:
 def _server(origin: str) -> str:
     if "://" in origin:
         return "The server"
-    host = urlsplit(client.endpoint()).hostname
+    host = urlsplit(client.endpoint()).hostname or "in HF_ENDPOINT"
     return "Hugging Face" if host == "huggingface.co" else f"The mirror {host}"
 
 

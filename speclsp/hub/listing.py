@@ -29,7 +29,10 @@ _MAX_NAME_BYTES: Final = 255
 """Of a file's path in its repository: file systems take as much for each of its parts."""
 _N_QUOTED: Final = 80
 
-ODD_REMEDY: Final = "Try again later; if HF_ENDPOINT names a mirror, try without it."
+ODD_REMEDY: Final = (
+    "Check whether the network wants a login first, and the mirror if HF_ENDPOINT names one; or "
+    "try again later."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ class RemoteFile:
     """The version of the repository, 40 hexadecimal digits in lower case; empty elsewhere."""
 
     def __post_init__(self) -> None:
-        if not is_name(self.name):
+        if self.commit and not is_name(self.name):
             raise DownloadError(
                 f"{self.origin} has a file {quoted(self.name)}, whose name is unsafe here.",
                 remedy=f"Choose another file of it, or another repository. {ODD_REMEDY}",

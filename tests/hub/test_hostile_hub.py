@@ -178,6 +178,32 @@ def test_the_command_in_a_process_of_its_own(name: str, status: int, world: Worl
         assert Path(run.stdout.strip()).read_bytes() == MODEL
 
 
+@pytest.mark.parametrize(
+    ("variable", "says"),
+    [
+        ("HF_ENDPOINT=http://[", "wrong value"),
+        ("HF_ENDPOINT=nowhere", "cannot be reached"),
+        ("HF_ENDPOINT=http://me:hidden@127.0.0.1:1", "mirror 127.0.0.1 cannot be reached"),
+        ("HTTP_PROXY=garbage://x", "proxy"),
+        ("HF_TOKEN_PATH=/", "token cannot be read"),
+    ],
+)
+def test_what_the_environment_says_wrongly(variable: str, says: str, world: World) -> None:
+    name, _, value = variable.partition("=")
+    usual = {"HOME": str(world.home), "HF_ENDPOINT": "http://127.0.0.1:1"}
+    run = subprocess.run(
+        [sys.executable, "-m", "speclsp", "models", "pull", REPOSITORY],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **usual, name: value},
+    )
+    assert run.returncode == 1
+    check_messages(run.stderr)
+    assert says in run.stderr
+    assert "hidden" not in run.stderr
+
+
 def test_a_version_is_used_once_all_of_it_is_there(
     world: World, pull: Pull, monkeypatch: pytest.MonkeyPatch
 ) -> None:
