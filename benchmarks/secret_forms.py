@@ -295,6 +295,7 @@ a.ipynb     "db_password = '{password}'\n",
 a.ipynb     "conn = connect(password=\"{password}\")\n",
 a.ipynb     "{{\"password\": \"{password}\"}}\n"
 a.ipynb      "text": ["password={password}\n"]
+a.ipynb      "outputs": ["Your password is {password}\n"]
 a.sh curl -d "{{\"password\": \"{password}\"}}" https://example.org
 a.py body = '{{"password": "{password}"}}'
 a.java String s = "{{\"password\":\"{password}\"}}";
@@ -314,6 +315,7 @@ a.sh FOO=1 PGPASSWORD={password} psql -h db
 a.md     FOO=1 PGPASSWORD={password} psql -h db
 a.sh export A=1 B=2 DB_PASSWORD={password} C=3
 a.sh cd app; PGPASSWORD={password} psql
+a.sh sudo -u postgres PGPASSWORD={password} psql
 a.sh env A=1 API_TOKEN={alnum:24} ./run
 """,
     ),
@@ -500,7 +502,7 @@ a.py x = "K{base58:51}"
 """Forms in which earlier versions missed secrets."""
 
 TOLD_BY_THE_WHOLE: Final = (
-    "Mailgun", "Mailchimp", "Bitcoin", "password beside a login", "private key of a wallet", "password of a driver's address",
+    "Mailgun", "Mailchimp", "Bitcoin", "password beside a login", "password before what tells", "private key of a wallet", "password of a driver's address",
 )  # fmt: skip
 """Kinds of which neither a name nor a prefix tells before they are complete, or nearly."""
 

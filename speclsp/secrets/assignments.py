@@ -104,7 +104,7 @@ _BEFORE_CONFIGURED: Final = re.compile(
     re.IGNORECASE,
 )
 _BEFORE_IN_COMMAND: Final = re.compile(
-    rf"(?:[ \t]--?[A-Za-z][\w\-]*(?:[ \t]+|=)(?:[^\s,=\"']++=[^\s,\"']*+,)*+|[;&|][ \t]+(?:export[ \t]+)?{_OTHERS}){_NAME_PART}\Z"
+    rf"(?:[ \t]--?[A-Za-z][\w\-]*(?:[ \t]+|=)(?:[^\s,=\"']++=[^\s,\"']*+,)*+|(?:[;&|]|\bsudo[ \t][^\n=;|&]{{0,60}})[ \t]+(?:export[ \t]+)?{_OTHERS}){_NAME_PART}\Z"
 )
 _ENVIRONMENT_VALUE: Final = re.compile(r"=(?P<value>[^\s\"'`=][^\n]*+)")
 _WORD: Final = re.compile(r"(?=[^\s\"'`=$({\[<])(?:[^\s\"'`;|&,\\]|\\(?=\r?\n)|\\[^\s\"'`nrt])++")

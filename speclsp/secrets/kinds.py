@@ -190,8 +190,8 @@ ISSUED: Final = (
     _issued("PyPI", "pypi-", r"pypi-AgE[A-Za-z0-9_\-]{6,}", "pypi-AgEIcHlwaS5vcmc{url:60}"),
     _issued(
         "Hugging Face",
-        "hf_ api_org_",
-        r"(?:hf|api_org)_([A-Za-z0-9]{6,}+)(?!_)",
+        "hf_",
+        r"hf_([A-Za-z0-9]{6,}+)(?!_)",
         "hf_{alnum:34}",
         no_words,
     ),
@@ -305,9 +305,9 @@ ISSUED: Final = (
     ),
     _issued(
         "hash of a password",
-        "$apr1$ $6$ $5$ $2 $argon2 $y$ $gy$ $7$",
+        "$apr1$ $6$ $5$ $2 $argon2 $gy$ $7$",
         r"\$(?:2[aby]\$\d\d|argon2\w{1,2}\$v=\d+\$[\w=,]{1,60}\$[\w+/]{1,90}|(?:apr1|5|6)"
-        r"\$[^\s:$\"']{1,60}|g?y\$[\w./]{1,20}\$[\w./]{1,90}|7\$[\w./]{1,100})\$([A-Za-z0-9./+]{6,})",
+        r"\$[^\s:$\"']{1,60}|gy\$[\w./]{1,20}\$[\w./]{1,90}|7\$[\w./]{1,100})\$([A-Za-z0-9./+]{6,})",
         "joe:$apr1${alnum:8}${alnum:22}",
     ),
     _issued(
@@ -315,6 +315,18 @@ ISSUED: Final = (
         "$y$",
         r"\$y\$[\w./]{1,20}\$[\w./]{1,90}\$([A-Za-z0-9./]{6,})",
         "root:$y$j9T${alnum:22}${alnum:43}:19000:0:99999:7:::",
+    ),
+    _issued(
+        "password before what tells",
+        "convertto-securestring",
+        r"(?<=[\"'])([^\"'\n$]{3,200})[\"']\s*\|\s*(?i:ConvertTo-SecureString)",
+        '"{password}" | ConvertTo-SecureString -AsPlainText',
+    ),
+    _issued(
+        "password before what tells",
+        "password",
+        r"value=[\"'](?![@$<{])([^\"'\n]{3,200})[\"'][^<>\n]{0,200}\stype=[\"']?(?i:password)",
+        '<input value="{password}" type="password">',
     ),
     _issued(
         "beginning of a private key",
@@ -469,7 +481,7 @@ LED: Final = (
     _led(
         "password as an argument",
         "connect( login( bind( bind_s( getconnection( mysqli(",
-        rf"(?:(?:login|(?:simple_)?bind(?:_s)?)\((?=[ \t]*[\"'\w]){_ARGUMENT}|(?:getConnection|(?:\w{{0,20}}_)?connect|mysqli)\({_ARGUMENT}{_ARGUMENT})"
+        rf"(?:(?:login|(?:simple_)?bind(?:_s)?)\((?=[ \t]*[\"'\w]){_ARGUMENT}|(?:getConnection|(?:\w{{0,20}}_)?connect(?!\([ \t]*[\"'](?!localhost)[\w\-]*[\"'])|mysqli)\({_ARGUMENT}{_ARGUMENT})"
         r"(?=[A-Za-z@]{0,2}[\"'][^\s\"'/]{2,80}(?:[\"'][ \t]*(?:[,)\r\n]|$)|[ \t\r]*$))",
         None,
         'DriverManager.getConnection(url, "joe", "{password}")',
@@ -493,7 +505,7 @@ LED: Final = (
         "password in a sentence",
         _SENTENCE_NEEDLES,
         rf"{_SENTENCE}(?:[\"'`](?=\S)|(?![a-z]+[0-9]{{0,3}}-[a-z])(?=[^\s\"'`]*[A-Za-z])(?=[^\s\"'`]*[0-9]))"
-        r"(?=[A-Za-z0-9!@#$%^&*+\-][\w!?@#$%^&*+\-]{3,}(?:[\s\"'`.,;。，]|$))",
+        r"(?=[A-Za-z0-9!@#$%^&*+\-][\w!?@#$%^&*+\-]{3,}(?:[\s\"'`.,;。，\\]|$))",
         r"[A-Za-z0-9!@#$%^&*+\-](?:[\w!?@#$%^&*+\-]{5,}|[\w!?@#$%^&*+\-]{3,}(?=[\"'`]))",
         "# The admin password is {password}.",
     ),

@@ -451,6 +451,7 @@ def test_names_of_files_are_masked_as_texts_are(path: str, shown: str) -> None:
         ("def f(user, password: s", "a.py"),
         ("user, password = credentials", "a.py"),
         ("items identified by the key", "a.md"),
+        ('connect("click", "handler", "arg")', "a.js"),
     ],
 )
 def test_what_only_looks_like_a_password_stays(line: str, name: str) -> None:
