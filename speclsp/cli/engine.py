@@ -11,7 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from speclsp.engine_process.start import stop as stop_engine
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.hub.references import model_title
 from speclsp.printable import printable
+from speclsp.project.source_text import open_regular
 from speclsp.request import Event, LogLine, Problem, StateChanged
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def stop(pids: tuple[int, ...], *, as_json: bool) -> None:
     rows = []
     failures = []
     for place in running_engines():
-        info = read_info(place)
+        info = read_info(place) or _told_info(place)
         if info is None or (pids and info.pid not in pids):
             continue
         row: dict[str, Any] = {"pid": info.pid, "model": info.model, "stopped": True}
@@ -286,6 +287,15 @@ def _status_row(place: EnginePlace) -> dict[str, Any] | None:
         return {**msgspec.to_builtins(info), "error": "does not answer"}
 
 
+def _told_info(place: EnginePlace) -> EngineInfo | None:
+    """Return what an engine without an info file says of itself; None where it says nothing."""
+    with suppress(TimeoutError):
+        if (row := status_of(place)) is not None:
+            names = ("pid", "version", "model", "settings")
+            return EngineInfo(**{name: row[name] for name in names})
+    return None
+
+
 def _status_lines(row: Mapping[str, Any]) -> Iterator[str]:
     yield f"Process {row['pid']}: {_title(row['model'])}"
     if "error" in row:
@@ -310,13 +320,17 @@ def _read_from(place: EnginePlace, mark: tuple[int, int]) -> tuple[str, tuple[in
     A log that was started anew is read from its beginning.
     """
     try:
-        with place.log.open("rb") as file:
+        with open_regular(place.log) as file:
             inode = os.fstat(file.fileno()).st_ino
             file.seek(mark[1] if inode == mark[0] else 0)
             text = file.read()
             return text.decode("utf-8", "replace"), (inode, file.tell())
     except FileNotFoundError:
         return "", mark
+    except OSError as error:
+        raise EngineProcessError(
+            f"The log cannot be read: {error}.", remedy=f"Remove {place.log}."
+        ) from error
 
 
 def _changed(place: EnginePlace) -> float:

@@ -8,6 +8,7 @@ Neither NumPy nor llama.cpp is loaded here.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import time
 from collections import deque
@@ -23,7 +24,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.documents import Documents
 from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process import wire
-from speclsp.engine_process.restarts import MAX_CRASHES, EngineLife, Restarts
+from speclsp.engine_process.restarts import MAX_CRASHES, PAUSES_S, EngineLife, Restarts
 from speclsp.engine_process.transport import MAX_SELECT_S
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
@@ -54,8 +55,10 @@ MAX_WAITING: Final = 1 << 28
 """Bytes that wait for an engine that does not read; more close the connection."""
 _SLACK_S: Final = 0.5
 """Seconds after a request's deadline at which it is answered here."""
-_CLOSE_S: Final = 5.0
-"""Most seconds that closing takes."""
+_SILENT_S: Final = 30.0
+"""Seconds after which a connected engine that has not said anything is reported."""
+_CLOSE_S: Final = 0.5
+"""Most seconds that closing takes, also where the engine is suspended."""
 _ELSEWHERE_LACKS: Final = ("drafts and context from open files only",)
 """What an engine on another machine cannot do: the folders are not there."""
 _MAX_LEARNED: Final = 500
@@ -77,8 +80,13 @@ _UNSENDABLE_SETTINGS: Final = (
 Link: TypeAlias = "Callable[[Settings], EngineConnection]"
 """Connects to the engine of these settings, and starts it where none runs.
 
-Raises :class:`~speclsp.errors.SpecLspError` where another attempt would fail too, and OSError.
+Raises :class:`~speclsp.errors.SpecLspError`, with a remedy, and OSError where the next attempt may
+succeed at once.
 """
+
+
+class _UnsendableError(EngineProcessError):
+    """The settings cannot be sent to any engine."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -133,6 +141,8 @@ class SharedCompleter:
         """Answers to AwaitIdle by number, while somebody waits; None until the engine answers."""
         self._numbers = itertools.count(1)
         self._state: EngineState = "loading"
+        self._shown: StateChanged | None = None
+        """The state that the window was told last, with its message."""
         self._stats = SessionStats()
         self._running: tuple[str, GrowingText, str] | None = None
         """The running generation's completion id, the text it grows from, and its text so far."""
@@ -185,7 +195,7 @@ class SharedCompleter:
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
         """Take new settings; those of scope ``engine`` need another engine.
 
-        Any change connects again after the window gave up.
+        Any change connects at once where there is no connection.
         """
         changed = settings_table.changed(self._settings, settings)
         scopes = {name: settings_table.info(name).scope for name in changed}
@@ -439,7 +449,7 @@ class SharedCompleter:
         """Send messages; return whether there is a connection.  The lock is held.
 
         A message that cannot be sent is left out, and logged; the engine lacks its document then.
-        Raises :class:`~speclsp.errors.EngineProcessError` for settings that cannot be sent.
+        Raises :class:`_UnsendableError` for settings.
         """
         if self._connection is None:
             return False
@@ -457,7 +467,7 @@ class SharedCompleter:
         match message:
             case wire.ApplySettings():
                 text = f"of the settings, {error.message}"
-                raise EngineProcessError(text, remedy=_UNSENDABLE_SETTINGS) from error
+                raise _UnsendableError(text, remedy=_UNSENDABLE_SETTINGS) from error
             case wire.OpenDocument(document=Document(uri=uri)) | wire.ChangeDocument(uri=uri):
                 # Its next change sends it whole.
                 self._withdraw(uri)
@@ -521,11 +531,9 @@ class SharedCompleter:
             except SpecLspError as error:
                 self._failed(error, settings)
             except Exception as error:  # noqa: BLE001  without this thread there is no engine
+                self._restarts.n_losses = len(PAUSES_S)  # it may recur as soon as it is connected
                 message = f"the connection to the engine failed: {type(error).__name__}: {error}."
-                remedy = "Please report this."
-                if not settings.engine_listens:  # else it is tried again anyway
-                    remedy = "Please report this; any change of settings tries again."
-                self._failed(EngineProcessError(message, remedy=remedy), settings)
+                self._failed(EngineProcessError(message, remedy="Please report this."), settings)
 
     def _connect(self, settings: Settings) -> None:
         """Connect to the engine of these settings, and use it until the connection ends.
@@ -543,7 +551,7 @@ class SharedCompleter:
         connection = wire.window_connection(link.socket, max_waiting=MAX_WAITING)
         try:
             if self._hand_over(connection, settings):
-                self._receive(connection)
+                self._receive(connection, link.pid)
         finally:
             self._disconnected()
             connection.free()
@@ -562,13 +570,15 @@ class SharedCompleter:
             )
             return not self._is_closing
 
-    def _receive(self, connection: wire.Connection[wire.EngineMessage]) -> None:
+    def _receive(self, connection: wire.Connection[wire.EngineMessage], pid: int) -> None:
+        silent_at = time.monotonic() + _SILENT_S
         while True:
             with self._changed:
-                overdue_at = min((p.overdue_at for p in self._pending.values()), default=None)
+                overdue_at = min((p.overdue_at for p in self._pending.values()), default=math.inf)
+            wakes_at = min(overdue_at, silent_at)
             timeout_s = None
-            if overdue_at is not None:
-                timeout_s = min(max(0.0, overdue_at - time.monotonic()), MAX_SELECT_S)
+            if wakes_at < math.inf:
+                timeout_s = min(max(0.0, wakes_at - time.monotonic()), MAX_SELECT_S)
             try:
                 messages = connection.receive(timeout_s)
             except EngineProcessError as error:
@@ -579,6 +589,22 @@ class SharedCompleter:
             for message in messages:
                 self._take(message)
             self._answer_overdue()
+            if messages:
+                silent_at = math.inf
+            elif time.monotonic() >= silent_at:
+                silent_at = math.inf
+                self._report_silence(pid)
+
+    def _report_silence(self, pid: int) -> None:
+        """Say that a connected engine says nothing; once it does, its own state counts."""
+        if pid:
+            message = f"The engine, process {pid}, says nothing: it is suspended, or lacks memory."
+            remedy = f"Wait, or end it by `kill -9 {pid}`: another one is started."
+        else:
+            message = f"The engine at {self._settings.engine_host} says nothing."
+            remedy = "Check that it runs there and is not suspended."
+        self._set_state("failed", f"{message} {remedy}")
+        self._events.problem(message, remedy)
 
     def _take(self, message: wire.EngineMessage) -> None:
         match message:
@@ -616,7 +642,7 @@ class SharedCompleter:
 
     def _take_event(self, event: Event) -> None:
         if isinstance(event, StateChanged):
-            self._state = event.state
+            self._state, self._shown = event.state, event
             if event.state == "ready":
                 self._restarts.n_losses = 0
         self._events.emit(event)
@@ -675,46 +701,60 @@ class SharedCompleter:
             self._failed(lost, settings)
             return
         cause = life.cause()
+        model = Path(settings.model).name or "its model"
+        crashes = EngineUnavailableError(
+            f"the engine process {cause} {MAX_CRASHES} times with {model}.",
+            remedy="Choose another model, or other settings of the engine, such as "
+            f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
+        )
         with self._changed:
             if self._is_outdated(settings):
                 return
             is_hopeless = self._restarts.lost(is_crash=cause is not None)
             pause_s = self._restarts.pause_s
-        if not is_hopeless:
             what = f"the engine process {cause}" if cause is not None else what
-            self._events.log("warning", f"{what}; it is started again in {pause_s:.0f} s.")
-        else:
-            model = Path(settings.model).name or "its model"
-            crashes = EngineUnavailableError(
-                f"the engine process {cause} {MAX_CRASHES} times with {model}.",
-                remedy="Choose another model, or other settings of the engine, such as "
-                f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
-            )
-            self._failed(crashes, settings)
+            line = f"{what}; it is started again in {pause_s:.0f} s."
+            if is_hopeless:
+                self._give_up(crashes)
+            else:
+                self._events.log("warning", line)
+                if pause_s:
+                    self._absence = EngineUnavailableError(line)
+                    self._set_state("failed", line)
+        if is_hopeless:
+            self._fail(crashes)
 
     def _failed(self, error: SpecLspError, settings: Settings) -> None:
-        """Fail the open requests, and report why these settings have no engine.
+        """Fail the open requests, and report why there is no engine.
 
-        The window connects again to an engine on another machine, after growing pauses, and reports
-        it once.  No engine is started on this one until the settings change.
+        The window tries again after growing pauses, and shows the problem once until it is
+        connected.  It gives up where the settings cannot be sent or the engine crashes each time.
         """
-        tries_again = settings.engine_listens
+        is_crash = isinstance(error, EngineProcessError) and error.is_crash
         with self._changed:
             if self._is_outdated(settings):
                 return
-            self._absence = error
-            self._has_given_up = not tries_again
-            if tries_again:
-                self._restarts.lost(is_crash=False)
+            is_hopeless = self._restarts.lost(is_crash=is_crash)
             pause_s = self._restarts.pause_s
-            is_new = not tries_again or bool(error.remedy and not self._is_told)
-            self._is_told |= is_new
+            line = f"{error} speclsp tries again {f'in {pause_s:.0f} s' if pause_s else 'now'}."
+            if is_hopeless or isinstance(error, _UnsendableError):
+                self._give_up(error)
+            else:
+                self._absence = error
+                if self._set_state("failed", line):
+                    self._events.log("warning", line)
+                if error.remedy and not (is_crash or self._is_told):
+                    self._is_told = True
+                    self._events.problem(error.message, error.remedy)
         self._fail(error)
-        self._set_state("failed", error.message)
-        if tries_again:
-            self._events.log("warning", f"{error.message} The next attempt is in {pause_s:.0f} s.")
-        if is_new:
-            self._events.problem(error.message, error.remedy)
+
+    def _give_up(self, error: SpecLspError) -> None:
+        """Have no engine until the settings change.  The lock is held."""
+        self._has_given_up = True
+        self._absence = error
+        self._set_state("failed", str(error))
+        self._events.problem(error.message, error.remedy)
+        self._changed.notify_all()
 
     def _fail(self, error: SpecLspError) -> None:
         """Fail all open requests."""
@@ -724,9 +764,13 @@ class SharedCompleter:
         for pending in waiting:
             pending.future.set_exception(error)
 
-    def _set_state(self, state: EngineState, message: str) -> None:
-        self._state = state
-        self._events.emit(StateChanged(state=state, message=message))
+    def _set_state(self, state: EngineState, message: str) -> bool:
+        """Send the window a state, unless it has it; return whether it was sent."""
+        event = StateChanged(state=state, message=message)
+        is_new = event != self._shown
+        if is_new:
+            self._take_event(event)
+        return is_new
 
 
 def _error(failed: wire.Failed) -> SpecLspError:

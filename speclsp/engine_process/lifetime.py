@@ -194,9 +194,12 @@ class EngineLoop:
         # Listen again: the system then reports this process as the peer, not the one that bound it.
         self._own.listener.listen(BACKLOG)
         socket_file = _identity(self._place.socket)
-        with write_atomically(self._place.info, f".{self._place.name}.", PRIVATE) as partial:
-            partial.write_bytes(msgspec.json.encode(self._info))
         logger.info("engine process %d serves %s", os.getpid(), self._place.socket)
+        try:
+            with write_atomically(self._place.info, f".{self._place.name}.", PRIVATE) as partial:
+                partial.write_bytes(msgspec.json.encode(self._info))
+        except OSError as error:  # no window needs it
+            logger.warning("%s cannot be written: %s", self._place.info, error)
         with selectors.DefaultSelector() as selector:
             for endpoint in filter(None, (self._own, self._elsewhere)):
                 endpoint.listener.setblocking(False)

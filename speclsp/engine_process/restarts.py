@@ -10,8 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from speclsp.project.source_text import open_regular
+
 PAUSES_S: Final = (0.0, 1.0, 5.0, 30.0)
-"""Seconds before the engine is started again, by how often it died since a model was ready."""
+"""Seconds before the next attempt to have an engine, by the attempts since a model was ready."""
 MAX_CRASHES: Final = 3
 """Crashes within a minute, or without a suggestion in between, after which it stays down."""
 _MINUTE_S: Final = 60.0
@@ -99,14 +101,14 @@ class EngineLife:
         lines = [line for line in before if line.strip()][-_N_LAST_LINES:]
         if not lines:
             return ""
-        return f" The last lines of its log {self._log}:" + "".join(f"\n  {line}" for line in lines)
+        return f" The last lines of its log {self._log}: {' | '.join(map(str.strip, lines))}"
 
     def _written(self) -> str:
         """Return the end of what the engine has logged since this object was made."""
         if self._log is None:
             return ""
         try:
-            with self._log.open("rb") as file:
+            with open_regular(self._log) as file:
                 size = os.fstat(file.fileno()).st_size
                 start = self._start if self._start <= size else 0  # the log was begun anew
                 file.seek(max(start, size - _LOG_TAIL_BYTES))

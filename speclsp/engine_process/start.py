@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -48,9 +49,14 @@ START_TIMEOUT_S: Final = 30.0
 
 _PROGRAM: Final = (sys.executable, "-P", "-m", "speclsp")
 _RETRY_S: Final = 0.02
+_LONGEST_RETRY_S: Final = 1.0
+_ENDING_S: Final = 5.0
+"""Seconds in which an engine that ends removes its socket; what ends connections for longer is no
+engine."""
 _CONTROL_TIMEOUT_S: Final = 5.0
 _REAP_S: Final = 2.0
 _STALE_S: Final = 7 * 24 * 3600.0
+_NO_WAIT: Final = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK"))
 _KILLED: Final = frozenset({-9, -15})
 """Exit statuses of SIGKILL and SIGTERM."""
 
@@ -103,31 +109,43 @@ def connect(
 
     ``settings`` name files, not presets.  ``program`` is the command before ``engine run``.
     Blocks for at most ``timeout_s`` seconds.  Raises :class:`EngineProcessError`, with a remedy,
-    and OSError where another attempt may succeed: the engine does not answer in time, or was killed
-    while it started.
+    and OSError where the engine was killed while it started.
     """
     settings = with_absolute_paths(settings)
     place = engine_place(settings)
     life = EngineLife(place.log)
     greeting = Greeting(purpose="window", exit_seconds=settings.engine_exit_seconds)
-    deadline = time.monotonic() + timeout_s
+    deadline = ends_at = time.monotonic() + timeout_s
+    pause_s = _RETRY_S
     process: subprocess.Popen[bytes] | None = None
-    while True:
-        found = _dial(place)
-        if found is None:
-            if process is not None:
-                raise _not_started(place, process, life)
-            found, process = _start(place, settings, program, deadline)
+    try:
+        while True:
+            found = _dial(place)
             if found is None:
-                continue
-        connection, address = found
-        welcome = greet(connection, address, greeting, deadline)
-        if welcome is not None:
-            connection.settimeout(None)
-            return EngineConnection(connection, place, welcome.pid, process)
-        if time.monotonic() >= deadline:
-            raise _no_answer(address)
-        time.sleep(_RETRY_S)  # it is ending, or has died while it started
+                if process is not None:
+                    raise _not_started(place, process, life)
+                found, process = _start(place, settings, program, deadline)
+                if found is None:
+                    continue
+            connection, address = found
+            welcome = greet(connection, address, greeting, deadline)
+            if welcome is not None:
+                connection.settimeout(None)
+                return EngineConnection(connection, place, welcome.pid, process)
+            # It is ending, has died while it started, or is something else.
+            if pause_s == _RETRY_S:
+                ends_at = min(deadline, time.monotonic() + _ENDING_S)
+            if time.monotonic() >= ends_at:
+                raise EngineProcessError(
+                    f"What listens at {address} ends each connection: it is no engine.",
+                    remedy=f"End it (`fuser {address}` names it), or {OWN_ENGINE}",
+                )
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
+    except TimeoutError as error:
+        raise EngineProcessError(
+            str(error), remedy=f"Wait, end that process if it does not go on, or {OWN_ENGINE}"
+        ) from error
 
 
 def _start(
@@ -145,8 +163,11 @@ def _start(
             remove_stale([other for other in known_places() if other != place])
             return None, _spawn(place, settings, program)
     except TimeoutError as error:
-        raise _no_answer(place.socket) from error
-    except OSError as error:
+        raise EngineProcessError(
+            f"Another process holds the lock {place.lock}, and no engine listens.",
+            remedy=f"End it (`fuser {place.lock}` names it), or {OWN_ENGINE}",
+        ) from error
+    except (OSError, NotImplementedError) as error:  # also where the folder has no locks
         raise _no_place(place, error) from error
 
 
@@ -220,9 +241,16 @@ def listen_alone(place: EnginePlace) -> tuple[socket.socket, int]:
 
 
 def open_log(place: EnginePlace) -> int:
-    """Open an engine's log to write at its end, and return the descriptor.  Raises OSError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    return os.open(place.log, flags, PRIVATE)
+    """Open an engine's log to write at its end, and return the descriptor.
+
+    Raises OSError, also where the log is a link, a pipe or a device.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_WAIT
+    descriptor = os.open(place.log, flags, PRIVATE)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(f"{place.log} is no regular file")
 
 
 def running_engines(besides: EnginePlace | None = None) -> list[EnginePlace]:
@@ -347,17 +375,21 @@ def _not_started(
     status = process.returncode
     if status in _KILLED:
         return ConnectionResetError("the engine was killed while it started")
-    how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
-    return EngineProcessError(
+    is_crash = status is not None and status < 0
+    how = f"by signal {-status}" if is_crash else f"with status {status}"
+    error = EngineProcessError(
         f"The engine ended {how} while it started.{life.last_words()}",
         remedy=f"Read the log {place.log}, or {OWN_ENGINE}",
     )
+    error.is_crash = is_crash
+    return error
 
 
-def _no_place(place: EnginePlace, error: OSError) -> EngineProcessError:
+def _no_place(place: EnginePlace, error: Exception) -> EngineProcessError:
     return EngineProcessError(
         f"The engine cannot be started in {place.folder}: {error}.",
-        remedy=f"Check the folder's permissions and space, or {OWN_ENGINE}",
+        remedy="Make room in the folder, check its permissions, remove what is in the way, or "
+        f"{OWN_ENGINE}",
     )
 
 

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from speclsp.secrets.line_scan import kind_of
 from speclsp.secrets.masked_text import masked
@@ -52,16 +52,23 @@ def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceTex
 
 
 def read_regular(path: str | Path, max_bytes: int, *, flags: int = 0) -> bytes:
-    """Return at most ``max_bytes`` of a regular file; ``flags`` are further ones of ``os.open``.
+    """Return at most ``max_bytes`` of a regular file; see :func:`open_regular`."""
+    with open_regular(path, flags=flags) as stream:
+        return stream.read(max_bytes)
+
+
+def open_regular(path: str | Path, *, flags: int = 0) -> BinaryIO:
+    """Open a regular file to read it; ``flags`` are further ones of ``os.open``.
 
     Raises OSError, also for pipes, sockets and devices, for which it does not wait, and ValueError
     for a path with a NUL.
     """
     descriptor = os.open(path, os.O_RDONLY | _FLAGS | flags)
-    with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is no regular file")
-        return stream.read(max_bytes)
+    stream = os.fdopen(descriptor, "rb")
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return stream
+    stream.close()
+    raise OSError(f"{path} is no regular file")
 
 
 def unmasked(text: str, path: str) -> str:  # noqa: ARG001  # a Mask

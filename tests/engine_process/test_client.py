@@ -31,6 +31,7 @@ from speclsp.request import (
     AcceptedText,
     CompletionRequest,
     Document,
+    LogLine,
     Problem,
     SessionStats,
     StateChanged,
@@ -154,9 +155,8 @@ def test_an_engines_errors_keep_their_class_and_remedy(scripted):
     assert raised.value.remedy == "Give one."
 
 
-def test_an_error_that_cannot_be_sent_is_answered_by_another(scripted):
-    """A model's path may have bytes that are no UTF-8."""
-    scripted.script = lambda asked: asked.future.set_exception(ModelNotFoundError("no /m\udcff."))
+def test_an_answer_that_cannot_be_sent_is_answered_by_an_error(scripted):
+    scripted.script = lambda asked: asked.answer("\udcff")
     window = scripted.window()
     window.open_document(document())
     with pytest.raises(EngineError, match="cannot be sent"):
@@ -319,12 +319,14 @@ def test_an_engine_that_cannot_be_shared_is_a_problem_and_the_window_goes_on(scr
     window.start()
     with pytest.raises(EngineProcessError):
         waiting.result(WAIT_S)
-    assert window.next_event(WAIT_S) == StateChanged(
-        state="failed", message="another user's socket."
-    )
+    told = "another user's socket. Remove it. speclsp tries again"
+    assert window.next_event(WAIT_S) == StateChanged(state="failed", message=f"{told} now.")
+    assert window.next_event(WAIT_S) == LogLine(level="warning", message=f"{told} now.")
     assert window.next_event(WAIT_S) == Problem(
         message="another user's socket.", remedy="Remove it."
     )
+    # The second attempt comes at once, and the third after a pause.
+    assert window.next_event(WAIT_S) == StateChanged(state="failed", message=f"{told} in 1 s.")
 
 
 def test_an_error_that_many_requests_get_does_not_grow(scripted):
@@ -657,7 +659,7 @@ class Peer:
 
     def __init__(self) -> None:
         ours, self.socket = socket.socketpair()
-        links = iter([EngineConnection(ours)])
+        links = iter([EngineConnection(ours, pid=4242)])
 
         def link(_: Settings) -> EngineConnection:
             found = next(links, None)
@@ -668,6 +670,38 @@ class Peer:
         self.window = SharedCompleter(Settings(), link)
         self.window.start()
         until(lambda: self.window._connection)
+
+
+def test_an_engine_that_says_nothing_is_reported_until_it_does(monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.client._SILENT_S", 0.01)
+    peer = Peer()
+    until(lambda: peer.window.state() == "failed")
+    state, problem = peer.window.next_event(WAIT_S), peer.window.next_event(WAIT_S)
+    assert isinstance(state, StateChanged)
+    assert "process 4242, says nothing" in state.message
+    assert isinstance(problem, Problem)
+    assert "kill -9 4242" in problem.remedy
+    engine = wire.engine_connection(peer.socket, max_waiting=1 << 20)
+    engine.send(StateChanged(state="ready", message="m"))
+    assert peer.window.next_event(WAIT_S) == StateChanged(state="ready", message="m")
+    assert peer.window.state() == "ready"
+    engine.free()
+    peer.window.close()
+
+
+def test_closing_waits_half_a_second_at_most_for_an_engine_that_does_not_go_on(monkeypatch):
+    peer = Peer()
+    waits = []
+    finish, join = wire.Connection.finish, threading.Thread.join
+    monkeypatch.setattr(
+        wire.Connection, "finish", lambda c, s: (waits.append(s), finish(c, 0.0))[1]
+    )
+    monkeypatch.setattr(threading.Thread, "join", lambda t, s: (waits.append(s), join(t, 0.0))[1])
+    peer.window.open_document(document("x" * 1_000_000))  # more than the socket takes
+    peer.window.close()
+    monkeypatch.undo()
+    assert max(waits) <= 0.5
+    peer.socket.close()
 
 
 def test_an_engine_that_never_reads_blocks_nobody(monkeypatch):

@@ -87,6 +87,14 @@ def test_stop_ends_one_or_all(engines: Engines) -> None:
             wait_for_end(pid)
 
 
+def test_stop_ends_an_engine_whose_info_file_could_not_be_written(engines: Engines) -> None:
+    engines.place().info.mkdir()
+    with engines.connect().socket:
+        (pid,) = engines.pids()
+        assert str(pid) in run("stop", str(pid))
+        wait_for_end(pid)
+
+
 def test_an_engine_that_does_not_answer_is_named(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

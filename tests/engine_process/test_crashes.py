@@ -1,11 +1,14 @@
-"""Engine processes that die: windows answer at once, go on, and stop trying when it is no use."""
+"""Engine processes that die or cannot start: windows go on, and say what is wrong."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import errno
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -19,11 +22,14 @@ from typed_requests import TypedWindow, request_between
 
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process.client import SharedCompleter
+from speclsp.engine_process.place import EnginePlace, engine_place
+from speclsp.engine_process.restarts import MAX_CRASHES
 from speclsp.engine_process.server import Watchdog
-from speclsp.engine_process.start import EngineConnection, connect
-from speclsp.errors import EngineError, EngineUnavailableError, SpecLspError
-from speclsp.request import CompletionResult, LogLine, Problem, StateChanged
+from speclsp.engine_process.start import START_TIMEOUT_S, EngineConnection, connect
+from speclsp.errors import EngineError, EngineUnavailableError
+from speclsp.request import AcceptedText, CompletionResult, LogLine, Problem, StateChanged
 from speclsp.settings import Settings
+from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.suggestions.window import Window
 
 WAIT_S = 60
@@ -44,16 +50,23 @@ def until(condition: Callable[[], object]) -> None:
 class Windows:
     def __init__(self) -> None:
         self.program: Sequence[str] = PROGRAM
+        self.timeout_s = START_TIMEOUT_S
+        self.gate = threading.Event()
+        """Cleared: windows wait before they connect."""
+        self.gate.set()
+        self.n_links = 0
         self.pids: list[int] = []
         self.opened: list[TypedWindow] = []
 
     def link(self, settings: Settings) -> EngineConnection:
-        connection = connect(settings, program=self.program)
+        assert self.gate.wait(WAIT_S)
+        self.n_links += 1
+        connection = connect(settings, program=self.program, timeout_s=self.timeout_s)
         self.pids.append(connection.pid)
         return connection
 
-    def open(self) -> TypedWindow:
-        window = TypedWindow(Window(SharedCompleter(SETTINGS, self.link), SETTINGS))
+    def open(self, settings: Settings = SETTINGS) -> TypedWindow:
+        window = TypedWindow(Window(SharedCompleter(settings, self.link), settings))
         self.opened.append(window)
         window.start()
         return window
@@ -117,9 +130,9 @@ def test_a_crash_answers_what_runs_and_the_next_engine_knows_the_documents(windo
 def test_a_model_that_crashes_while_it_is_loaded_is_one_problem(windows, monkeypatch, how):
     monkeypatch.setenv("CRASHING_ENGINE_LOAD", f"please_{how}")
     window = windows.open()
-    until(lambda: window.window.completer.state() == "failed")
+    problem = the_problem(window, WAIT_S)
+    assert window.window.completer.state() == "failed"
     assert len(windows.pids) == 3
-    problem = the_problem(window)
     assert "crashed 3 times" in problem.message
     assert f"ggml.c:1: please_{how}" in problem.remedy
     monkeypatch.delenv("CRASHING_ENGINE_LOAD")
@@ -127,10 +140,10 @@ def test_a_model_that_crashes_while_it_is_loaded_is_one_problem(windows, monkeyp
     assert text_of(window, "x = 1\n") == "return 1"
 
 
-def the_problem(window: TypedWindow) -> Problem:
+def the_problem(window: TypedWindow, timeout_s: float = 0.1) -> Problem:
     """Return the one problem that was reported."""
-    problems = []
-    while (event := window.next_event(0.1)) is not None:
+    problems: list[Problem] = []
+    while (event := window.next_event(0.1 if problems else timeout_s)) is not None:
         if isinstance(event, Problem):
             problems.append(event)
     (problem,) = problems
@@ -143,17 +156,18 @@ def test_without_memory_there_is_one_problem_and_the_window_goes_on(windows, n_m
     """Imports fail, threads do not start, or the model does not fit; now and then all goes well."""
     windows.program = (PRLIMIT, f"--as={n_mib << 20}", *PROGRAM)
     window = windows.open()
-    until(lambda: window.window.completer.state() in ("failed", "ready"))
-    if window.window.completer.state() == "ready":
-        # What is left may be too little for the threads of a completion, or for it: an engine that
-        # dies cancels it.
-        with contextlib.suppress(EngineError):
-            result = answer_of(window, "x = 1\n")
-            assert result.text == ("" if result.finish_reason == "cancelled" else "return 1")
+    event = window.next_event(WAIT_S)
+    while not isinstance(event, Problem) and getattr(event, "state", "") != "ready":
+        assert event is not None, "waited in vain"
+        event = window.next_event(WAIT_S)
+    # What is left may be too little for the threads of a completion, or for it: an engine that dies
+    # cancels it.
+    with contextlib.suppress(EngineError):
+        result = ask(window, "x = 1\n").result(WAIT_S)
+        assert result.text == ("" if result.finish_reason == "cancelled" else "return 1")
+    if not isinstance(event, Problem):
         return
-    assert the_problem(window).remedy
-    with pytest.raises(SpecLspError):
-        ask(window, "x = 1\n").result(WAIT_S)
+    assert event.remedy
     windows.program = PROGRAM
     window.apply_settings(Settings(**{**vars_of(SETTINGS), "n_predict": 99}))
     assert text_of(window, "x = 1\n") == "return 1"
@@ -161,6 +175,147 @@ def test_without_memory_there_is_one_problem_and_the_window_goes_on(windows, n_m
 
 def vars_of(settings: Settings) -> dict[str, object]:
     return {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+
+
+@contextlib.contextmanager
+def squatting(place: EnginePlace, *, answers: bool) -> Iterator[None]:
+    """Listen in the engine's place, and end each connection or say nothing."""
+    place.socket.unlink(missing_ok=True)
+    held = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place.socket))
+        listener.listen()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    connection.close() if answers else held.append(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    place.socket.unlink()
+    for connection in held:
+        connection.close()
+
+
+@contextlib.contextmanager
+def in_the_way(path: Path, make: Callable[[Path], object]) -> Iterator[None]:
+    path.unlink(missing_ok=True)
+    make(path)
+    yield
+    path.rmdir() if path.is_dir() else path.unlink()
+
+
+@contextlib.contextmanager
+def full(_: EnginePlace) -> Iterator[None]:
+    def fail(_: EnginePlace) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EnginePlace, "listen", fail)
+        yield
+
+
+OBSTACLES = {
+    "a full folder": (full, "No space left on device", "Make room in the folder"),
+    "a folder as log": (lambda p: in_the_way(p.log, Path.mkdir), "Is a directory", "in the way"),
+    "a pipe as log": (lambda p: in_the_way(p.log, os.mkfifo), "log", "remove what is in the way"),
+    "a folder as lock": (lambda p: in_the_way(p.lock, Path.mkdir), "Is a directory", "in the way"),
+    "a folder as socket": (lambda p: in_the_way(p.socket, Path.mkdir), "is no socket", "Remove it"),
+    "a file as socket": (lambda p: in_the_way(p.socket, Path.touch), "is no socket", "Remove it"),
+    "a lock that is held": (lambda p: p.locked(1), "holds the lock", "End it (`fuser"),
+    "a program that ends connections": (
+        lambda p: squatting(p, answers=True), "ends each connection", "End it (`fuser",
+    ),
+    "a program that says nothing": (
+        lambda p: squatting(p, answers=False), "does not answer", "end that process",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_what_is_in_an_engines_way_is_said_and_once_it_is_gone_suggestions_come_back(
+    windows, monkeypatch, name
+):
+    """The obstacle appears when the engine has died, which the window survives."""
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.05, 0.05, 0.05))
+    monkeypatch.setattr("speclsp.engine_process.start._ENDING_S", 0.05)
+    obstacle, what, remedy = OBSTACLES[name]
+    window = windows.open()
+    assert text_of(window, "x = 1\n") == "return 1"
+    windows.gate.clear()
+    os.kill(windows.pids[-1], signal.SIGKILL)
+    until(lambda: not is_running(windows.pids[-1]))
+    windows.timeout_s, windows.n_links = 0.3, 0
+    with obstacle(engine_place(SETTINGS)):
+        windows.gate.set()
+        until(lambda: windows.n_links > 4)
+        with pytest.raises(EngineUnavailableError, match=what):
+            ask(window, "y = 1\n").result(WAIT_S)
+        windows.timeout_s = START_TIMEOUT_S
+        windows.gate.clear()
+    windows.gate.set()
+    assert text_of(window, "z = 1\n") == "return 1"
+    assert len(windows.pids) == 2
+    events = [*iter(lambda: window.next_event(0.1), None)]
+    problems = [event for event in events if isinstance(event, Problem)]
+    assert [what in problem.message and remedy in problem.remedy for problem in problems] == [True]
+    failed = [e.message for e in events if isinstance(e, StateChanged) and e.state == "failed"]
+    told = [message for message in failed if what in message and remedy in message]
+    assert told[0].endswith("speclsp tries again in 0 s.")
+
+
+def test_an_engine_that_ends_while_it_starts_is_tried_until_it_does_not(windows, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.01, 0.01, 0.01))
+    windows.program = (sys.executable, "-c", "import sys; sys.exit('no space left')")
+    window = windows.open()
+    until(lambda: windows.n_links > MAX_CRASHES + 1)
+    with pytest.raises(EngineUnavailableError, match=r"status 1 .*no space left"):
+        ask(window, "y = 1\n").result(WAIT_S)
+    windows.program = PROGRAM
+    assert text_of(window, "z = 1\n") == "return 1"
+    assert (
+        len([e for e in iter(lambda: window.next_event(0.1), None) if isinstance(e, Problem)]) == 1
+    )
+
+
+def test_an_engine_that_crashes_while_it_starts_is_tried_three_times(windows, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.01, 0.01, 0.01))
+    windows.program = (sys.executable, "-c", "import os; os.abort()")
+    window = windows.open()
+    problem = the_problem(window, WAIT_S)
+    assert "by signal 6" in problem.message
+    assert window.window.completer.state() == "failed"
+    assert windows.n_links == MAX_CRASHES
+
+
+def test_a_suspended_engine_keeps_no_window_from_closing_and_learns_what_it_was_sent(
+    windows, monkeypatch
+):
+    """Closing once took five seconds, so that thirteen windows took more than the test waits."""
+    opened = [windows.open(dataclasses.replace(SETTINGS, persist=True)) for _ in range(13)]
+    for window in opened:
+        assert text_of(window, "x = 1\n") == "return 1"
+    (pid,) = set(windows.pids)
+    texts = [f"accepted_{number} = 1\n" for number in range(len(opened))]
+    os.kill(pid, signal.SIGSTOP)
+    end = time.monotonic() + WAIT_S
+    try:
+        for window, text in zip(opened, texts, strict=True):
+            accepted = AcceptedText(path="a.py", file="", before="", text=text)
+            window.window.completer.learn(accepted)
+            window.close()
+        assert time.monotonic() < end
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    until(lambda: not is_running(pid))
+    store = AcceptedStore.open()
+    assert sorted(kept.text for kept in store.recent("", 99)) == sorted(texts)
+    store.close()
 
 
 def test_a_suspended_engine_is_waited_for_and_not_killed(windows):

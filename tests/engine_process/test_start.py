@@ -133,8 +133,9 @@ def hold_lock(engines: Engines) -> subprocess.Popen[bytes]:
 
 def test_a_lock_whose_holder_is_killed_is_free(engines: Engines) -> None:
     with hold_lock(engines) as holder:
-        with pytest.raises(TimeoutError, match="does not answer"):
+        with pytest.raises(EngineProcessError, match="holds the lock") as error:
             connect(Settings(), program=PROGRAM, timeout_s=0.2)
+        assert str(engines.place().lock) in error.value.remedy
         assert engines.pids() == []
         holder.kill()
     with closing(engines.connect().socket):
@@ -200,11 +201,53 @@ def test_a_suspended_engine_is_an_error_in_time_and_is_not_replaced(engines: Eng
     with closing(engines.connect().socket):
         (pid,) = engines.pids()
         os.kill(pid, signal.SIGSTOP)
-        with pytest.raises(TimeoutError, match="does not answer"):
+        with pytest.raises(EngineProcessError, match="does not answer") as error:
             connect(Settings(), program=PROGRAM, timeout_s=0.2)
+        assert error.value.remedy
         os.kill(pid, signal.SIGCONT)
         engines.connect().socket.close()
     assert engines.pids() == [pid]
+
+
+class Clock:
+    """Time that passes while somebody sleeps only."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_program_that_ends_connections_is_not_asked_without_end(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was asked 46 times a second."""
+    place, accepted = engines.place(), []
+    monkeypatch.setattr("speclsp.engine_process.start.time", Clock())
+    with socket.socket(socket.AF_UNIX) as squatter:
+        squatter.bind(str(place.socket))
+        squatter.listen()
+        monkeypatch.setattr(
+            "speclsp.engine_process.start.greet", lambda c, *_: accepted.append(c.close())
+        )
+        with pytest.raises(EngineProcessError, match="ends each connection") as error:
+            connect(Settings(), program=PROGRAM)
+    assert len(accepted) < 12
+    assert str(place.socket) in error.value.remedy
+
+
+def test_an_engine_that_cannot_say_what_it_is_serves_all_the_same(engines: Engines) -> None:
+    place = engines.place()
+    place.info.mkdir()
+    connection = engines.connect()
+    connection.socket.sendall(b"hello")
+    assert connection.socket.recv(5) == b"hello"
+    assert f"{place.info} cannot be written" in place.log.read_text()
+    connection.socket.close()
 
 
 # --- another engine ------------------------------------------------------------------------------
