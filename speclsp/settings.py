@@ -30,6 +30,7 @@ DraftMode = Literal["auto", "tree", "chain", "first"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
 EngineKind = Literal["shared", "own"]
+LookupCacheUpdate = Literal["auto", "accepted", "generated", "off"]
 RemoteKind = Literal["auto", "llama-server", "openai", "ollama", "mistral", "deepseek"]
 RemoteDrafts = Literal["none", "corpus", "prediction"]
 
@@ -341,11 +342,13 @@ class Settings:
         "format, 1 to 4 tokens, or speclsp's).",
         short="-lcd",
     )
-    lookup_cache_update: bool = _setting(
-        False,
+    lookup_cache_update: LookupCacheUpdate = _setting(
+        "auto",
         _STATISTICS_FILES,
-        "ngram-cache: when the server ends, add the n-grams of what you accepted to the first file "
-        "of `lookup_cache_dynamic`; a file that does not exist is made, in llama.cpp's format.",
+        "ngram-cache: what is counted in a file of `lookup_cache_dynamic`: `accepted` (what you "
+        "accept), `generated` (what the model writes, as in llama.cpp) or `off`. `auto` is "
+        "`accepted` for a file that speclsp created, and it creates one that is missing; other "
+        "files are written only if you set this.",
     )
 
     index_project: bool = _setting(

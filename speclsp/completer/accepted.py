@@ -1,33 +1,33 @@
 """Accepted texts of each workspace, to draft from, and counts of their n-grams.
 
-A thread of its own reads and writes the stores and tokenises.
+A text counts in the statistics file that the settings name, if it takes what is learned, and for
+its workspace otherwise.  A thread of its own reads and writes the stores and tokenises.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from speclsp.completer.learned_files import LearnedFiles, LearnInto
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
-from speclsp.ngrams.files import add_counts
-from speclsp.ngrams.learned import Counted, LearnedCounts, count_accepted, tables_of
+from speclsp.ngrams.learned import Counted, LearnedCounts, count_accepted
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.request import AcceptedText
 from speclsp.secrets.masked_text import holds_secret
 from speclsp.secrets.paths import is_secret_path
-from speclsp.settings import Settings, named_path
+from speclsp.settings import Settings
 from speclsp.storage.accepted_store import MAX_TEXTS, AcceptedStore, KeptText
 from speclsp.storage.database import BusyError
 
@@ -35,6 +35,8 @@ _N_DRAFTED_FROM: Final = 500
 """Latest accepted texts per workspace that are drafted from as texts; all texts are counted."""
 _MAX_NGRAMS: Final = 200_000
 """Pairs of n-gram and follower counted per workspace."""
+_N_GENERATED: Final = 256
+"""Latest generated texts by which an accepted one is known to be counted."""
 
 _READ_S: Final = 1.0
 """Maximum seconds that a workspace's first request waits for the texts that it drafts from."""
@@ -50,13 +52,6 @@ def is_learned(accepted: AcceptedText, *, masks: bool) -> bool:
     return not (masks and holds_secret(accepted.before + accepted.text, accepted.path))
 
 
-def updated_file(settings: Settings) -> Path | None:
-    """Return the statistics file to which accepted n-grams are added; None for none."""
-    if not settings.lookup_cache_update or not settings.lookup_cache_dynamic:
-        return None
-    return named_path(settings.lookup_cache_dynamic[0])
-
-
 @dataclass(slots=True, eq=False)
 class AcceptedTokens:
     """The accepted texts of one workspace as tokens of one vocabulary."""
@@ -67,7 +62,33 @@ class AcceptedTokens:
     """The parts, joined."""
     is_ready: threading.Event = field(default_factory=threading.Event)
     """Set when the latest texts were read or could not be, or a request has waited for them."""
-    counts: LearnedCounts = field(default_factory=lambda: LearnedCounts(_MAX_NGRAMS))
+    counts: Mapping[str, LearnedCounts] = field(default_factory=dict)
+    """Counts by the id of the statistics file that has the same texts; "" for texts of none."""
+
+    def take(self, tokens: TokenArray) -> None:
+        """Draft from a text."""
+        self.parts.append(tokens)
+        self.tokens = np.concatenate(list(self.parts))
+
+    def count(self, counted_as: str, counted: Counted) -> None:
+        """Add counts of texts that the file ``counted_as`` has, too; on one thread."""
+        if counted_as not in self.counts:
+            self.counts = {**self.counts, counted_as: LearnedCounts(_MAX_NGRAMS)}
+        self.counts[counted_as].add(counted.items())
+
+    def counts_without(self, files: Container[str]) -> tuple[LearnedCounts, ...]:
+        """Return the counts of the texts that none of these files has."""
+        return tuple(counts for of, counts in self.counts.items() if of not in files)
+
+
+class _Taken(NamedTuple):
+    """A text that was accepted in a workspace, and may be in the store by now."""
+
+    root: str
+    accepted: AcceptedText
+    into: LearnInto | None
+    number: int | None
+    """The text's number in the store; None if that does not have it."""
 
 
 class AcceptedTexts:
@@ -77,34 +98,46 @@ class AcceptedTexts:
     Only texts are stored: their n-grams are counted again in each session.
     """
 
-    def __init__(self, settings: Settings, events: EventQueue) -> None:
+    def __init__(self, settings: Settings, events: EventQueue, files: LearnedFiles) -> None:
         self._masks = settings.mask_secrets
         self._is_kept = settings.persist
         self._events = events
-        self._lock = threading.Lock()
+        self._files = files
+        self._lock = threading.RLock()
         self._vocabulary: Vocabulary | None = None
         self._by_root: dict[str, AcceptedTokens] = {}
         self._thread = ThreadPoolExecutor(1, "speclsp-accepted")
         self._latest: Future[None] | None = None
         self._store: AcceptedStore | None = None
-        self._uncounted: dict[Path, Counter[tuple[tuple[int, ...], int]]] = {}
-        """Counts that statistics files lack, of the vocabulary ``_counts_of``."""
-        self._counts_of: Vocabulary | None = None
+        self._waiting: deque[_Taken] = deque(maxlen=MAX_TEXTS)
+        """Texts that were accepted before a vocabulary was loaded."""
+        self._generated: deque[str] = deque(maxlen=_N_GENERATED)
+        """The latest generated texts that a statistics file has."""
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Tokenise with another vocabulary from now on."""
         with self._lock:
             self._vocabulary = tokenizer.vocabulary
             self._by_root = {}
+            self._later(self._learn_waiting)
 
-    def take(self, accepted: AcceptedText, root: str, file: Path | None) -> None:
+    def take(self, accepted: AcceptedText, root: str, into: LearnInto | None) -> None:
         """Keep and count a text of a workspace unless it may be secret.
 
-        ``file`` is the statistics file that takes its counts later; None for none.
+        Before there is a vocabulary it waits for one.
         """
-        if not is_learned(accepted, masks=self._masks):
-            return
-        self._later(self._add, root, accepted, self.begin(root), file)
+        if is_learned(accepted, masks=self._masks):
+            with self._lock:
+                self._later(self._add, root, accepted, self.begin(root), into)
+
+    def take_generated(self, generated: AcceptedText, into: LearnInto) -> None:
+        """Count a text that the model wrote, unless it may be secret."""
+        if self._vocabulary is not None and is_learned(generated, masks=self._masks):
+            self._later(self._count_generated, generated, self._vocabulary, into)
+
+    def waits_for_vocabulary(self) -> bool:
+        """Whether there are texts that no vocabulary was there for; waits until all are stored."""
+        return self.wait_done(_CLOSE_S) and bool(self._waiting)
 
     def of_root(self, root: str) -> AcceptedTokens | None:
         """Return a workspace's accepted texts; the first call waits for them, 1 s at most.
@@ -125,16 +158,20 @@ class AcceptedTexts:
             return self._by_root.get(root)
 
     def update_files(self) -> None:
-        """Begin to add what was counted to the statistics files."""
-        self._later(self._update_files)
+        """Begin to bring all statistics files up to date."""
+        self._later(self._files.fold_all)
 
     def wait_done(self, timeout_s: float) -> bool:
         """Wait until all texts are stored; return False after ``timeout_s``."""
-        return self._latest is None or not wait((self._latest,), timeout_s).not_done
+        latest = None
+        while latest is not self._latest:  # a job may have begun others
+            latest = self._latest
+            if latest is not None and wait((latest,), timeout_s).not_done:
+                return False
+        return True
 
     def close(self) -> None:
-        """Write the remaining counts and close the store; further calls do nothing."""
-        self.update_files()
+        """Close the store; further calls do nothing."""
         self._later(self._close_store)
         self._thread.shutdown(wait=False)
         self.wait_done(_CLOSE_S)
@@ -149,47 +186,96 @@ class AcceptedTexts:
     def _read(self, root: str, accepted: AcceptedTokens) -> None:
         nothing: list[KeptText] = []
         vocabulary = accepted.vocabulary
-        counted: Counter[tuple[tuple[int, ...], int]] = Counter()
+        counted: dict[str, Counter[tuple[tuple[int, ...], int]]] = {}
         try:
             kept = self._stored(lambda store: store.recent(root, MAX_TEXTS), nothing)
-            latest = [vocabulary.tokenize(text) for text, _ in kept[-_N_DRAFTED_FROM:]]
+            latest = [vocabulary.tokenize(each.text) for each in kept[-_N_DRAFTED_FROM:]]
             accepted.parts.extend(latest)
             accepted.tokens = np.concatenate([EMPTY_TOKENS, *latest])
         finally:
             accepted.is_ready.set()
         # Requests do not wait for the counts of up to 2,000 texts.
-        older = (vocabulary.tokenize(text) for text, _ in kept[: len(kept) - len(latest)])
-        for (text, n_before), tokens in zip(kept, chain(older, latest), strict=True):
-            counted.update(_counted(vocabulary, text[:n_before], tokens))
-        accepted.counts.add(counted.items())
+        older = (vocabulary.tokenize(each.text) for each in kept[: len(kept) - len(latest)])
+        for each, tokens in zip(kept, chain(older, latest), strict=True):
+            n_known = _n_known(vocabulary, each.text[: each.n_before], tokens)
+            counted.setdefault(each.counted_as, Counter()).update(count_accepted(tokens, n_known))
+        for counted_as, counts in counted.items():
+            accepted.count(counted_as, counts)
 
     def _add(
-        self, root: str, accepted: AcceptedText, known: AcceptedTokens | None, file: Path | None
+        self,
+        root: str,
+        accepted: AcceptedText,
+        known: AcceptedTokens | None,
+        into: LearnInto | None,
     ) -> None:
         text, n_before = accepted.before + accepted.text, len(accepted.before)
-        self._stored(lambda store: store.append(root, text, n_before), None)
+        number = self._stored(lambda store: store.append(root, text, n_before), None)
+        taken = _Taken(root, accepted, into, number)
         if known is None:
-            return
-        tokens = known.vocabulary.tokenize(text)
-        known.parts.append(tokens)
-        known.tokens = np.concatenate(list(known.parts))
-        counted = _counted(known.vocabulary, accepted.before, tokens)
-        known.counts.add(counted.items())
-        if file is not None:
-            if self._counts_of is not known.vocabulary:
-                self._update_files()
-            self._counts_of = known.vocabulary
-            self._uncounted.setdefault(file, Counter()).update(counted)
+            self._waiting.append(taken)
+        else:
+            self._learn(taken, known)
 
-    def _update_files(self) -> None:
-        """Add what was counted to the statistics files; one that fails leaves the others alone."""
-        while self._uncounted:
-            self._events.guard("accepted completions", self._update, *self._uncounted.popitem())
+    def _learn(self, taken: _Taken, known: AcceptedTokens) -> None:
+        """Draft from a text, and count it."""
+        tokens, n_known = _tokens_of(taken.accepted, known.vocabulary)
+        known.take(tokens)
+        counted_as = self._count_in_file(taken, tokens, n_known, known.vocabulary)
+        known.count(counted_as, count_accepted(tokens, n_known))
 
-    def _update(self, file: Path, counted: Counter[tuple[tuple[int, ...], int]]) -> None:
-        if self._counts_of is not None and counted:
-            add_counts(file, tables_of(counted), self._counts_of)
-            self._events.log("info", f"{len(counted):,} counts were added to {file}.")
+    def _learn_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, deque(maxlen=MAX_TEXTS)
+        for taken in waiting:
+            known = self.begin(taken.root)
+            assert known is not None
+            if taken.number is None:
+                self._later(self._learn, taken, known)
+            else:  # the workspace's texts are read from the store next
+                tokens, n_known = _tokens_of(taken.accepted, known.vocabulary)
+                self._count_in_file(taken, tokens, n_known, known.vocabulary)
+
+    def _count_in_file(
+        self, taken: _Taken, tokens: TokenArray, n_known: int, vocabulary: Vocabulary
+    ) -> str:
+        """Count a text in the statistics file that takes it; return the file's id, "" for none.
+
+        The store is told first: if the process ends in between, the text does not count, but it
+        never counts twice.
+        """
+        into, number = taken.into, taken.number
+        begun = self._files.begin(into, vocabulary) if into is not None else None
+        if into is None or begun is None:
+            return ""
+        file, counted_as = begun
+        text = taken.accepted.text
+        is_counted = into.takes == "generated"
+        if is_counted and not any(text in generated for generated in self._generated):
+            return ""
+        if number is not None and not self._mark(number, counted_as):
+            return ""
+        stored_as = counted_as if number is not None else ""
+        if is_counted or self._files.add(file, tokens, n_known, stored_as):
+            return counted_as
+        if number is not None:
+            self._mark(number, "")
+        return ""
+
+    def _count_generated(
+        self, generated: AcceptedText, vocabulary: Vocabulary, into: LearnInto
+    ) -> None:
+        begun = self._files.begin(into, vocabulary)
+        if begun is not None:
+            tokens, n_known = _tokens_of(generated, vocabulary)
+            if self._files.add(begun[0], tokens, n_known, ""):
+                self._generated.append(generated.text)
+
+    def _mark(self, number: int, counted_as: str) -> bool:
+        def mark(store: AcceptedStore) -> bool:
+            store.mark(number, counted_as)
+            return True
+
+        return self._stored(mark, otherwise=False)
 
     def _stored(self, use: Callable[[AcceptedStore], _Result], otherwise: _Result) -> _Result:
         """Return the result of ``use``, or ``otherwise`` if the store fails or is switched off."""
@@ -213,10 +299,16 @@ class AcceptedTexts:
             store.close()
 
 
-def _counted(vocabulary: Vocabulary, before: str, tokens: TokenArray) -> Counted:
-    """Count the n-grams of a text's ``tokens`` that end after ``before``, its beginning."""
+def _tokens_of(accepted: AcceptedText, vocabulary: Vocabulary) -> tuple[TokenArray, int]:
+    """Return the tokens of a text, and how many at their beginning are those before it."""
+    tokens = vocabulary.tokenize(accepted.before + accepted.text)
+    return tokens, _n_known(vocabulary, accepted.before, tokens)
+
+
+def _n_known(vocabulary: Vocabulary, before: str, tokens: TokenArray) -> int:
+    """Return how many of a text's ``tokens`` are those of ``before``, its beginning."""
     known = vocabulary.tokenize(before)
     n_both = min(known.size, tokens.size)
     # The accepted text may change the last token before it, which then counts as new.
     differs = np.flatnonzero(known[:n_both] != tokens[:n_both])
-    return count_accepted(tokens, int(differs[0]) if differs.size else n_both)
+    return int(differs[0]) if differs.size else n_both

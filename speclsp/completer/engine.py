@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.completion import EngineWindow
 from speclsp.completer.engine_thread import EngineThread, WindowEvents
+from speclsp.completer.learned_files import LearnedFiles
 from speclsp.completer.models import Models
 from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
@@ -44,7 +45,9 @@ class Engine:
         """The engine thread's settings: the newest window's, see :meth:`_merged`."""
         self._lock = threading.RLock()
         self._tokenizer: Tokenizer | None = None
+        self._has_tokenizer = threading.Event()
         self._is_started = False
+        self.learned_files = LearnedFiles(self.events)
         self._accepted: dict[tuple[bool, bool], AcceptedTexts] = {}
         self.models = Models(
             settings,
@@ -66,9 +69,13 @@ class Engine:
 
     def close(self) -> None:
         """Stop all threads and free the models."""
+        texts_wait = any(texts.waits_for_vocabulary() for texts in self._accepted.values())
+        if texts_wait and self._is_started and self.models.state == "loading":
+            self._has_tokenizer.wait(CLOSE_TIMEOUT_S)
         self.thread.close(CLOSE_TIMEOUT_S)
         for texts in self._accepted.values():
             texts.close()
+        self.learned_files.close()
 
     def join(self, window: EngineWindow) -> None:
         """Add a window: it gets the engine's vocabulary, state and events."""
@@ -96,7 +103,9 @@ class Engine:
         key = settings.mask_secrets, settings.persist
         with self._lock:
             if key not in self._accepted:
-                texts = self._accepted[key] = AcceptedTexts(settings, self.events)
+                texts = self._accepted[key] = AcceptedTexts(
+                    settings, self.events, self.learned_files
+                )
                 if self._tokenizer is not None and not self._tokenizer.is_estimate:
                     texts.take_tokenizer(self._tokenizer)
             return self._accepted[key]
@@ -130,3 +139,4 @@ class Engine:
                 texts.take_tokenizer(tokenizer)
             for window in self.events.windows:
                 window.take_tokenizer(tokenizer)
+        self._has_tokenizer.set()

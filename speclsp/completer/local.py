@@ -7,16 +7,17 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.accepted import updated_file
 from speclsp.completer.coalescing import CompletionJob
 from speclsp.completer.completion import DraftSources
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.engine import Engine
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
+from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
 from speclsp.completer.sent_corpus import SentCorpora
 from speclsp.completer.statistics_files import StatisticsFiles
@@ -41,6 +42,9 @@ from speclsp.request import (
 from speclsp.seam import answered
 from speclsp.settings import Settings
 from speclsp.text.typed_text import may_share_text
+
+_N_LINES_BEFORE = 2
+"""Lines before a generated text that are read with it, as with an accepted one."""
 
 
 class LocalCompleter:
@@ -86,7 +90,9 @@ class LocalCompleter:
             chosen=self._engine.thread.look_for_plans,
         )
         self._corpora = SentCorpora(self._events)
-        self._statistics = StatisticsFiles(settings, self._events, self._engine.statistics_files)
+        self._statistics = StatisticsFiles(
+            settings, self._events, self._engine.statistics_files, self._engine.learned_files
+        )
         self._accepted = self._engine.accepted(settings)
         self._engine.join(self)
         if self._engine.is_off_for(self):
@@ -135,7 +141,7 @@ class LocalCompleter:
             self._project.apply_settings(_indexed(settings))
             self._context.apply_settings(settings)
             self._statistics.apply_settings(settings)
-            if updated_file(settings) != updated_file(former):
+            if learn_into(settings) != learn_into(former):
                 self._accepted.update_files()
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
@@ -159,6 +165,7 @@ class LocalCompleter:
         return (
             self._context.wait_settled(timeout_s)
             and self._accepted.wait_done(timeout_s)
+            and self._engine.learned_files.wait_done(timeout_s)
             and self._engine.thread.wait_idle(timeout_s)
         )
 
@@ -250,8 +257,26 @@ class LocalCompleter:
             deadline=submitted + settings.deadline_ms / 1000,
             may_coalesce=may_share_text(settings, placed),
         )
+        into = learn_into(self.settings)
+        if into is not None and into.takes == "generated":
+            job.future.add_done_callback(partial(self._learn_generated, placed, into))
         self._engine.thread.submit(job)
         return job.future
+
+    def _learn_generated(
+        self, request: PlacedRequest, into: LearnInto, future: Future[CompletionResult]
+    ) -> None:
+        """Count what the model wrote, as an accepted text."""
+        if future.exception() is None and (text := future.result().text):
+            self._accepted.take_generated(
+                AcceptedText(
+                    path=request.path,
+                    file=request.file,
+                    before="".join(request.prefix.splitlines(keepends=True)[-_N_LINES_BEFORE:]),
+                    text=text,
+                ),
+                into,
+            )
 
     def could_join(self, request: CompletionRequest) -> bool:
         """Whether the running generation may answer a request."""
@@ -280,7 +305,7 @@ class LocalCompleter:
     def learn(self, accepted: AcceptedText) -> None:
         """Keep what the user accepted, and draft from it."""
         root = accepted.workspace or self._project.root_of(accepted.file)
-        self._accepted.take(accepted, root, updated_file(self.settings))
+        self._accepted.take(accepted, root, learn_into(self.settings))
 
     def _is_ignored(self, file: str) -> bool:
         return self.settings.mask_secrets and bool(file) and self._project.is_ignored(file)
@@ -314,9 +339,11 @@ class LocalCompleter:
         """Return the sources of a request's drafts and of the context in its prompt."""
         root = request.workspace or self._project.root_of(request.file)
         accepted = self._accepted.of_root(root)
-        counts = self._statistics.current()
+        files = self._statistics.current()
+        counts = files.statistics
         if accepted is not None:
-            counts = replace(counts, dynamic=(*counts.dynamic, accepted.counts))
+            own = accepted.counts_without(files.learned_ids)
+            counts = replace(counts, dynamic=(*counts.dynamic, *own))
         return DraftSources(
             corpora=self._project.corpora(),
             accepted=(accepted.tokens,) if accepted is not None and accepted.tokens.size else (),

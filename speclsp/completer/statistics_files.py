@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.drafting.ngram_cache import STATIC_ORDER
-from speclsp.drafting.protocol import NO_STATISTICS, NgramCounts, Statistics
+from speclsp.drafting.protocol import NO_STATISTICS, Statistics
 from speclsp.drafting.registry import uses_statistics
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.files import Role, StatisticsFile, open_statistics
+from speclsp.ngrams.reading import FileState, state_of
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.settings import Settings, named_path
 
@@ -24,14 +27,27 @@ _SETTLED_S: Final = 0.2
 _CLOSE_WAIT_S: Final = 1.0
 """How long closing waits for the files that are being read, so that a wrong one is reported."""
 
-_FileState = tuple[int, int, int] | None
-"""Size, time of the last change and inode of a file; None if there is none."""
+_MISSING: Final = (
+    "Correct the path, or name it on the command line or in initializationOptions, where "
+    "`lookup_cache_update` is not off: then it is created."
+)
 
-OpenedFiles = MutableMapping[tuple[Path, Role, _FileState, str], StatisticsFile]
+OpenedFiles = MutableMapping[tuple[Path, Role, FileState, str], StatisticsFile]
 """Opened files by path, role, state and vocabulary, which windows share."""
 
 
-_Entry = tuple[_FileState, StatisticsFile | None]
+@dataclass(frozen=True, slots=True)
+class FilesInUse:
+    """The counts of the usable files, and which learned texts these count."""
+
+    statistics: Statistics = NO_STATISTICS
+    learned_ids: frozenset[str] = frozenset()
+    """The files' ids, under which the store of accepted texts knows them."""
+
+
+_NONE_IN_USE: Final = FilesInUse()
+
+_Entry = tuple[FileState, StatisticsFile | None]
 """The state of a file when it was opened, and the file; None if it was refused."""
 
 
@@ -39,18 +55,25 @@ class StatisticsFiles:
     """The usable files of the settings.
 
     A file that cannot be used is reported once, until it or the vocabulary changes.  One that
-    another program is writing is opened when it is complete.
+    another program is writing is opened when it is complete; until then the former one is used.
     """
 
-    def __init__(self, settings: Settings, events: EventQueue, opened: OpenedFiles) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        events: EventQueue,
+        opened: OpenedFiles,
+        learned_files: LearnedFiles,
+    ) -> None:
         self._settings = settings
         self._opened = opened
+        self._learned_files = learned_files
         self._events = events
         self._closing = threading.Event()
         self._thread = ThreadPoolExecutor(1, "speclsp-statistics")
         self._vocabulary: Vocabulary | None = None
         self._entries: dict[tuple[Path, Role], _Entry] = {}
-        self._statistics = NO_STATISTICS
+        self._in_use = _NONE_IN_USE
         self._is_loading = False
         self._loads: list[Future[None]] = []
         """The last load, and those before it that have not ended."""
@@ -59,7 +82,7 @@ class StatisticsFiles:
         """Read the files for another vocabulary."""
         self._vocabulary = tokenizer.vocabulary
         self._entries = {}
-        self._statistics = NO_STATISTICS
+        self._in_use = _NONE_IN_USE
         self._load_soon()
 
     def apply_settings(self, settings: Settings) -> None:
@@ -67,15 +90,15 @@ class StatisticsFiles:
         self._settings = settings
         self._load_soon()
 
-    def current(self) -> Statistics:
-        """Return the files' counts; nothing while they are being read.  Does not wait."""
+    def current(self) -> FilesInUse:
+        """Return the files' counts; those of changed files once they are read.  Does not wait."""
         if not uses_statistics(self._settings):
-            return NO_STATISTICS
-        if any(_state_of(path) != state for (path, _), (state, _) in self._entries.items()):
-            if not self._is_loading:
-                self._load_soon()
-            return NO_STATISTICS
-        return self._statistics
+            return _NONE_IN_USE
+        if not self._is_loading and any(
+            state_of(path) != state for (path, _), (state, _) in self._entries.items()
+        ):
+            self._load_soon()
+        return self._in_use
 
     def close(self) -> None:
         """Read no more files; report those that were being read."""
@@ -97,24 +120,34 @@ class StatisticsFiles:
             for path, role in _wanted(settings):
                 entries[path, role] = self._entry(path, role, vocabulary)
         if vocabulary is self._vocabulary:  # else they are read once more
-            self._statistics = Statistics(
-                static=_counts(entries, "static"), dynamic=_counts(entries, "dynamic")
+            dynamic = _files(entries, "dynamic")
+            self._in_use = FilesInUse(
+                Statistics(
+                    static=tuple(file.tables for file in _files(entries, "static")),
+                    dynamic=(
+                        *(file.tables for file in dynamic),
+                        *(file.learned for file in dynamic if file.learned is not None),
+                    ),
+                ),
+                frozenset(file.counted_as for file in dynamic),
             )
             self._entries = entries
             self._is_loading = False
 
     def _entry(self, path: Path, role: Role, vocabulary: Vocabulary) -> _Entry:
-        state = _state_of(path)
+        state = state_of(path)
         known = self._entries.get((path, role))
         if known is not None and known[0] == state:
             return known
-        key = path, role, state, vocabulary.fingerprint
-        opened = self._opened.get(key)
         try:
-            file = opened if opened is not None else open_statistics(path, vocabulary, role)
+            if state is None and role == "dynamic":
+                self._create(path, vocabulary, was_there=known is not None)
+                state = state_of(path)
+            key = path, role, state, vocabulary.fingerprint
+            opened = self._opened.get(key)
+            file = opened if opened is not None else self._open(path, role, vocabulary)
         except StoreError as error:
-            if state is not None or not self._settings.lookup_cache_update:
-                self._report(error, path, state)
+            self._report(error, path, state)
             return state, None
         self._opened[key] = file
         sizes = ", ".join(f"{n:,} of order {order}" for order, n in file.n_ngrams.items())
@@ -129,14 +162,33 @@ class StatisticsFiles:
             )
         return state, file
 
-    def _report(self, error: StoreError, path: Path, state: _FileState) -> None:
+    def _create(self, path: Path, vocabulary: Vocabulary, *, was_there: bool) -> None:
+        """Create a missing file that is to take what is learned.  Raises StoreError."""
+        into = learn_into(self._settings)
+        file = self._learned_files.target(into) if into is not None else None
+        if file is None or file.path != path.resolve():
+            raise StoreError(f"{path} does not exist.", remedy=_MISSING)
+        file.begin(vocabulary)
+        self._events.log("info", f"{path} was created for what is learned.")
+        if was_there:
+            self._events.problem(
+                f"{path} was removed, and its counts with it; a new, empty one takes its place.",
+                "To have the counts back, restore a copy of the file.",
+            )
+
+    def _open(self, path: Path, role: Role, vocabulary: Vocabulary) -> StatisticsFile:
+        if role == "dynamic":
+            return self._learned_files.of(path).open(vocabulary)
+        return open_statistics(path, vocabulary, role)
+
+    def _report(self, error: StoreError, path: Path, state: FileState) -> None:
         """Report a file that was in ``state``, unless another program is writing it.
 
         Its state then differs from ``state``, and the next request has it read again.
         """
         if state is not None:
             self._closing.wait(_SETTLED_S)
-        if _state_of(path) == state:
+        if state_of(path) == state:
             self._events.problem(error.message, error.remedy)
 
 
@@ -147,14 +199,6 @@ def _wanted(settings: Settings) -> Iterator[tuple[Path, Role]]:
         yield named_path(name), "dynamic"
 
 
-def _counts(entries: dict[tuple[Path, Role], _Entry], role: Role) -> tuple[NgramCounts, ...]:
+def _files(entries: dict[tuple[Path, Role], _Entry], role: Role) -> list[StatisticsFile]:
     files = (file for (_, of_role), (_, file) in entries.items() if of_role == role)
-    return tuple(file.tables for file in files if file is not None)
-
-
-def _state_of(path: Path) -> _FileState:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return (status.st_size, status.st_mtime_ns, status.st_ino)
+    return [file for file in files if file is not None]

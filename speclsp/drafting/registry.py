@@ -213,7 +213,8 @@ def _contradictions(settings: Settings, drafting: Collection[str]) -> list[Setti
     """Return a problem for each setting whose effect another one prevents."""
     problems = [*_lengths_without_effect(settings, drafting)]
     n_files = len(settings.lookup_cache_dynamic)
-    if NGRAM_CACHE in drafting and settings.lookup_cache_update and not n_files:
+    takes = settings.lookup_cache_update in {"accepted", "generated"}
+    if NGRAM_CACHE in drafting and takes and not n_files:
         problems.append(
             SettingsError(
                 "lookup_cache_update changes nothing: no statistics file is named.",

@@ -2,6 +2,9 @@
 
 From the lowest layer up: the command line, ``initializationOptions``, pushed settings, pulled
 settings, settings pulled for one workspace folder, and ``speclsp.toggle``.
+
+Pushed and pulled settings may come from files in the workspace, unless the client says in
+``initializationOptions.machineSettings`` that it takes the machine's settings from the user alone.
 """
 
 from __future__ import annotations
@@ -20,6 +23,14 @@ _PUSHED = "didChangeConfiguration"
 _PULLED = "workspace/configuration"
 _MODEL_NAMES = ("model", "spec_draft_model")
 """Settings that together name the models."""
+_MACHINE_SETTINGS = "machineSettings"
+_OF_USER = ("command line", _INITIALIZATION)
+"""The layers that no workspace writes."""
+_NOT_WRITTEN = (
+    "lookup_cache_update: settings of a workspace cannot choose a statistics file to write, so "
+    "those of lookup_cache_dynamic are only read. Set both on the command line or in "
+    "initializationOptions."
+)
 FOLDER_SETTINGS = tuple(name for name in FIELDS if info(name).by_folder)
 """Settings that may differ by workspace folder, because a single request can carry them."""
 
@@ -38,6 +49,8 @@ class ClientSettings:
         self._pulled_by_folder: Mapping[str, object] = {}
         self._switched: dict[str, Any] = {}
         self._by_folder: dict[str, Settings] = {}
+        self._keeps_machine_settings = False
+        """Whether the client lets no workspace choose the settings of the machine."""
         self._problems: tuple[SettingProblem, ...] = ()
         self._reported: frozenset[SettingProblem] = frozenset()
         self._models_wanted: tuple[Any, ...] = ()
@@ -48,7 +61,9 @@ class ClientSettings:
     def set_initialization(self, value: object) -> None:
         """Take ``initializationOptions``; its token was checked by the transport."""
         if isinstance(value, Mapping):
-            value = {name: value[name] for name in value if name != "token"}
+            self._keeps_machine_settings = value.get(_MACHINE_SETTINGS) is True
+            no_settings = ("token", _MACHINE_SETTINGS)
+            value = {name: value[name] for name in value if name not in no_settings}
         self._layers[_INITIALIZATION] = value
         self._resolve()
 
@@ -120,7 +135,11 @@ class ClientSettings:
             for name in _MODEL_NAMES:
                 self._switched.pop(name, None)
         resolution = resolve([*below, self._switched])
-        self.current = resolution.settings
+        of_user = below if self._keeps_machine_settings else below[: len(_OF_USER)]
+        self.current = _written_by(resolve(of_user).settings, resolution.settings)
+        update = resolution.settings.lookup_cache_update
+        if update not in ("auto", self.current.lookup_cache_update):
+            problems.append(SettingProblem("lookup_cache_update", _NOT_WRITTEN))
         problems += resolution.problems
         self._by_folder = {}
         for uri, value in self._pulled_by_folder.items():
@@ -128,7 +147,8 @@ class ClientSettings:
             in_folder = resolve([*below, layer, self._switched])
             self._by_folder[uri] = in_folder.settings
             problems += in_folder.problems
-            ignored = sorted(set(changed(self.current, in_folder.settings)) - {*FOLDER_SETTINGS})
+            differing = changed(resolution.settings, in_folder.settings)
+            ignored = sorted({*differing} - {*FOLDER_SETTINGS})
             if ignored:
                 message = (
                     f"{', '.join(ignored)}: cannot differ by workspace folder, so what {uri} sets "
@@ -136,6 +156,16 @@ class ClientSettings:
                 )
                 problems.append(SettingProblem(uri, message))
         self._problems = tuple(problems)
+
+
+def _written_by(of_user: Settings, settings: Settings) -> Settings:
+    """Return settings that write no statistics file but as the user's own settings say."""
+    update = settings.lookup_cache_update
+    if settings.lookup_cache_dynamic != of_user.lookup_cache_dynamic:
+        update = "off"
+    elif update != "off":
+        update = of_user.lookup_cache_update
+    return dataclasses.replace(settings, lookup_cache_update=update)
 
 
 def _options(source: str, value: object, problems: list[SettingProblem]) -> Mapping[str, Any]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.errors import StoreError
 from speclsp.ngrams import llama_cpp_layout, own_layout
-from speclsp.ngrams.counting import merge
-from speclsp.ngrams.own_layout import VocabularyIdentity
+from speclsp.ngrams.learned import LearnedCounts
+from speclsp.ngrams.own_layout import FileHeader, VocabularyIdentity
 from speclsp.ngrams.reading import OTHER_MODEL, damaged, read_bytes
 from speclsp.ngrams.table import NgramTables, TableArrays
-from speclsp.storage.locations import locked
-
-_LOCK_WAIT_S: Final = 30.0
 
 Layout = Literal["llama.cpp", "speclsp"]
 Role = Literal["static", "dynamic"]
@@ -30,8 +27,13 @@ class StatisticsFile:
 
     path: Path
     tables: NgramTables
-    header: VocabularyIdentity | None
+    header: FileHeader | None
     """The vocabulary that the file names; None for llama.cpp's layout, which names none."""
+    counted_as: str = ""
+    """The id under which it counts learned texts; see
+    :class:`~speclsp.ngrams.learned_file.LearnedFile`."""
+    learned: LearnedCounts | None = None
+    """What the file lacks of what was learned: its journal's counts, which grow."""
 
     @property
     def n_ngrams(self) -> Mapping[int, int]:
@@ -62,21 +64,20 @@ def open_statistics(
     ``vocabulary`` None accepts any vocabulary, ``role`` None any orders.  Raises StoreError with
     the file, the offset and the reason.
     """
-    data = read_bytes(path)
+    return parse_statistics(path, read_bytes(path), vocabulary, role)
+
+
+def parse_statistics(
+    path: Path, data: bytes, vocabulary: VocabularyIdentity | None, role: Role | None = None
+) -> StatisticsFile:
+    """Check a file's content, as :func:`open_statistics` does."""
     if not data.startswith(own_layout.MAGIC):
         orders = [2] if role == "static" else llama_cpp_layout.ALL_ORDERS
         n_vocab = None if vocabulary is None else vocabulary.n_tokens
         return StatisticsFile(path, llama_cpp_layout.parse(path, data, n_vocab, orders), None)
     header, tables = own_layout.parse(path, data)
-    if vocabulary is not None and header.fingerprint != vocabulary.fingerprint:
-        raise damaged(
-            path,
-            None,
-            f"it belongs to another vocabulary ({header.n_tokens:,} tokens, fingerprint "
-            f"{header.fingerprint[:8]}…, not {vocabulary.n_tokens:,} and "
-            f"{vocabulary.fingerprint[:8]}…)",
-            OTHER_MODEL,
-        )
+    if vocabulary is not None:
+        check_vocabulary(path, header, vocabulary)
     if role == "static" and llama_cpp_layout.STATIC_ORDER not in tables.by_order:
         raise damaged(
             path,
@@ -87,22 +88,17 @@ def open_statistics(
     return StatisticsFile(path, tables, header)
 
 
-def add_counts(path: Path, counted: NgramTables, vocabulary: VocabularyIdentity) -> None:
-    """Add counts to a dynamic file; a missing one is written in llama.cpp's layout.
-
-    Processes that do this at the same time wait for each other.
-    Raises StoreError where the file cannot be read or written, or has another vocabulary.
-    """
-    path = path.resolve()
-    try:
-        with locked(path.with_name(f".{path.name}.lock"), _LOCK_WAIT_S):
-            if not path.exists():
-                write(path, counted.by_order, "llama.cpp", vocabulary)
-                return
-            file = open_statistics(path, vocabulary, "dynamic")
-            write(path, merge([file.tables, counted]).by_order, file.layout, vocabulary)
-    except OSError as error:  # filelock's Timeout, too
-        raise _unwritable(path, error) from error
+def check_vocabulary(path: Path, header: FileHeader, vocabulary: VocabularyIdentity) -> None:
+    """Raise StoreError if a file of speclsp's layout is another vocabulary's."""
+    if header.fingerprint != vocabulary.fingerprint:
+        raise damaged(
+            path,
+            None,
+            f"it belongs to another vocabulary ({header.n_tokens:,} tokens, fingerprint "
+            f"{header.fingerprint[:8]}…, not {vocabulary.n_tokens:,} and "
+            f"{vocabulary.fingerprint[:8]}…)",
+            OTHER_MODEL,
+        )
 
 
 def write(
@@ -110,10 +106,15 @@ def write(
     tables: Mapping[int, TableArrays],
     layout: Layout,
     vocabulary: VocabularyIdentity | None,
+    *,
+    learned_id: str = "",
+    ready: Callable[[Path], None] = lambda _partial: None,
 ) -> None:
     """Write canonical tables by order, atomically.
 
-    speclsp's layout needs a vocabulary.  Raises StoreError.
+    speclsp's layout needs a vocabulary, and takes the id of a file for what is learned.  ``ready``
+    gets the whole new file before it replaces the former one; what it raises prevents that.
+    Raises StoreError.
     """
     if layout == "speclsp" and vocabulary is None:
         raise StoreError(
@@ -128,14 +129,16 @@ def write(
             if layout == "llama.cpp":
                 llama_cpp_layout.write(tables, stream)
             elif vocabulary is not None:
-                own_layout.write(tables, vocabulary, stream)
+                own_layout.write(tables, vocabulary, stream, learned_id)
             stream.flush()
             os.fsync(stream.fileno())
+            ready(partial)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
 
 
-def _unwritable(path: Path, error: OSError) -> StoreError:
+def unwritable(path: Path, error: OSError) -> StoreError:
+    """Return the error for a file that the system does not let write."""
     return StoreError(
         f"{path} cannot be written: {error.strerror or error}.",
         remedy="Name a file in a folder that may be written to and has enough space.",

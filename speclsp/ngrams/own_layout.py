@@ -2,7 +2,8 @@
 
 The files are NumPy's ``.npz``, a ZIP archive of uncompressed arrays with a CRC-32 for each:
 ``vocabulary`` (its fingerprint), ``n_tokens`` (its size) and, for each order, the arrays of an
-:class:`~speclsp.ngrams.table.NgramTable`, as in ``grams_3``.
+:class:`~speclsp.ngrams.table.NgramTable`, as in ``grams_3``.  A file that speclsp created to keep
+what it learns in has an id, ``learned``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO, Final, Protocol
 import numpy as np
 
 from speclsp.drafting.protocol import TokenArray
-from speclsp.ngrams.reading import damaged
+from speclsp.ngrams.reading import check_regular, damaged
 from speclsp.ngrams.table import (
     MAX_COUNT,
     NgramTable,
@@ -50,6 +51,29 @@ class FileHeader:
     fingerprint: str
     """See :class:`speclsp.prompt.protocol.Vocabulary`."""
     n_tokens: int
+    learned_id: str = ""
+    """The id of a file that speclsp created for what it learns; "" for other files."""
+
+
+def read_header(path: Path) -> FileHeader | None:
+    """Return a file's header without its counts; None for another layout.
+
+    Raises StoreError for a damaged or unreadable file.
+    """
+    check_regular(path)
+    try:
+        with path.open("rb") as stream:
+            if stream.read(len(MAGIC)) != MAGIC:
+                return None
+        with np.load(path, allow_pickle=False) as arrays:
+            return _header(arrays)
+    except Exception as error:  # a damaged archive makes zipfile and NumPy raise anything
+        raise damaged(path, None, f"the file is cut or damaged ({error})") from error
+
+
+def _header(arrays: Mapping[str, Any]) -> FileHeader:
+    learned_id = str(arrays["learned"]) if "learned" in arrays else ""
+    return FileHeader(str(arrays["vocabulary"]), int(arrays["n_tokens"]), learned_id)
 
 
 def parse(path: Path, data: bytes) -> tuple[FileHeader, NgramTables]:
@@ -74,7 +98,7 @@ def _read(data: bytes) -> tuple[FileHeader, dict[int, NgramTable]]:
     if broken is not None:
         raise ValueError(f"the checksum of {broken} is wrong")
     arrays = dict(np.load(io.BytesIO(data), allow_pickle=False))
-    header = FileHeader(str(arrays.pop("vocabulary")), int(arrays.pop("n_tokens")))
+    header = _header(arrays)
     orders = sorted(int(name.removeprefix("grams_")) for name in arrays if "grams_" in name)
     return header, {
         order: _table(order, header.n_tokens, *(arrays[f"{name}_{order}"] for name in _ARRAYS))
@@ -118,13 +142,18 @@ def _table(
 
 
 def write(
-    tables: Mapping[int, TableArrays], vocabulary: VocabularyIdentity, stream: BinaryIO
+    tables: Mapping[int, TableArrays],
+    vocabulary: VocabularyIdentity,
+    stream: BinaryIO,
+    learned_id: str = "",
 ) -> None:
     """Write canonical tables by order.  NumPy copies 16 MiB of an array at a time."""
     arrays: dict[str, Any] = {
         "vocabulary": vocabulary.fingerprint,
         "n_tokens": vocabulary.n_tokens,
     }
+    if learned_id:
+        arrays["learned"] = learned_id
     for order, table in sorted(tables.items()):
         arrays |= {f"{name}_{order}": getattr(table, name) for name in _ARRAYS}
     np.savez(stream, **arrays)

@@ -1,7 +1,8 @@
 """Stores completions that the user accepted, per workspace.
 
 They are the user's text, so the store is in the state folder and limited in number and age.
-The counts of their n-grams follow from them and are not stored.
+The counts of their n-grams follow from them and are not stored.  A text that a statistics file
+counts, too, has that file's id, so that it counts once.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ MAX_AGE_S: Final = 180 * 86_400
 MAX_TEXT_BYTES: Final = 16_384
 """Longer texts are not stored."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _SCHEMA: Final = """
 CREATE TABLE accepted (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     workspace BLOB NOT NULL,
     accepted_s INTEGER NOT NULL,
     text TEXT NOT NULL,
-    n_before INTEGER NOT NULL
+    n_before INTEGER NOT NULL,
+    counted_as TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX accepted_by_workspace ON accepted (workspace, id);
 CREATE INDEX accepted_by_time ON accepted (accepted_s)
@@ -42,6 +44,8 @@ class KeptText(NamedTuple):
     text: str
     n_before: int
     """Characters of ``text`` before the accepted part."""
+    counted_as: str
+    """The id of the statistics file that counts it; "" for none."""
 
 
 class AcceptedStore(WorkspaceStore):
@@ -69,34 +73,47 @@ class AcceptedStore(WorkspaceStore):
         """Open the user's store.  ``report`` is called where a damaged file was replaced."""
         return cls(accepted_store_path(), report=report)
 
-    def append(self, root: str, text: str, n_before: int = 0) -> None:
-        """Store a text accepted in the workspace ``root``; see :class:`KeptText`."""
+    def append(self, root: str, text: str, n_before: int = 0) -> int | None:
+        """Store a text accepted in the workspace ``root``; see :class:`KeptText`.
+
+        Returns its number; None for a text that is too long.
+        """
         text_bytes = text.encode("utf-8", errors="replace")
         if len(text_bytes) > MAX_TEXT_BYTES:
-            return
+            return None
         workspace, now_s = workspace_id(root), int(self._clock())
 
-        def insert(connection: sqlite3.Connection) -> None:
-            connection.execute(
+        def insert(connection: sqlite3.Connection) -> int | None:
+            number = connection.execute(
                 "INSERT INTO accepted (workspace, accepted_s, text, n_before) VALUES (?, ?, ?, ?)",
                 (workspace, now_s, text_bytes.decode(), n_before),
-            )
+            ).lastrowid
             connection.execute(
                 "DELETE FROM accepted WHERE workspace = ? AND id <= (SELECT id FROM accepted "
                 "WHERE workspace = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
                 (workspace, workspace, self._max_texts),
             )
             connection.execute("DELETE FROM accepted WHERE accepted_s < ?", (now_s - MAX_AGE_S,))
+            return number
 
-        self.run(insert)
+        return self.run(insert)
+
+    def mark(self, number: int, counted_as: str) -> None:
+        """Store the id of the statistics file that counts a text; "" for none."""
+        self.run(
+            lambda connection: connection.execute(
+                "UPDATE accepted SET counted_as = ? WHERE id = ?", (counted_as, number)
+            )
+        )
 
     def recent(self, root: str, n_texts: int) -> list[KeptText]:
         """Return at most the ``n_texts`` newest texts of a workspace, the oldest first."""
         oldest_s = int(self._clock()) - MAX_AGE_S
         rows = self.run(
             lambda connection: connection.execute(
-                "SELECT text, n_before FROM accepted WHERE workspace = ? AND accepted_s >= ? "
-                "AND typeof(text) = 'text' AND typeof(n_before) = 'integer' "
+                "SELECT text, n_before, counted_as FROM accepted "
+                "WHERE workspace = ? AND accepted_s >= ? AND typeof(text) = 'text' "
+                "AND typeof(n_before) = 'integer' AND typeof(counted_as) = 'text' "
                 "ORDER BY id DESC LIMIT ?",
                 (workspace_id(root), oldest_s, n_texts),
             ).fetchall()

@@ -16,12 +16,13 @@ from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import accepted
-from speclsp.completer.accepted import AcceptedTexts, updated_file
+from speclsp.completer.accepted import AcceptedTexts
+from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.completer.local import LocalCompleter
 from speclsp.drafting.protocol import TokenArray, sum_of
 from speclsp.events import EventQueue
 from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import Layout, add_counts, open_statistics, write
+from speclsp.ngrams.files import Layout, open_statistics, write
 from speclsp.request import AcceptedText, LogLine, Problem, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage import accepted_store
@@ -43,8 +44,9 @@ class Kept:
     def __init__(self, **options: Any) -> None:
         self.events = EventQueue()
         settings = Settings(**options)
-        self.file = updated_file(settings)
-        self.texts = AcceptedTexts(settings, self.events)
+        self.into = learn_into(settings)
+        self.files = LearnedFiles(self.events)
+        self.texts = AcceptedTexts(settings, self.events, self.files)
         self.use("bytes")
 
     def use(self, fingerprint: str) -> None:
@@ -54,9 +56,13 @@ class Kept:
         self.texts.take(
             AcceptedText(path="a.py", file=f"{root}/a.py", before=before, text=text),
             root,
-            self.file,
+            self.into,
         )
         assert self.texts.wait_done(WAIT_S)
+
+    def close(self) -> None:
+        self.texts.close()
+        self.files.close()
 
     def drafted_from(self, root: str = "/r") -> bytes:
         of_root = self.texts.of_root(root)
@@ -68,7 +74,7 @@ class Kept:
         of_root = self.texts.of_root(root)
         assert self.texts.wait_done(WAIT_S)
         assert of_root is not None
-        found = sum_of([of_root.counts], tuple(ngram))
+        found = sum_of(of_root.counts_without(()), tuple(ngram))
         return {chr(token): count for token, count in found.items()}
 
     def logged(self) -> list[tuple[str, str]]:
@@ -89,7 +95,7 @@ def make() -> Iterator[Callable[..., Kept]]:
 
     yield make_kept
     for kept in made:
-        kept.texts.close()
+        kept.close()
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -108,7 +114,7 @@ def test_what_is_accepted_counts_at_once_and_in_the_next_session(make) -> None:
     assert kept.followers(b"x ") == {}
     assert kept.followers(b"= a") == {"b": 1}
     assert kept.followers(b"ab", "/other") == {}
-    kept.texts.close()
+    kept.close()
     again = make()
     assert again.drafted_from() == b"x = abcab"
     assert again.followers(b"ab") == {"c": 1}
@@ -131,7 +137,7 @@ def test_all_kept_texts_are_counted_and_the_latest_are_drafted_from(make, monkey
     kept = make()
     for text in ("xabc", "xabd", "xabd"):
         kept.take("xa", text[2:])
-    kept.texts.close()
+    kept.close()
     monkeypatch.setattr(accepted, "_N_DRAFTED_FROM", 1)
     again = make()
     assert again.drafted_from() == b"xabd"
@@ -144,7 +150,7 @@ def test_a_request_waits_once_and_only_for_the_latest_texts(make, monkeypatch) -
     kept = make()
     for text in "abcd":
         kept.take("", text)
-    kept.texts.close()
+    kept.close()
     monkeypatch.setattr(accepted, "_N_DRAFTED_FROM", 2)
     tokenised: list[str] = []
     may_read, may_count = threading.Event(), threading.Event()
@@ -187,7 +193,7 @@ def test_without_persist_nothing_is_kept(make, tmp_path: Path) -> None:
     kept = make(persist=False)
     kept.take("", "abc")
     assert kept.followers(b"ab") == {"c": 1}
-    kept.texts.close()
+    kept.close()
     assert not (tmp_path / "state").exists()
 
 
@@ -199,41 +205,16 @@ def test_a_statistics_file_takes_what_was_accepted(
     vocabulary = ScriptedLoader(fingerprint="bytes").tokenizer(Settings()).vocabulary
     if layout is not None:
         write(path, count_tokens([vocabulary.tokenize("abc")], [1, 2]).by_order, layout, vocabulary)
-    kept = make(persist=False, lookup_cache_update=True, lookup_cache_dynamic=[str(path)])
+    kept = make(persist=False, lookup_cache_update="accepted", lookup_cache_dynamic=[str(path)])
     kept.take("xa", "bc")
     kept.take("", "abd")
-    kept.texts.close()
+    kept.close()
     file = open_statistics(path, vocabulary, "dynamic")
-    assert file.layout == layout or layout is None
+    assert file.layout == (layout or "speclsp")
     assert file.n_ngrams[2] == len({"xa", "ab"})
     found = file.tables.followers(tuple(b"ab"))
     n_before = int(layout is not None)
     assert found == {ord("c"): 1 + n_before, ord("d"): 1}
-
-
-def test_servers_that_end_together_add_all_their_counts(tmp_path: Path) -> None:
-    path = tmp_path / "mine.ngrams"
-    vocabulary = ScriptedLoader(fingerprint="bytes").tokenizer(Settings()).vocabulary
-    counted = count_tokens([vocabulary.tokenize("ab")], [1])
-    with ThreadPoolExecutor(8) as servers:
-        for _ in range(24):
-            servers.submit(add_counts, path, counted, vocabulary)
-    tables = open_statistics(path, vocabulary, "dynamic").tables
-    assert tables.followers(tuple(b"a")) == {ord("b"): 24}
-
-
-def test_a_damaged_statistics_file_is_left_as_it_is(
-    make: Callable[..., Kept], tmp_path: Path
-) -> None:
-    path = tmp_path / "mine.ngrams"
-    path.write_bytes(b"no statistics")
-    kept = make(persist=False, lookup_cache_update=True, lookup_cache_dynamic=[str(path)])
-    kept.take("", "abc")
-    kept.texts.close()
-    problem = kept.events.next(WAIT_S)
-    assert isinstance(problem, Problem)
-    assert str(path) in problem.message
-    assert path.read_bytes() == b"no statistics"
 
 
 def test_a_disk_that_cannot_be_written_is_one_warning(make, tmp_path: Path) -> None:
@@ -258,7 +239,7 @@ def test_another_writer_is_no_failure(make, monkeypatch: pytest.MonkeyPatch) -> 
         kept.take("", "abc")
     kept.take("", "abd")
     assert kept.logged() == [("info", "database is locked.")]
-    assert AcceptedStore.open().recent("/r", 9) == [("abd", 0)]
+    assert AcceptedStore.open().recent("/r", 9) == [("abd", 0, "")]
 
 
 def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path: Path) -> None:
@@ -267,9 +248,7 @@ def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path: 
     completer = LocalCompleter(Settings(persist=False), loader=loader)
     completer.start()
     until(lambda: completer.state() == "ready")
-    completer.apply_settings(
-        Settings(persist=False, lookup_cache_update=True, lookup_cache_dynamic=[str(path)])
-    )
+    completer.apply_settings(Settings(persist=False, lookup_cache_dynamic=[str(path)]))
     completer.learn(AcceptedText(path="a.py", file="/r/a.py", before="x", text="abc"))
     completer.close()
     vocabulary = loader.tokenizer(Settings()).vocabulary
@@ -281,8 +260,7 @@ def test_a_changed_statistics_file_leaves_the_texts_and_gets_no_more_counts(tmp_
     former, later = tmp_path / "former.ngrams", tmp_path / "later.ngrams"
     plain = Settings(persist=False)
     with_former, with_later = (
-        dataclasses.replace(plain, lookup_cache_update=True, lookup_cache_dynamic=[str(path)])
-        for path in (former, later)
+        dataclasses.replace(plain, lookup_cache_dynamic=[str(path)]) for path in (former, later)
     )
     loader = ScriptedLoader()
     vocabulary = loader.tokenizer(plain).vocabulary

@@ -116,7 +116,7 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
         (("ngram-simple",), {"mode": "first", "spec_ngram_size_m": 99}, ["size_m = 99", "96"]),
         (("suffix",), {"draft_min": 2}, ["draft_min = 2", "`mode` auto", "`first`"]),
         (("ngram-mod",), {"spec_ngram_mod_n_min": 32}, ["n_min = 32", "pays", "`first`"]),
-        (("ngram-cache",), {"lookup_cache_update": True}, ["lookup_cache_update", "`-lcd`"]),
+        (("ngram-cache",), {"lookup_cache_update": "accepted"}, ["lookup_cache_update", "`-lcd`"]),
         (
             ("draft",),
             {"spec_draft_n_min": 5, "spec_draft_n_max": 3, "mode": "first"},

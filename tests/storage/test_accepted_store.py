@@ -50,7 +50,7 @@ def test_newest_texts_come_back_oldest_first(make_store: MakeStore) -> None:
 
 def test_where_the_accepted_part_begins_is_kept(make_store: MakeStore) -> None:
     make_store().append("/a", "x = abc", 4)
-    assert make_store().recent("/a", 10) == [("x = abc", 4)]
+    assert make_store().recent("/a", 10) == [("x = abc", 4, "")]
 
 
 def test_a_store_opens_and_reads_while_another_process_writes(

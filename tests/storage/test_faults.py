@@ -21,7 +21,7 @@ SHARE = os.environ.get("SPECLSP_FAULTS_SHARE", "0.01")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 WORKLOADS = [
     "accepted", "accepted-new", "accepted-damaged", "tokens",
-    "statistics", "statistics-llama.cpp",
+    "statistics", "statistics-llama.cpp", "learned",
 ]  # fmt: skip
 
 
@@ -47,7 +47,8 @@ def folder() -> Iterator[str]:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_what_was_committed_survives_every_fault(library: Path, folder: str, workload: str) -> None:
-    share = str(min(1, 20 * float(SHARE))) if workload.startswith("statistics") else SHARE
+    is_small = workload.startswith("statistics")
+    share = str(min(1, 20 * float(SHARE))) if is_small else SHARE
     command = [sys.executable, str(SUPPORT / "fault_matrix.py"), workload, folder, share]
     environment = {
         **os.environ,

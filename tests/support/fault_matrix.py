@@ -29,9 +29,11 @@ from typing import Any
 
 import numpy as np
 
+from speclsp.drafting.protocol import sum_of
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import Observations, table_of
 from speclsp.ngrams.files import open_statistics, write
+from speclsp.ngrams.learned_file import LearnedFile
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.locations import workspace_id
 from speclsp.storage.token_store import TokenStore
@@ -209,6 +211,37 @@ class LlamaCppStatisticsFile(StatisticsFile):
     layout = "llama.cpp"
 
 
+class LearnedStatistics(Workload):
+    """Texts are learned; every second time their counts enter the statistics file."""
+
+    class Vocabulary:
+        n_tokens = 1000
+        fingerprint = "f"
+
+    def begun(self) -> LearnedFile:
+        file = LearnedFile(self.path, self.report)
+        file.begin(self.Vocabulary())
+        return file
+
+    def run(self, told: Callable[[int], None]) -> None:
+        file = self.begun()
+        for number in range(1, self.n_steps + 1):
+            file.append(np.array([0, number], np.int32), 0, "")
+            told(number)
+            if number % 2 == 0:
+                file.fold()
+
+    def read(self) -> int:
+        file = self.begun()
+        file.fold()
+        opened = file.open(self.Vocabulary())
+        assert opened.learned is not None
+        found = dict(sum_of([opened.tables, opened.learned], (0,)))
+        self.problems = [problem for problem in self.problems if "do not count" not in problem]
+        assert found == dict.fromkeys(range(1, len(found) + 1), 1), found
+        return len(found)
+
+
 WORKLOADS: dict[str, type[Workload]] = {
     "accepted": Accepted,
     "accepted-new": NewAccepted,
@@ -216,6 +249,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "tokens": Tokens,
     "statistics": StatisticsFile,
     "statistics-llama.cpp": LlamaCppStatisticsFile,
+    "learned": LearnedStatistics,
 }
 
 

@@ -57,7 +57,7 @@ def use(store: Any) -> None:
     """Read all, write, list and forget, as the server and the command line do."""
     for root in ("/a", "/b"):
         if isinstance(store, AcceptedStore):
-            for text, n_before in store.recent(root, 100):
+            for text, n_before, _ in store.recent(root, 100):
                 assert isinstance(text[:n_before], str)
             store.append(root, "new")
         else:
@@ -76,7 +76,7 @@ def is_whole(store: Any) -> bool:
     """Whether the store takes and gives what it is given now."""
     if isinstance(store, AcceptedStore):
         store.append("/c", "kept", 2)
-        return store.recent("/c", 1) == [("kept", 2)]
+        return store.recent("/c", 1) == [("kept", 2, "")]
     store.put("/c", "f", b"k" * 16, np.arange(5, dtype=np.int32))
     store.flush()
     kept = store.get("f", b"k" * 16)

@@ -219,6 +219,8 @@ export class Client implements vscode.Disposable {
         { scheme: "untitled" },
         { scheme: "vscode-notebook-cell" },
       ],
+      // VS Code takes settings of the scope "machine" from the user alone.
+      initializationOptions: { machineSettings: true },
       outputChannel: this.log,
       // The status bar shows problems; the log does not open by itself.
       revealOutputChannelOn: RevealOutputChannelOn.Never,
