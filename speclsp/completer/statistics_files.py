@@ -140,8 +140,8 @@ class StatisticsFiles:
         if known is not None and known[0] == state:
             return known
         try:
-            if state is None and role == "dynamic":
-                self._create(path, vocabulary, was_there=known is not None)
+            if role == "dynamic":
+                self._begin(path, vocabulary, was_there=known is not None)
                 state = state_of(path)
             key = path, role, state, vocabulary.fingerprint
             opened = self._opened.get(key)
@@ -162,13 +162,21 @@ class StatisticsFiles:
             )
         return state, file
 
-    def _create(self, path: Path, vocabulary: Vocabulary, *, was_there: bool) -> None:
-        """Create a missing file that is to take what is learned.  Raises StoreError."""
+    def _begin(self, path: Path, vocabulary: Vocabulary, *, was_there: bool) -> None:
+        """Let a file take what is learned if it is to; it is created if it is missing.
+
+        Raises StoreError.
+        """
+        is_missing = state_of(path) is None
         into = learn_into(self._settings)
         file = self._learned_files.target(into) if into is not None else None
         if file is None or file.path != path.resolve():
-            raise StoreError(f"{path} does not exist.", remedy=_MISSING)
+            if is_missing:
+                raise StoreError(f"{path} does not exist.", remedy=_MISSING)
+            return
         file.begin(vocabulary)
+        if not is_missing:
+            return
         self._events.log("info", f"{path} was created for what is learned.")
         if was_there:
             self._events.problem(

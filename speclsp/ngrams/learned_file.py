@@ -61,16 +61,16 @@ class LearnedFile:
 
     def is_own(self) -> bool:
         """Whether speclsp created the file for what it learns, or may, since there is none."""
-        if not self.path.exists():
+        if state_of(self.path) is None:
             return True
         header = own_layout.read_header(self.path)
         return header is not None and bool(header.learned_id)
 
     def begin(self, vocabulary: VocabularyIdentity) -> str:
         """Create the file if there is none, and return the id of the texts that it counts."""
-        if not self.path.exists():
+        if state_of(self.path) is None:
             with self._locked(self.path):
-                if not self.path.exists():
+                if state_of(self.path) is None:
                     new_id = secrets.token_hex(16)
                     files.write(self.path, {}, "speclsp", vocabulary, learned_id=new_id)
         header = own_layout.read_header(self.path)
@@ -191,12 +191,12 @@ class LearnedFile:
     @contextmanager
     def _locked(self, written: Path) -> Iterator[None]:
         """Hold the lock; an OSError means that ``written`` cannot be written."""
-        if not self.path.parent.is_dir():  # the lock would create it
-            raise StoreError(
-                f"{written} cannot be written: there is no folder {self.path.parent}.",
-                remedy="Create the folder, or correct the path.",
-            )
         try:
+            if not self.path.parent.is_dir():  # the lock would create it
+                raise StoreError(
+                    f"{written} cannot be written: there is no folder {self.path.parent}.",
+                    remedy="Create the folder, or correct the path.",
+                )
             with locked(self._lock_path, _LOCK_WAIT_S):
                 yield
         except OSError as error:  # filelock's Timeout, too

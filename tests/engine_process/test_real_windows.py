@@ -23,6 +23,7 @@ import pytest_asyncio
 
 from speclsp.engine_process.place import known_places, read_info
 from speclsp.engine_process.start import running_engines, status_of
+from speclsp.ngrams.files import open_statistics
 from speclsp.request import LogLine, StateChanged
 from speclsp.storage.accepted_store import AcceptedStore
 from tests.support.server_process import InlineItem, ServerProcess
@@ -202,3 +203,36 @@ async def test_a_window_that_is_killed_leaves_the_others_their_engine(
     after = status_of(place)
     assert after is not None
     assert after["pid"] == before["pid"]
+
+
+async def test_a_killed_engine_loses_nothing_that_reached_the_journal(
+    open_window: Callable[[str], TypedInto], tmp_path: Path
+) -> None:
+    path, journal = tmp_path / "mine.ngrams", tmp_path / ".mine.ngrams.journal"
+    window = open_window("one")
+    window.text = TYPED
+    await window.start(
+        engine="shared", persist=False, lookup_cache_dynamic=[str(path)], prefetch=False
+    )
+    accepted = await window.ghost()
+    (item,) = await window.ask()
+    await window.server.accept(item)
+    window.text += f"{accepted}\n\n\n"
+    window.server.change(window.text)
+    await window.ask()
+    async with asyncio.timeout(WAIT_S):
+        while not journal.exists():
+            await asyncio.sleep(0.02)
+    pid = engine_pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert open_statistics(path, None).n_ngrams == {}
+    window.text += TYPED.replace("total_of", "sum_of")
+    window.server.change(window.text)
+    await window.ghost()  # from the next engine
+    await window.server.shutdown()
+    async with asyncio.timeout(WAIT_S):
+        while running_engines():
+            await asyncio.sleep(0.02)
+    assert open_statistics(path, None).n_ngrams[1] >= 1
+    assert not journal.exists()

@@ -355,3 +355,67 @@ async def test_log_level_decides_what_is_logged(connect: Callable[..., LspWire])
     await wire.ghost(0, 1)
     await wire.ask("shutdown")
     assert len(wire.params_of("window/logMessage")) == n_before
+
+
+FILE = "/home/user/mine.ngrams"
+UPDATE = {"lookup_cache_dynamic": [FILE], "lookup_cache_update": "generated"}
+
+
+def writes(wire: LspWire) -> tuple[list[str], str]:
+    settings = wire.completer.settings
+    return settings.lookup_cache_dynamic, settings.lookup_cache_update
+
+
+@pytest.mark.parametrize("source", ["pushed", "pulled", "pulled by folder"])
+async def test_a_workspaces_settings_name_no_file_to_write(
+    source: str, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    if source == "pushed":
+        await wire.initialize()
+        push(wire, {"speclsp": UPDATE})
+    else:
+        n_folders = 2 if source == "pulled by folder" else 1
+        folders = (FOLDER, OTHER)[:n_folders]
+        wire.answers["workspace/configuration"] = [UPDATE] if n_folders == 1 else [{}, {}, UPDATE]
+        await wire.initialize(CONFIGURABLE, folders=folders)
+    await wire.until(lambda: wire.shown)
+    (message,) = wire.shown
+    assert "lookup_cache_update" in message
+    if source == "pulled by folder":
+        assert writes(wire) == ([], "auto")
+    else:
+        assert "are only read" in message
+        assert writes(wire) == ([FILE], "off")
+
+
+async def test_a_workspaces_path_is_not_written_by_default(connect: Callable[..., LspWire]) -> None:
+    wire = connect(base_options={"lookup_cache_dynamic": ["/home/user/other"]})
+    wire.answers["workspace/configuration"] = [{"lookup_cache_dynamic": [FILE]}]
+    await wire.initialize(CONFIGURABLE)
+    assert writes(wire) == ([FILE], "off")
+    assert wire.shown == []
+
+
+@pytest.mark.parametrize("wanted", ["auto", "accepted", "generated"])
+async def test_the_users_path_is_written_as_the_user_says(
+    wanted: str, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect(base_options={"lookup_cache_dynamic": [FILE]})
+    wire.answers["workspace/configuration"] = [UPDATE]
+    await wire.initialize(CONFIGURABLE, initializationOptions={"lookup_cache_update": wanted})
+    assert writes(wire) == ([FILE], wanted)
+    push(wire, {"speclsp": {"lookup_cache_update": "off"}})
+    wire.answers["workspace/configuration"] = [{}]
+    await wire.until(lambda: writes(wire) == ([FILE], "off"))
+
+
+async def test_a_client_may_say_that_no_workspace_chooses_the_machines_settings(
+    connect: Callable[..., LspWire],
+) -> None:
+    """As VS Code: what it answers has the user's own settings of scope machine."""
+    wire = connect()
+    wire.answers["workspace/configuration"] = [UPDATE]
+    await wire.initialize(CONFIGURABLE, initializationOptions={"machineSettings": True})
+    assert writes(wire) == ([FILE], "generated")
+    assert wire.shown == []

@@ -21,7 +21,7 @@ import pytest_asyncio
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import write
+from speclsp.ngrams.files import open_statistics, write
 from speclsp.request import LogLine, Progress, SessionStats, StateChanged
 from tests.support.server_process import InlineItem, ServerProcess
 
@@ -292,6 +292,37 @@ async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(
     process = heard.server._process
     assert process is not None
     assert process.returncode is None
+
+
+async def test_what_is_accepted_reaches_the_users_statistics_file_and_no_workspaces(
+    tmp_path: Path, start: Start
+) -> None:
+    of_user, of_workspace = tmp_path / "user.ngrams", tmp_path / "workspace.ngrams"
+    text = "def total(items):\n    "
+
+    async def accept_in(heard: Heard) -> None:
+        heard.server.open(tmp_path / "a.py", text)
+        item = await heard.ghost(1, 4)
+        heard.server.change(text + item.insert_text)
+        await heard.server.accept(item)
+        heard.server.change(text + item.insert_text + "\n\n")
+        lines = (text + item.insert_text).count("\n") + 2
+        await heard.server.inline_completion(lines, 0)
+        assert await heard.server.shutdown() == 0
+
+    heard = await start(tmp_path, prefetch=False)
+    heard.server.push(
+        {"lookup_cache_dynamic": [str(of_workspace)], "lookup_cache_update": "accepted"}
+    )
+    await heard.until(lambda: heard.messages)
+    await accept_in(heard)
+    assert any("does not exist" in line.message for line in heard.messages)
+    assert not of_workspace.exists()
+    await accept_in(await start(tmp_path, "--lookup-cache-dynamic", str(of_user), prefetch=False))
+    async with asyncio.timeout(TIMEOUT_S):  # a shared engine ends after its last window
+        while not of_user.exists() or not open_statistics(of_user, None).n_ngrams:
+            await asyncio.sleep(0.01)
+    assert not of_workspace.exists()
 
 
 async def test_answer_comes_at_once_while_the_model_loads(tmp_path: Path, start: Start) -> None:

@@ -162,6 +162,11 @@ class ServerProcess:
         """The last lines that the server wrote to standard error."""
         return "\n".join(self._stderr)
 
+    def push(self, settings: Mapping[str, Any]) -> None:
+        """Send workspace/didChangeConfiguration with settings of speclsp."""
+        params = types.DidChangeConfigurationParams({"speclsp": dict(settings)})
+        self._client.workspace_did_change_configuration(params)
+
     # --- document -------------------------------------------------------------------------------
 
     def open(self, path: Path, text: str, language_id: str = "python") -> None:

@@ -1,0 +1,227 @@
+"""What real processes learn: counted once, and there after they were killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speclsp import embedded
+from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.ngrams.files import open_statistics
+
+pytestmark = pytest.mark.real
+
+WAIT_S = 120
+TEXT = "def quotient_of(first_number, second_number):\n    return first_number / second_number\n"
+BEGUN = "def quotient_of(first_number, "
+
+
+@pytest.fixture(autouse=True)
+def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+class Process:
+    """``speclsp complete``, fed line by line."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "speclsp", "complete", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, method: str, **params: Any) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def accept(self, text: str = TEXT) -> None:
+        assert self.ask("accepted", text=text, path="a.py") == {"nChars": len(text)}
+
+    def complete(self, prefix: str = BEGUN) -> str:
+        answer = self.ask("complete", prefix=prefix, path="b.py", languageId="python")
+        return str(answer["text"])
+
+    def n_proposed(self) -> int:
+        """How many tokens ngram-cache proposes where the accepted text was begun again."""
+        self.complete()
+        drafters = self.ask("statistics")["totals"]["drafters"]
+        return int(drafters["ngram-cache"]["nProposed"])
+
+    def end(self) -> str:
+        """End the input, and return what was written to standard error."""
+        _, errors = self.process.communicate(timeout=WAIT_S)
+        assert self.process.returncode == 0, errors
+        return errors
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=WAIT_S)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def start_process(*options: str) -> Process:
+        started.append(Process("--mode", "tree", "--threads", "1", *options))
+        return started[-1]
+
+    yield start_process
+    for each in started:
+        if each.process.poll() is None:
+            each.kill()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "mine.ngrams"
+
+
+def options_of(sources: str, path: Path) -> list[str]:
+    persist = [] if sources in ("store", "both") else ["--no-persist"]
+    file = ["--lookup-cache-dynamic", str(path)] if sources in ("file", "both") else []
+    return [*persist, *file]
+
+
+def in_file(path: Path, text: str = TEXT) -> int:
+    """How often the file has seen the last token of a text after the four tokens before it."""
+    *gram, token = load_vocabulary(embedded.embedded_target()).tokenize(text).tolist()[:5]
+    return open_statistics(path, None).tables.followers(tuple(gram)).get(token, 0)
+
+
+def journal_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.journal")
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def test_a_text_is_proposed_alike_from_the_store_the_file_and_both(
+    start: Callable[..., Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposed: dict[str, list[int]] = {}
+    for sources in ("store", "file", "both"):
+        path = tmp_path / f"{sources}.ngrams"
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / sources))
+        for _ in range(2):
+            accepting = start(*options_of(sources, path))
+            accepting.accept()
+            accepting.end()
+            asking = start(*options_of(sources, path))
+            proposed.setdefault(sources, []).append(asking.n_proposed())
+            asking.end()
+    # Seen once is not enough for a draft from dynamic statistics.
+    once, twice = proposed["store"]
+    assert once == 0 < twice
+    assert list(proposed.values()) == 3 * [[once, twice]]
+
+
+def test_what_is_accepted_before_the_model_is_loaded_is_written(
+    start: Callable[..., Process], path: Path
+) -> None:
+    process = start(*options_of("file", path))
+    process.accept()
+    process.end()
+    assert in_file(path) == 1
+    assert not journal_of(path).exists()
+
+
+@pytest.mark.parametrize("sources", ["file", "both"])
+def test_a_killed_process_loses_nothing_that_reached_the_journal(
+    start: Callable[..., Process], path: Path, sources: str
+) -> None:
+    process = start(*options_of(sources, path))
+    process.complete()
+    process.accept()
+    process.accept()
+    until(lambda: journal_of(path).exists() and journal_of(path).read_bytes().count(b"\n") == 2)
+    process.kill()
+    assert in_file(path) == 0
+    later = start(*options_of(sources, path))
+    assert later.n_proposed() > 0
+    assert "Problem" not in later.end()
+    assert in_file(path) == 2
+    assert not journal_of(path).exists()
+
+
+def test_a_process_that_is_killed_at_once_leaves_everything_whole(
+    start: Callable[..., Process], path: Path
+) -> None:
+    for _ in range(2):
+        process = start(*options_of("both", path))
+        process.complete()
+        process.accept()
+        process.kill()
+    later = start(*options_of("both", path))
+    later.accept()
+    errors = later.end()
+    assert "damaged" not in errors
+    assert 1 <= in_file(path) <= 3
+
+
+def test_processes_that_share_a_file_both_count(start: Callable[..., Process], path: Path) -> None:
+    processes = [start(*options_of("file", path)) for _ in range(2)]
+    for number, process in enumerate(processes):
+        process.complete()
+        process.accept(f"other_name_{number} = quotient_of({number}, {number})\n")
+        process.accept()
+    for process in processes:
+        process.end()
+    assert in_file(path) == 2
+    assert not journal_of(path).exists()
+    for number in range(2):
+        assert in_file(path, f"other_name_{number} = quotient_of({number}, {number})\n") >= 1
+
+
+def test_what_the_model_writes_counts_as_in_llama_cpp(
+    start: Callable[..., Process], path: Path
+) -> None:
+    process = start(*options_of("file", path), "--lookup-cache-update", "generated")
+    text = process.complete("def add(a, b):\n    return ")
+    assert text
+    process.end()
+    tables = open_statistics(path, None).tables
+    last = load_vocabulary(embedded.embedded_target()).tokenize(f"return {text}").tolist()
+    assert tables.followers((last[-2],)).get(last[-1]) == 1
+
+
+def test_a_file_of_llama_cpp_is_written_only_if_the_option_is_given(
+    start: Callable[..., Process], path: Path
+) -> None:
+    vocabulary = load_vocabulary(embedded.embedded_target())
+    gram = vocabulary.tokenize(TEXT).tolist()[:4]
+    record = [*gram, 1, 7, 3]  # four tokens, one follower: token 7, three times
+    foreign = b"".join(number.to_bytes(4, sys.byteorder) for number in record)
+    path.write_bytes(foreign)
+    process = start(*options_of("file", path))
+    process.accept()
+    process.end()
+    assert path.read_bytes() == foreign
+    process = start(*options_of("file", path), "--lookup-cache-update", "accepted")
+    process.accept()
+    process.end()
+    assert in_file(path) == 1
+    file = open_statistics(path, None)
+    assert file.layout == "llama.cpp"
+    assert file.tables.followers(tuple(gram))[7] == 3

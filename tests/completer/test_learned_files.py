@@ -1,0 +1,443 @@
+"""What is learned counts once, in a statistics file or for its workspace, and is not lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_cpp_statistics import saved
+from scripted_models import ScriptedLoader
+from typed_requests import request_between
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer import learned_files
+from speclsp.completer.local import LocalCompleter
+from speclsp.drafting.protocol import sum_of
+from speclsp.engine.models import Tokenizer
+from speclsp.ngrams.files import open_statistics
+from speclsp.ngrams.journal import Journal
+from speclsp.request import AcceptedText, Document, LogLine, Problem
+from speclsp.settings import Settings
+from speclsp.storage.accepted_store import AcceptedStore
+from speclsp.storage.database import BusyError
+
+WAIT_S = 60
+Options = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+class GatedLoader(ScriptedLoader):
+    """A loader whose vocabulary can be held up."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.may_read = threading.Event()
+        self.may_read.set()
+
+    def tokenizer(self, settings: Settings) -> Tokenizer:
+        assert self.may_read.wait(WAIT_S)
+        return super().tokenizer(settings)
+
+
+class Session:
+    """A completer with an engine of its own."""
+
+    def __init__(self, text: str = "return 1", *, is_held: bool = False, **options: Any) -> None:
+        self.loader = GatedLoader(text)
+        self.settings = Settings(**options)
+        if is_held:
+            self.loader.may_read.clear()
+        self.completer = LocalCompleter(self.settings, loader=self.loader)
+        self.completer.start()
+        if not is_held:
+            until(lambda: self.completer.state() == "ready")
+
+    def accept(self, before: str, text: str, file: str = "/r/a.py") -> None:
+        self.completer.learn(AcceptedText(path="a.py", file=file, before=before, text=text))
+        assert self.completer._accepted.wait_done(WAIT_S)
+
+    def ask(self, text: str) -> str:
+        document = Document(
+            uri="u", path="a.py", file="/r/a.py", repo_name="", language_id="", version=1, text=text
+        )
+        self.completer.open_document(document)
+        request = request_between(text, uri="u").plain()
+        answer = self.completer.complete(request, CancellationToken()).result(WAIT_S).text
+        self.completer.close_document("u")
+        assert self.completer.wait_idle(WAIT_S)
+        return answer
+
+    def use_file(self) -> None:
+        """Wait until the statistics files are read."""
+        until(lambda: self.completer._statistics.current().learned_ids)
+
+    def count(self, ngram: str, file: str = "/r/a.py") -> dict[str, int]:
+        """What drafts are made from."""
+        if self.settings.lookup_cache_dynamic:
+            self.use_file()
+        request = request_between("", uri="u", file=file)
+        self.completer.sources(request)
+        assert self.completer.wait_idle(WAIT_S)
+        found = sum_of(self.completer.sources(request).statistics.dynamic, tuple(ngram.encode()))
+        return {chr(token): count for token, count in found.items()}
+
+    def heard(self) -> list[Problem | LogLine]:
+        events = []
+        while (event := self.completer.next_event(0.0)) is not None:
+            if isinstance(event, (Problem, LogLine)):
+                events.append(event)
+        return events
+
+    def problems(self) -> list[str]:
+        return [event.message for event in self.heard() if isinstance(event, Problem)]
+
+
+@pytest.fixture
+def begin() -> Iterator[Callable[..., Session]]:
+    begun: list[Session] = []
+
+    def begin_session(*arguments: Any, **options: Any) -> Session:
+        begun.append(Session(*arguments, **options))
+        return begun[-1]
+
+    yield begin_session
+    for session in begun:
+        session.loader.may_read.set()
+        session.completer.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "mine.ngrams"
+
+
+def in_file(path: Path, ngram: str) -> dict[str, int]:
+    found = open_statistics(path, None).tables.followers(tuple(ngram.encode()))
+    return {chr(token): count for token, count in found.items()}
+
+
+def options_of(sources: str, path: Path) -> Options:
+    return {
+        "persist": sources in ("store", "both"),
+        "lookup_cache_dynamic": [str(path)] if sources in ("file", "both") else [],
+    }
+
+
+@pytest.mark.parametrize("then", ["store", "file", "both"])
+@pytest.mark.parametrize("first", ["store", "file", "both"])
+def test_an_accepted_text_counts_once_wherever_it_comes_from(
+    begin: Callable[..., Session], path: Path, first: str, then: str
+) -> None:
+    session = begin(**options_of(first, path))
+    session.accept("x", "ab")
+    session.accept("x", "ab")
+    assert session.count("a") == {"b": 2}
+    session.completer.close()
+    later = begin(**options_of(then, path))
+    is_there = "both" in (first, then) or first == then
+    assert later.count("a") == ({"b": 2} if is_there else {})
+    later.accept("x", "ac")
+    assert later.count("a") == ({"b": 2, "c": 1} if is_there else {"c": 1})
+    later.completer.close()
+    both = begin(**options_of("both", path))
+    assert both.count("a") == {"b": 2, "c": 1}
+    assert session.problems() == later.problems() == both.problems() == []
+
+
+def test_texts_of_a_file_count_in_all_folders_and_others_in_their_own(
+    begin: Callable[..., Session], path: Path
+) -> None:
+    plain = begin(persist=True)
+    plain.accept("", "ab", file="/one/a.py")
+    plain.completer.close()
+    session = begin(**options_of("both", path))
+    session.accept("", "ac", file="/one/a.py")
+    # Files outside all workspace folders share one workspace.
+    assert session.count("a", file="/two/a.py") == {"b": 1, "c": 1}
+
+
+def test_a_missing_file_is_created_at_once(begin: Callable[..., Session], path: Path) -> None:
+    session = begin(persist=False, lookup_cache_dynamic=[str(path)])
+    session.use_file()
+    assert in_file(path, "a") == {}
+    assert any("was created" in line.message for line in session.heard())
+
+
+def test_files_of_others_are_written_only_if_the_settings_say_so(
+    begin: Callable[..., Session], path: Path
+) -> None:
+    foreign = saved({(97,): {98: 4}})
+    path.write_bytes(foreign)
+    reading = begin(persist=False, lookup_cache_dynamic=[str(path)])
+    reading.accept("", "ac")
+    assert reading.count("a") == {"b": 4, "c": 1}
+    reading.completer.close()
+    assert path.read_bytes() == foreign
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    writing = begin(persist=False, lookup_cache_dynamic=[str(path)], lookup_cache_update="accepted")
+    writing.accept("", "ac")
+    assert writing.count("a") == {"b": 4, "c": 1}
+    writing.completer.close()
+    assert in_file(path, "a") == {"b": 4, "c": 1}
+
+
+def test_off_neither_creates_nor_writes(begin: Callable[..., Session], path: Path) -> None:
+    options: Options = {"persist": False, "lookup_cache_dynamic": [str(path)]}
+    session = begin(**options, lookup_cache_update="off")
+    problem = None
+    while not isinstance(problem, Problem):
+        problem = session.completer.next_event(WAIT_S)
+    assert str(path) in problem.message
+    assert "command line" in problem.remedy
+    session.completer.close()
+    assert not path.exists()
+    begin(**options).completer.close()
+    until(path.exists)
+    written = path.read_bytes()
+    session = begin(**options, lookup_cache_update="off")
+    session.accept("", "ab")
+    assert session.count("a") == {"b": 1}
+    session.completer.close()
+    assert path.read_bytes() == written
+
+
+def test_the_file_that_speclsp_created_is_the_one_that_learns(
+    begin: Callable[..., Session], tmp_path: Path
+) -> None:
+    team, mine, other = (tmp_path / name for name in ("team.bin", "mine", "other"))
+    team.write_bytes(saved({(97,): {98: 4}}))
+    files = [str(team), str(mine), str(other)]
+    session = begin(persist=False, lookup_cache_dynamic=files, lookup_cache_update="accepted")
+    session.accept("", "ac")
+    assert session.count("a") == {"b": 4, "c": 1}
+    session.completer.close()
+    assert in_file(mine, "a") == {"c": 1}
+    assert not other.exists()
+    (problem,) = session.problems()
+    assert str(other) in problem
+
+
+def test_what_the_model_wrote_counts_without_being_accepted(
+    begin: Callable[..., Session], path: Path
+) -> None:
+    options: Options = {
+        "persist": True, "lookup_cache_dynamic": [str(path)], "lookup_cache_update": "generated",
+        "prefetch": False, "min_confidence": 0.0,
+    }  # fmt: skip
+    session = begin("abc", **options)
+    session.use_file()
+    assert session.ask("x = ") == "abc"
+    assert session.count("ab") == {"c": 1}
+    assert session.count("= ") == {"a": 1}
+    session.accept("x = ", "abc")
+    assert session.count("ab") == {"c": 1}  # it was counted when it was written
+    session.accept("x = ", "abd")
+    assert session.count("ab") == {"c": 1, "d": 1}
+    session.completer.close()
+    assert in_file(path, "ab") == {"c": 1}
+    later = begin("abc", **options)
+    assert later.count("ab") == {"c": 1, "d": 1}
+
+
+def test_a_generated_text_with_a_secret_is_not_learned(
+    begin: Callable[..., Session], path: Path
+) -> None:
+    secret = '"q8Zt5vLw2Xy9Rb4K"'
+    session = begin(
+        secret, persist=False, lookup_cache_dynamic=[str(path)], lookup_cache_update="generated"
+    )
+    session.use_file()
+    session.ask("password = ")
+    assert session.count("8Z") == {}
+
+
+@pytest.mark.parametrize("sources", ["store", "file", "both"])
+def test_what_is_accepted_before_there_is_a_vocabulary_counts_once(
+    begin: Callable[..., Session], path: Path, sources: str
+) -> None:
+    session = begin(is_held=True, **options_of(sources, path))
+    session.accept("x", "ab")
+    session.loader.may_read.set()
+    until(lambda: session.completer.state() == "ready")
+    assert session.count("a") == {"b": 1}
+    accepted = session.completer.sources(request_between("", uri="u", file="/r/a.py")).accepted
+    assert [bytes(tokens.tolist()) for tokens in accepted] == [b"xab"]
+    session.completer.close()
+    assert begin(**options_of(sources, path)).count("a") == {"b": 1}
+    if sources != "store":
+        assert in_file(path, "a") == {"b": 1}
+
+
+def test_what_is_accepted_before_there_is_a_vocabulary_is_written_at_the_end(
+    begin: Callable[..., Session], path: Path
+) -> None:
+    session = begin(is_held=True, **options_of("file", path))
+    session.accept("x", "ab")
+    threading.Timer(0.2, session.loader.may_read.set).start()
+    session.completer.close()
+    assert in_file(path, "a") == {"b": 1}
+
+
+def test_a_file_that_is_removed_is_told_and_the_store_counts(
+    begin: Callable[..., Session], path: Path
+) -> None:
+    session = begin(**options_of("both", path))
+    session.accept("", "ab")
+    session.completer._accepted.update_files()
+    assert session.count("a") == {"b": 1}
+    former = open_statistics(path, None).header
+    path.unlink()
+    until(lambda: session.count("a") and path.exists())
+    header = open_statistics(path, None).header
+    assert header is not None
+    assert former is not None
+    until(lambda: header.learned_id in session.completer._statistics.current().learned_ids)
+    assert header.learned_id != former.learned_id
+    assert session.count("a") == {"b": 1}
+    session.accept("", "ac")
+    assert session.count("a") == {"b": 1, "c": 1}
+    (problem,) = session.problems()
+    assert (
+        problem == f"{path} was removed, and its counts with it; a new, empty one takes its place."
+    )
+    session.completer.close()
+    assert begin(**options_of("both", path)).count("a") == {"b": 1, "c": 1}
+
+
+def test_a_folder_that_is_missing_is_one_problem_and_the_rest_works(
+    begin: Callable[..., Session], tmp_path: Path
+) -> None:
+    path = tmp_path / "none" / "mine.ngrams"
+    session = begin(persist=True, lookup_cache_dynamic=[str(path)])
+    problem = None
+    while not isinstance(problem, Problem):
+        problem = session.completer.next_event(WAIT_S)
+    assert "there is no folder" in problem.message
+    assert problem.remedy == "Create the folder, or correct the path."
+    for _ in range(2):
+        session.accept("", "ab")
+    session.completer.close()
+    assert session.problems() == []
+    assert begin(persist=True).count("a") == {"b": 2}
+
+
+def test_a_damaged_file_is_one_problem_and_the_store_counts(
+    begin: Callable[..., Session], path: Path
+) -> None:
+    begin(**options_of("both", path)).accept("", "ab")
+    first = begin(**options_of("both", path))
+    first.completer.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])
+    session = begin(**options_of("both", path))
+    problem = None
+    while not isinstance(problem, Problem):
+        problem = session.completer.next_event(WAIT_S)
+    assert "cut or damaged" in problem.message
+    session.accept("", "ac")
+    request = request_between("", uri="u", file="/r/a.py")
+    counts = session.completer.sources(request).statistics.dynamic
+    assert dict(sum_of(counts, (97,))) == {98: 1, 99: 1}
+    session.completer.close()
+    assert session.problems() == []
+    assert path.read_bytes() == whole[:-30]
+
+
+def test_a_full_disk_is_one_problem_and_what_is_learned_counts_here(
+    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = begin(**options_of("both", path))
+    session.use_file()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "append", full)
+        for _ in range(3):
+            session.accept("", "ab")
+    assert session.count("a") == {"b": 3}
+    session.accept("", "ab")
+    assert session.count("a") == {"b": 4}
+    (problem,) = session.problems()
+    assert "No space left on device" in problem
+    session.completer.close()
+    assert in_file(path, "a") == {"b": 1}
+    assert begin(**options_of("both", path)).count("a") == {"b": 4}
+
+
+def test_a_store_that_cannot_be_told_keeps_the_text_out_of_the_file(
+    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = begin(**options_of("both", path))
+    session.use_file()
+
+    def busy(*_: object) -> None:
+        raise BusyError("database is locked.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AcceptedStore, "mark", busy)
+        session.accept("", "ab")
+    assert session.count("a") == {"b": 1}
+    session.completer.close()
+    assert in_file(path, "a") == {}
+    assert begin(**options_of("both", path)).count("a") == {"b": 1}
+
+
+def test_engines_that_share_a_file_see_what_the_others_learned(
+    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = begin(**options_of("both", path)), begin(**options_of("both", path))
+    one.accept("", "ab")
+    other.accept("", "ac")
+    assert one.count("a") == {"b": 1}
+    one.completer._accepted.update_files()
+    everything = {"b": 1, "c": 1}
+    until(lambda: one.count("a") == other.count("a") == everything)
+    other.completer.close()
+    one.completer.close()
+    assert in_file(path, "a") == everything
+
+
+def test_a_file_is_written_once_a_minute_at_most(
+    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = begin(**options_of("file", path))
+    session.use_file()
+    written = path.read_bytes()
+    for _ in range(3):
+        session.accept("", "ab")
+    assert path.read_bytes() == written
+    monkeypatch.setattr(learned_files, "FOLD_EVERY_S", 0.0)
+    session.accept("", "ab")
+    assert session.completer.wait_idle(WAIT_S)
+    assert in_file(path, "a") == {"b": 4}
+    until(lambda: session.count("a") == {"b": 4})
+
+
+def test_a_killed_engine_loses_nothing_that_was_accepted(
+    begin: Callable[..., Session], path: Path
+) -> None:
+    session = begin(**options_of("both", path))
+    session.accept("", "ab")
+    # It never closes.
+    later = begin(**options_of("both", path))
+    assert later.count("a") == {"b": 1}
+    later.completer.close()
+    assert in_file(path, "a") == {"b": 1}
