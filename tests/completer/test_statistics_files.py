@@ -256,7 +256,7 @@ def test_orders_that_static_statistics_do_not_read_are_told(
 ) -> None:
     path = text_file(tmp_path / "s.ngrams", b"abcabc", range(2, 4))
     source = make(lookup_cache_static=[str(path)])
-    until(lambda: source.current().static)
+    until(lambda: source.current().statistics.static)
     (line,) = [event.message for event in heard(events) if getattr(event, "level", "") == "warning"]
     assert line.startswith(f"{path}: static statistics are read for order 2 only, not for order 3:")
     assert "`-lcd`" in line

@@ -211,9 +211,7 @@ async def test_a_killed_engine_loses_nothing_that_reached_the_journal(
     path, journal = tmp_path / "mine.ngrams", tmp_path / ".mine.ngrams.journal"
     window = open_window("one")
     window.text = TYPED
-    await window.start(
-        engine="shared", persist=False, lookup_cache_dynamic=[str(path)], prefetch=False
-    )
+    await window.start(engine="shared", persist=False, lookup_cache_dynamic=[str(path)])
     accepted = await window.ghost()
     (item,) = await window.ask()
     await window.server.accept(item)

@@ -310,7 +310,7 @@ async def test_what_is_accepted_reaches_the_users_statistics_file_and_no_workspa
         await heard.server.inline_completion(lines, 0)
         assert await heard.server.shutdown() == 0
 
-    heard = await start(tmp_path, prefetch=False)
+    heard = await start(tmp_path)
     heard.server.push(
         {"lookup_cache_dynamic": [str(of_workspace)], "lookup_cache_update": "accepted"}
     )
@@ -318,7 +318,7 @@ async def test_what_is_accepted_reaches_the_users_statistics_file_and_no_workspa
     await accept_in(heard)
     assert any("does not exist" in line.message for line in heard.messages)
     assert not of_workspace.exists()
-    await accept_in(await start(tmp_path, "--lookup-cache-dynamic", str(of_user), prefetch=False))
+    await accept_in(await start(tmp_path, "--lookup-cache-dynamic", str(of_user)))
     async with asyncio.timeout(TIMEOUT_S):  # a shared engine ends after its last window
         while not of_user.exists() or not open_statistics(of_user, None).n_ngrams:
             await asyncio.sleep(0.01)
