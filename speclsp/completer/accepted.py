@@ -30,6 +30,7 @@ from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import MAX_TEXTS, AcceptedStore, KeptText
 from speclsp.storage.database import BusyError
+from speclsp.storage.locations import WaitLimit
 
 _N_DRAFTED_FROM: Final = 500
 """Latest accepted texts per workspace that are drafted from as texts; all texts are counted."""
@@ -98,17 +99,29 @@ class AcceptedTexts:
     Only texts are stored: their n-grams are counted again in each session.
     """
 
-    def __init__(self, settings: Settings, events: EventQueue, files: LearnedFiles) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        events: EventQueue,
+        files: LearnedFiles,
+        limit: WaitLimit | None = None,
+    ) -> None:
+        """``limit`` bounds waits for other processes."""
         self._masks = settings.mask_secrets
         self._is_kept = settings.persist
         self._events = events
         self._files = files
+        self._limit = limit
         self._lock = threading.RLock()
         self._vocabulary: Vocabulary | None = None
         self._by_root: dict[str, AcceptedTokens] = {}
         self._thread = ThreadPoolExecutor(1, "speclsp-accepted")
         self._latest: Future[None] | None = None
         self._store: AcceptedStore | None = None
+        self._n_unkept = 0
+        """Texts that were not stored, since another process wrote, and that the log does not name
+        yet."""
+        self._busy: BusyError | None = None
         self._waiting: deque[_Taken] = deque(maxlen=MAX_TEXTS)
         """Texts that were accepted before a vocabulary was loaded."""
         self._generated: deque[str] = deque(maxlen=_N_GENERATED)
@@ -210,7 +223,7 @@ class AcceptedTexts:
         into: LearnInto | None,
     ) -> None:
         text, n_before = accepted.before + accepted.text, len(accepted.before)
-        number = self._stored(lambda store: store.append(root, text, n_before), None)
+        number = self._stored(lambda s: s.append(root, text, n_before), None, is_text=True)
         taken = _Taken(root, accepted, into, number)
         if known is None:
             self._waiting.append(taken)
@@ -277,23 +290,46 @@ class AcceptedTexts:
 
         return self._stored(mark, otherwise=False)
 
-    def _stored(self, use: Callable[[AcceptedStore], _Result], otherwise: _Result) -> _Result:
-        """Return the result of ``use``, or ``otherwise`` if the store fails or is switched off."""
+    def _stored(
+        self,
+        use: Callable[[AcceptedStore], _Result],
+        otherwise: _Result,
+        *,
+        is_text: bool = False,
+    ) -> _Result:
+        """Return the result of ``use``, or ``otherwise`` if the store fails or is switched off.
+
+        A text that is not kept, since another process writes, is counted for the log.
+        """
         if not self._is_kept:
             return otherwise
         try:
             if self._store is None:
-                self._store = AcceptedStore.open(self._events.warn)
-            return use(self._store)
+                self._store = AcceptedStore.open(self._events.warn, self._limit)
+            result = use(self._store)
+            if is_text:
+                self._tell_unkept()
+            return result
         except BusyError as error:
-            self._events.log("info", str(error))
+            if is_text:
+                self._n_unkept += 1
+                self._busy = error
+            else:
+                self._events.log("info", str(error))
         except StoreError as error:
             self._is_kept = False
             self._close_store()
             self._events.log("warning", f"accepted completions are not kept: {error}")
         return otherwise
 
+    def _tell_unkept(self) -> None:
+        if self._n_unkept:
+            text = f"{self._n_unkept} accepted texts are not kept: {self._busy}"
+            self._events.log("warning", text)
+            self._n_unkept = 0
+
     def _close_store(self) -> None:
+        self._tell_unkept()
         store, self._store = self._store, None
         if store is not None:
             store.close()

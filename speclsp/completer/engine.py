@@ -20,8 +20,11 @@ from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
 from speclsp.engine.remote import RemoteLoader
 from speclsp.request import Event
 from speclsp.settings import Settings
+from speclsp.storage.locations import WaitLimit
 
 CLOSE_TIMEOUT_S: Final = 5.0
+_LOCKED_S: Final = 2.0
+"""Seconds that closing waits, in all, for other processes that hold the stores."""
 
 
 class Engine:
@@ -47,7 +50,8 @@ class Engine:
         self._tokenizer: Tokenizer | None = None
         self._has_tokenizer = threading.Event()
         self._is_started = False
-        self.learned_files = LearnedFiles(self.events)
+        self._limit = WaitLimit()
+        self.learned_files = LearnedFiles(self.events, self._limit)
         self._accepted: dict[tuple[bool, bool], AcceptedTexts] = {}
         self.models = Models(
             settings,
@@ -56,7 +60,7 @@ class Engine:
             take_tokenizer=self._take_tokenizer,
         )
         self.thread = EngineThread(self.models, self.events, clock=clock)
-        self.indexes = ProjectIndexes(busy=lambda: self.thread.busy)
+        self.indexes = ProjectIndexes(lambda: self.thread.busy, self._limit)
         self.statistics_files: OpenedFiles = WeakValueDictionary()
 
     def start(self) -> None:
@@ -67,8 +71,13 @@ class Engine:
             self._is_started = True
         self.thread.start()
 
+    def begin_close(self) -> None:
+        """Let no store wait long for other processes any more."""
+        self._limit.end_in(_LOCKED_S)
+
     def close(self) -> None:
         """Stop all threads and free the models."""
+        self.begin_close()
         texts_wait = any(texts.waits_for_vocabulary() for texts in self._accepted.values())
         if texts_wait and self._is_started and self.models.state == "loading":
             self._has_tokenizer.wait(CLOSE_TIMEOUT_S)
@@ -104,7 +113,7 @@ class Engine:
         with self._lock:
             if key not in self._accepted:
                 texts = self._accepted[key] = AcceptedTexts(
-                    settings, self.events, self.learned_files
+                    settings, self.events, self.learned_files, self._limit
                 )
                 if self._tokenizer is not None and not self._tokenizer.is_estimate:
                     texts.take_tokenizer(self._tokenizer)

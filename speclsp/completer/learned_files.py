@@ -17,6 +17,7 @@ from speclsp.events import EventQueue
 from speclsp.ngrams.learned_file import LearnedFile
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.settings import Settings, named_path
+from speclsp.storage.locations import WaitLimit
 
 FOLD_EVERY_S: Final = 60.0
 """Seconds between two changes of a file; the journal beside it has the rest."""
@@ -49,8 +50,10 @@ class LearnedFiles:
     What fails is a problem once.
     """
 
-    def __init__(self, events: EventQueue) -> None:
+    def __init__(self, events: EventQueue, limit: WaitLimit | None = None) -> None:
+        """``limit`` bounds waits for other processes."""
         self._events = events
+        self._limit = limit
         self._lock = threading.Lock()
         self._files: dict[Path, LearnedFile] = {}
         self._reported: set[str] = set()
@@ -63,7 +66,7 @@ class LearnedFiles:
         path = path.resolve()
         with self._lock:
             if path not in self._files:
-                self._files[path] = LearnedFile(path, self._report)
+                self._files[path] = LearnedFile(path, self._report, self._limit)
             return self._files[path]
 
     def target(self, into: LearnInto) -> LearnedFile | None:

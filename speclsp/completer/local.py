@@ -106,6 +106,8 @@ class LocalCompleter:
 
     def close(self) -> None:
         """Leave a shared engine; close one of its own: stop its threads and free the models."""
+        if self._is_own:
+            self._engine.begin_close()
         self._context.close()
         self._corpora.close()
         if self._is_own:

@@ -19,6 +19,7 @@ from speclsp.project.project_index import ProjectIndex
 from speclsp.request import IndexStats, WorkspaceFolder
 from speclsp.secrets.masked_text import RULES_VERSION
 from speclsp.settings import Settings
+from speclsp.storage.locations import WaitLimit
 from speclsp.storage.token_store import TokenStore
 
 INDEX_SETTINGS: Final = (
@@ -34,9 +35,13 @@ INDEX_SETTINGS: Final = (
 class ProjectIndexes:
     """The indexes of all windows: one for each folder, vocabulary and set of index settings."""
 
-    def __init__(self, busy: Callable[[], bool]) -> None:
-        """``busy`` returns whether a completion is being computed."""
+    def __init__(self, busy: Callable[[], bool], limit: WaitLimit | None = None) -> None:
+        """``busy`` returns whether a completion is being computed.
+
+        ``limit`` bounds waits for other processes.
+        """
         self._busy = busy
+        self._limit = limit
         self._lock = threading.Lock()
         self._indexes: dict[tuple[object, ...], ProjectIndex] = {}
 
@@ -65,7 +70,7 @@ class ProjectIndexes:
                 fingerprint,
                 settings=settings,
                 readers=readers,
-                token_store=_open_store(readers) if is_kept else None,
+                token_store=_open_store(readers, self._limit) if is_kept else None,
                 busy=self._busy,
             )
             index.start()
@@ -82,13 +87,13 @@ class ProjectIndexes:
         return True
 
 
-def _open_store(readers: Sequence[EventQueue]) -> TokenStore | None:
+def _open_store(readers: Sequence[EventQueue], limit: WaitLimit | None) -> TokenStore | None:
     def warn(error: SpecLspError) -> None:
         for events in tuple(readers):
             events.warn(error)
 
     try:
-        return TokenStore.open(report=warn)
+        return TokenStore.open(warn, limit)
     except StoreError as error:
         readers[0].log("warning", f"tokens are not kept between sessions: {error}")
         return None

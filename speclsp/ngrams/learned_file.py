@@ -30,7 +30,7 @@ from speclsp.ngrams.journal import Folded, Journal, JournalFullError, Learned
 from speclsp.ngrams.learned import MAX_ORDER, Counted, LearnedCounts, count_accepted, tables_of
 from speclsp.ngrams.own_layout import FileHeader, VocabularyIdentity
 from speclsp.ngrams.reading import FileState, damaged, read_bytes, state_of
-from speclsp.storage.locations import locked, workspace_id
+from speclsp.storage.locations import WaitLimit, locked, workspace_id
 
 _LOCK_WAIT_S: Final = 10.0
 """The lock is held while files are read, renamed and appended to, not while counts are added up."""
@@ -45,10 +45,16 @@ class _OvertakenError(Exception):
 class LearnedFile:
     """A statistics file and its journal.  Any thread may call it; methods raise StoreError."""
 
-    def __init__(self, path: Path, report: Callable[[StoreError], None]) -> None:
-        """``report`` gets problems that were dealt with."""
+    def __init__(
+        self,
+        path: Path,
+        report: Callable[[StoreError], None],
+        limit: WaitLimit | None = None,
+    ) -> None:
+        """``report`` gets problems that were dealt with; ``limit`` bounds waits for the lock."""
         self.path = path.resolve()
         self._report = report
+        self._limit = limit
         self._journal = Journal(self.path.with_name(f".{self.path.name}.journal"))
         self._lock_path = self.path.with_name(f".{self.path.name}.lock")
         self._lock = threading.Lock()
@@ -197,7 +203,7 @@ class LearnedFile:
                     f"{written} cannot be written: there is no folder {self.path.parent}.",
                     remedy="Create the folder, or correct the path.",
                 )
-            with locked(self._lock_path, _LOCK_WAIT_S):
+            with locked(self._lock_path, _LOCK_WAIT_S, self._limit):
                 yield
         except OSError as error:  # filelock's Timeout, too
             raise files.unwritable(written, error) from error

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from speclsp.storage.database import Report, WorkspaceStore
-from speclsp.storage.locations import accepted_store_path, workspace_id
+from speclsp.storage.locations import WaitLimit, accepted_store_path, workspace_id
 
 MAX_TEXTS: Final = 2_000
 """Texts kept per workspace; the oldest are removed first."""
@@ -63,15 +63,16 @@ class AcceptedStore(WorkspaceStore):
         max_texts: int = MAX_TEXTS,
         clock: Callable[[], float] = time.time,
         report: Report = lambda _error: None,
+        limit: WaitLimit | None = None,
     ) -> None:
-        super().__init__(path, _SCHEMA, _VERSION, report)
+        super().__init__(path, _SCHEMA, _VERSION, report, limit)
         self._max_texts = max_texts
         self._clock = clock
 
     @classmethod
-    def open(cls, report: Report = lambda _error: None) -> Self:
+    def open(cls, report: Report = lambda _error: None, limit: WaitLimit | None = None) -> Self:
         """Open the user's store.  ``report`` is called where a damaged file was replaced."""
-        return cls(accepted_store_path(), report=report)
+        return cls(accepted_store_path(), report=report, limit=limit)
 
     def append(self, root: str, text: str, n_before: int = 0) -> int | None:
         """Store a text accepted in the workspace ``root``; see :class:`KeptText`.

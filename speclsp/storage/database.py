@@ -16,7 +16,7 @@ from typing import ClassVar, Final, TypeVar
 from filelock import Timeout
 
 from speclsp.errors import StoreError
-from speclsp.storage.locations import locked, make_private
+from speclsp.storage.locations import WaitLimit, locked, make_private
 
 Report = Callable[[StoreError], None]
 """Receives a problem that was handled."""
@@ -24,6 +24,7 @@ Report = Callable[[StoreError], None]
 _Result = TypeVar("_Result")
 
 _BUSY_S: Final = 2.0
+"""Seconds that a transaction waits for another process."""
 _PARTS: Final = ("", "-journal")
 """Endings of a database's files."""
 _ASIDE: Final = ".damaged"
@@ -75,12 +76,23 @@ class Database:
     one; ``report`` is called.  All other failures are raised as StoreError.
     """
 
-    def __init__(self, path: Path, schema: str, version: int, report: Report) -> None:
-        """Open or create the database.  Raises StoreError where that is impossible."""
+    def __init__(
+        self,
+        path: Path,
+        schema: str,
+        version: int,
+        report: Report,
+        limit: WaitLimit | None = None,
+    ) -> None:
+        """Open or create the database; ``limit`` bounds waits for other processes.
+
+        Raises StoreError where that is impossible.
+        """
         self.path = path
         self._schema = schema
         self._version = version
         self._report = report
+        self._limit = limit or WaitLimit()
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._opened_file: tuple[int, int] | None = None
@@ -128,7 +140,11 @@ class Database:
         if self._connection is None:
             raise StoreError(f"{self.path} is closed.")
         with self._connection as connection:
+            connection.execute(f"PRAGMA busy_timeout = {self._busy_s() * 1000:.0f}")
             return work(connection)
+
+    def _busy_s(self) -> float:
+        return self._limit.seconds(_BUSY_S)
 
     def compact(self) -> None:
         """Return the space of deleted rows to the file system.  Raises StoreError."""
@@ -150,7 +166,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         make_private(self.path)
         self._opened_file = self._file_now()
-        connection = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
+        connection = sqlite3.connect(self.path, timeout=self._busy_s(), check_same_thread=False)
         try:
             # A damaged database may hold other bytes.
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
@@ -185,7 +201,7 @@ class Database:
     def _start_anew(self, cause: Exception) -> None:
         """Rename the damaged file and create a new one, unless another process did so."""
         try:
-            with locked(lock_of(self.path), _BUSY_S):
+            with locked(lock_of(self.path), _BUSY_S, self._limit):
                 self._disconnect()
                 if self._file_now() != self._opened_file:
                     self._connection = self._connect()
@@ -209,11 +225,11 @@ class Database:
         )
 
     def _failure(self, error: Exception) -> StoreError:
-        kind = BusyError if _is_busy(error) else StoreError
-        return kind(
-            f"{self.path}: {error}.",
-            remedy="Check the disk's space and the folder's permissions, or set persist to false.",
-        )
+        if _is_busy(error):
+            remedy = "Close the program that keeps it locked, such as a database browser."
+            return BusyError(f"{self.path}: {error}.", remedy=remedy)
+        remedy = "Check the disk's space and the folder's permissions, or set persist to false."
+        return StoreError(f"{self.path}: {error}.", remedy=remedy)
 
 
 class WorkspaceStore(Database):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 import stat
 import sys
+import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -107,15 +109,36 @@ def lacks_locks(error: Exception) -> bool:
     return isinstance(error, NotImplementedError) or getattr(error, "errno", None) in _NO_LOCKS
 
 
+class WaitLimit:
+    """Bounds how long what an engine keeps on disk waits for other processes, all together."""
+
+    def __init__(self) -> None:
+        self._until = math.inf
+
+    def end_in(self, seconds: float) -> None:
+        """Let all waits, also those that have begun, end in so many seconds, or earlier."""
+        self._until = min(self._until, time.monotonic() + seconds)
+
+    def seconds(self, most: float) -> float:
+        """Return how many seconds a wait of at most ``most`` seconds may take now."""
+        return max(0.0, min(most, self._until - time.monotonic()))
+
+    def is_over(self) -> bool:
+        """Whether nothing waits any more."""
+        return time.monotonic() >= self._until
+
+
 @contextmanager
-def locked(lock: Path, timeout_s: float) -> Generator[None]:
+def locked(lock: Path, timeout_s: float, limit: WaitLimit | None = None) -> Generator[None]:
     """Hold a lock file, or nothing where the file system has no locks.
 
     Raises :class:`filelock.Timeout` and OSError.
     """
+    limit = limit or WaitLimit()
     with ExitStack() as stack:
         try:
-            stack.enter_context(FileLock(lock, timeout=timeout_s, mode=FILE_MODE))
+            held = FileLock(lock, mode=FILE_MODE)
+            stack.enter_context(held.acquire(limit.seconds(timeout_s), cancel_check=limit.is_over))
         except (OSError, NotImplementedError) as error:
             if not lacks_locks(error):
                 raise

@@ -20,7 +20,7 @@ import numpy as np
 from speclsp.drafting.protocol import TokenArray
 from speclsp.errors import StoreError
 from speclsp.storage.database import BusyError, Report, WorkspaceStore
-from speclsp.storage.locations import token_store_path, workspace_id
+from speclsp.storage.locations import WaitLimit, token_store_path, workspace_id
 
 MAX_BYTES: Final = 512 * 2**20
 """Maximum bytes of compressed tokens; the longest unused are removed first."""
@@ -75,17 +75,18 @@ class TokenStore(WorkspaceStore):
         max_bytes: int = MAX_BYTES,
         clock: Callable[[], float] = time.time,
         report: Report = lambda _error: None,
+        limit: WaitLimit | None = None,
     ) -> None:
-        super().__init__(path, _SCHEMA, _VERSION, report)
+        super().__init__(path, _SCHEMA, _VERSION, report, limit)
         self._max_bytes = max_bytes
         self._clock = clock
         self._pending_lock = threading.Lock()
         self._pending: dict[tuple[str, bytes], tuple[bytes, int, bytes]] = {}
 
     @classmethod
-    def open(cls, report: Report = lambda _error: None) -> Self:
+    def open(cls, report: Report = lambda _error: None, limit: WaitLimit | None = None) -> Self:
         """Open the user's store.  ``report`` is called where a damaged file was replaced."""
-        return cls(token_store_path(), report=report)
+        return cls(token_store_path(), report=report, limit=limit)
 
     def get(self, fingerprint: str, content: bytes) -> TokenArray | None:
         """Return the tokens of a content; None if they are missing or damaged."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from speclsp.settings import Settings
 from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import BusyError
+from speclsp.storage.locations import WaitLimit, accepted_store_path
 
 WAIT_S = 60
 
@@ -237,8 +239,40 @@ def test_another_writer_is_no_failure(make, monkeypatch: pytest.MonkeyPatch) -> 
         patched.setattr(accepted_store.AcceptedStore, "append", busy)
         kept.take("", "abc")
     kept.take("", "abd")
-    assert kept.logged() == [("info", "database is locked.")]
+    assert kept.logged() == [("warning", "1 accepted texts are not kept: database is locked.")]
     assert AcceptedStore.open().recent("/r", 9) == [("abd", 0, "")]
+
+
+def test_what_a_locked_store_did_not_take_is_said_once_at_the_end() -> None:
+    """Each text once waited two seconds for itself, also while the server shut down."""
+    limit, events = WaitLimit(), EventQueue()
+    texts = AcceptedTexts(Settings(), events, LearnedFiles(events, limit), limit)
+    AcceptedStore.open().close()
+    other = sqlite3.connect(accepted_store_path(), isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    limit.end_in(0.0)
+    for number in range(20):
+        texts.take(AcceptedText(path="a.py", file="", before="", text=f"x{number}"), "/r", None)
+    texts.close()
+    assert texts.wait_done(WAIT_S)
+    other.close()
+    events.close()
+    lines = [event for event in iter(events.next, None) if isinstance(event, LogLine)]
+    assert [line.level for line in lines] == ["warning"]
+    assert lines[0].message.startswith("20 accepted texts are not kept: ")
+    assert "database is locked" in lines[0].message
+
+
+def test_closing_bounds_the_waits_of_all_that_the_engine_keeps() -> None:
+    completer = LocalCompleter(Settings(persist=False), loader=ScriptedLoader())
+    engine = completer._engine
+    limit = engine._limit
+    assert {engine.indexes._limit, engine.learned_files._limit, completer._accepted._limit} == {
+        limit
+    }
+    assert limit.seconds(60.0) == 60.0
+    completer.close()
+    assert limit.seconds(60.0) <= 2.0
 
 
 def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path: Path) -> None:

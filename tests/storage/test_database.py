@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from speclsp.errors import StoreError
 from speclsp.storage.database import BusyError, Database, aside_files_of, files_of, lock_of
+from speclsp.storage.locations import WaitLimit, locked
 
 SCHEMA = "CREATE TABLE t (x INTEGER); CREATE INDEX t_x ON t (x)"
 
@@ -50,6 +51,39 @@ def fill_and_close(open_database: Callable[..., Database], n_values: int = 5000)
     insert(database, *range(n_values))
     database.close()
     return database.path
+
+
+def test_closing_bounds_all_waits_for_other_processes_together(tmp_path: Path) -> None:
+    limit, now = WaitLimit(), [100.0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("speclsp.storage.locations.time.monotonic", lambda: now[0])
+        assert limit.seconds(10.0) == 10.0
+        limit.end_in(2.0)
+        assert [limit.seconds(10.0), limit.seconds(0.5)] == [2.0, 0.5]
+        now[0] += 1.5
+        limit.end_in(2.0)  # a second call gives no more
+        assert (limit.seconds(10.0), limit.is_over()) == (0.5, False)
+        now[0] += 1.0
+        assert (limit.seconds(10.0), limit.is_over()) == (0.0, True)
+
+
+def test_after_the_limit_a_locked_database_and_file_are_tried_once(tmp_path: Path) -> None:
+    limit = WaitLimit()
+    database = Database(tmp_path / "x.sqlite3", SCHEMA, 1, pytest.fail, limit)
+    other = sqlite3.connect(database.path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    limit.end_in(0.0)
+    for _ in range(50):  # each once waited two seconds
+        with pytest.raises(BusyError, match="locked"):
+            insert(database, 1)
+    lock = tmp_path / "lock"
+    with FileLock(lock), pytest.raises(TimeoutError), locked(lock, 3600.0, limit):
+        pass
+    other.execute("ROLLBACK")
+    insert(database, 7)
+    assert values(database) == [7]
+    other.close()
+    database.close()
 
 
 def test_values_stay(open_database: Callable[..., Database]) -> None:
