@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -99,8 +100,8 @@ class LearnedFiles:
         except StoreError as error:
             self._report(error)
             return False
-        if file.is_due(time.time(), FOLD_EVERY_S):
-            self._fold_soon(file)
+        if _is_due(file):
+            self._fold_soon(file, lambda: _is_due(file))  # another fold may be under way
         return True
 
     def fold_all(self) -> None:
@@ -108,7 +109,7 @@ class LearnedFiles:
         with self._lock:
             files = tuple(self._files.values())
         for file in files:
-            self._fold_soon(file)
+            self._fold_soon(file, lambda: True)
 
     def wait_done(self, timeout_s: float) -> bool:
         """Wait until nothing is being added; return False after ``timeout_s``."""
@@ -120,11 +121,14 @@ class LearnedFiles:
         self._thread.shutdown(wait=False)
         self.wait_done(_CLOSE_S)
 
-    def _fold_soon(self, file: LearnedFile) -> None:
+    def _fold_soon(self, file: LearnedFile, is_due: Callable[[], bool]) -> None:
+        guard = self._events.guard
         with suppress(RuntimeError):  # closed
-            self._latest = self._thread.submit(self._events.guard, "statistics", self._fold, file)
+            self._latest = self._thread.submit(guard, "statistics", self._fold, file, is_due)
 
-    def _fold(self, file: LearnedFile) -> None:
+    def _fold(self, file: LearnedFile, is_due: Callable[[], bool]) -> None:
+        if not is_due():
+            return
         try:
             n_texts = file.fold()
         except StoreError as error:
@@ -139,3 +143,7 @@ class LearnedFiles:
             self._reported.add(error.message)
         if is_new:
             self._events.problem(error.message, error.remedy)
+
+
+def _is_due(file: LearnedFile) -> bool:
+    return file.is_due(time.time(), FOLD_EVERY_S)

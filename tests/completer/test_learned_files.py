@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +19,11 @@ from speclsp.completer import learned_files
 from speclsp.completer.local import LocalCompleter
 from speclsp.drafting.protocol import sum_of
 from speclsp.engine.models import Tokenizer
+from speclsp.errors import StoreError
+from speclsp.ngrams import files
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.journal import Journal
+from speclsp.ngrams.learned_file import LearnedFile
 from speclsp.request import AcceptedText, Document, LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
@@ -382,6 +386,29 @@ def test_a_full_disk_is_one_problem_and_what_is_learned_counts_here(
     assert begin(**options_of("both", path)).count("a") == {"b": 4}
 
 
+def test_a_file_that_cannot_be_written_is_one_problem_and_the_journal_has_the_texts(
+    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = begin(**options_of("both", path))
+    session.use_file()
+
+    def full(*_: object, **__: object) -> None:
+        raise StoreError(f"{path} cannot be written: No space left.", remedy="Make room.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write", full)
+        for _ in range(2):
+            session.accept("", "ab")
+            session.completer._accepted.update_files()
+            assert session.count("a")["b"]
+    (problem,) = session.problems()
+    assert "No space left" in problem
+    assert session.count("a") == {"b": 2}
+    assert in_file(path, "a") == {}
+    session.completer.close()
+    assert in_file(path, "a") == {"b": 2}
+
+
 def test_a_store_that_cannot_be_told_keeps_the_text_out_of_the_file(
     begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -429,6 +456,29 @@ def test_a_file_is_written_once_a_minute_at_most(
     assert session.completer.wait_idle(WAIT_S)
     assert in_file(path, "a") == {"b": 4}
     until(lambda: session.count("a") == {"b": 4})
+
+
+def test_folds_that_wait_for_one_another_write_once(
+    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = begin(**options_of("file", path))
+    session.use_file()
+    session.accept("", "ab")
+    os.utime(path, (1, 1))
+    go_on, folded = threading.Event(), []
+    fold = LearnedFile.fold
+
+    def slowly(file: LearnedFile) -> int:
+        assert go_on.wait(WAIT_S)
+        folded.append(fold(file))
+        return folded[-1]
+
+    monkeypatch.setattr(LearnedFile, "fold", slowly)
+    for _ in range(3):
+        session.accept("", "ab")
+    go_on.set()
+    assert session.completer.wait_idle(WAIT_S)
+    assert folded == [4]
 
 
 def test_a_killed_engine_loses_nothing_that_was_accepted(
