@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.peers.contract import reason
+from benchmarks.report import reason
 from speclsp.errors import EngineUnavailableError
 from tests.support.serving_process import resident_mib, talking, wait_until
 

@@ -26,7 +26,7 @@ from speclsp.engine_process.place import EnginePlace, engine_place
 from speclsp.engine_process.restarts import MAX_CRASHES
 from speclsp.engine_process.server import Watchdog
 from speclsp.engine_process.start import START_TIMEOUT_S, EngineConnection, connect
-from speclsp.errors import EngineError, EngineUnavailableError
+from speclsp.errors import EngineError, EngineUnavailableError, ModelLoadError
 from speclsp.request import AcceptedText, CompletionResult, LogLine, Problem, StateChanged
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
@@ -136,7 +136,8 @@ def test_a_model_that_crashes_while_it_is_loaded_is_one_problem(windows, monkeyp
     assert "crashed 3 times" in problem.message
     assert f"ggml.c:1: please_{how}" in problem.remedy
     monkeypatch.delenv("CRASHING_ENGINE_LOAD")
-    window.apply_settings(Settings(**{**vars_of(SETTINGS), "n_predict": 99}))
+    # As the remedy says; another setting of the model starts another engine beside one that hangs.
+    window.apply_settings(Settings(**{**vars_of(SETTINGS), "ctx_size": 2048}))
     assert text_of(window, "x = 1\n") == "return 1"
 
 
@@ -162,14 +163,15 @@ def test_without_memory_there_is_one_problem_and_the_window_goes_on(windows, n_m
         event = window.next_event(WAIT_S)
     # What is left may be too little for the threads of a completion, or for it: an engine that dies
     # cancels it.
-    with contextlib.suppress(EngineError):
+    with contextlib.suppress(EngineError, ModelLoadError):
         result = ask(window, "x = 1\n").result(WAIT_S)
         assert result.text == ("" if result.finish_reason == "cancelled" else "return 1")
     if not isinstance(event, Problem):
         return
     assert event.remedy
     windows.program = PROGRAM
-    window.apply_settings(Settings(**{**vars_of(SETTINGS), "n_predict": 99}))
+    # As the remedy says; another setting of the model starts another engine beside one that hangs.
+    window.apply_settings(Settings(**{**vars_of(SETTINGS), "ctx_size": 2048}))
     assert text_of(window, "x = 1\n") == "return 1"
 
 
