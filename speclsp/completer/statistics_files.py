@@ -117,8 +117,12 @@ class StatisticsFiles:
         settings, vocabulary = self._settings, self._vocabulary
         entries: dict[tuple[Path, Role], _Entry] = {}
         if uses_statistics(settings) and vocabulary is not None:
-            for path, role in _wanted(settings):
-                entries[path, role] = self._entry(path, role, vocabulary)
+            try:
+                for path, role in _wanted(settings):
+                    entries[path, role] = self._entry(path, role, vocabulary)
+            except BaseException:
+                self._is_loading = False  # the next request has them read again
+                raise
         if vocabulary is self._vocabulary:  # else they are read once more
             dynamic = _files(entries, "dynamic")
             self._in_use = FilesInUse(
