@@ -149,11 +149,9 @@ def build(
     orders = _orders(order, layout)
     model = model_files(resolved).target
     vocabulary = load_vocabulary(model)
-    found, truncated = found_files(folders, resolved)
-    if truncated:
-        click.echo(
-            f"Only {resolved.max_files} files of a folder are read: see --max-files.", err=True
-        )
+    found, warnings = found_files(folders, resolved)
+    for warning in warnings:
+        click.echo(warning, err=True)
     found = [file for file in found if crc32(os.fsencode(file.relative)) % 100 < share]
     corpus = Corpus(
         work=output.with_name(f".{output.name}.build"),

@@ -89,26 +89,31 @@ class Counted:
     n_tokens: int
 
 
-def found_files(folders: Sequence[Path], settings: Settings) -> tuple[list[FoundFile], bool]:
-    """Return the readable files below some folders, and whether ``max_files`` left some out.
+def found_files(folders: Sequence[Path], settings: Settings) -> tuple[list[FoundFile], list[str]]:
+    """Return the readable files below some folders, and what to tell about others.
 
     Ignored files and files that look like secrets are left out, as in the project index.  A file
     that two folders hold counts once.
     """
     found: dict[str, FoundFile] = {}
-    truncated = False
+    warnings: dict[str, None] = {}
     for folder in folders:
         root, tally = folder.resolve(), ScanTally()
+        rules = IgnoreRules(root, settings.exclude)
         files = scan(
             root,
-            IgnoreRules(root, settings.exclude),
+            rules,
             tally,
             max_file_size=settings.max_file_size,
             max_files=settings.max_files,
         )
         found |= {file.path: file for file in files}
-        truncated |= tally.truncated
-    return list(found.values()), truncated
+        warnings |= dict.fromkeys(rules.too_large)
+        if tally.truncated:
+            warnings[f"Only {settings.max_files} files of a folder are read: see --max-files."] = (
+                None
+            )
+    return list(found.values()), list(warnings)
 
 
 def texts_tokens(

@@ -115,7 +115,7 @@ class Project:
         self._indexes = indexes
         self._lock = threading.RLock()
         self._folders: dict[str, WorkspaceFolder] = {}
-        self._ignored = IgnoredFiles(settings.exclude)
+        self._ignored = IgnoredFiles(settings.exclude, events.problem)
         self._open_files: frozenset[str] = frozenset()
         self._tokenizer: Tokenizer | None = None
         self._opened: dict[str, ProjectIndex] = {}

@@ -116,7 +116,7 @@ class SharedCompleter:
         self._connection: wire.Connection[wire.EngineMessage] | None = None
         self._documents = Documents()
         self._folders: dict[str, WorkspaceFolder] = {}
-        self._ignored = IgnoredFiles(())
+        self._ignored = IgnoredFiles((), self._events.problem)
         self._still_ignored: set[str] = set()
         """Files of documents that were ignored when their folder was closed.
 

@@ -4,16 +4,19 @@ The first match decides, in this order: the user's ``exclude`` patterns, the nea
 to the repository's root, the repository's ``info/exclude``, the built-in names.  So
 ``!node_modules/`` in ``exclude`` includes node_modules again.  As in git, an ignored folder's
 content is ignored too.
+
+Where a folder's .gitignore has more patterns than can be matched while you type, everything in the
+folder counts as ignored, but for what ``exclude`` includes.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
@@ -21,10 +24,15 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 from speclsp.project.repository import find_repository
 from speclsp.project.source_text import NO_LINKS, read_regular
 
-Patterns: TypeAlias = GitIgnoreSpec
-
 IGNORE_FILE: Final = ".gitignore"
-_MAX_IGNORE_FILE: Final = 1 << 20
+_MAX_FILE_BYTES: Final = 256 << 10
+_MAX_PATTERNS: Final = 2_000
+"""Most patterns that may apply to a path: they take a tenth of a second to compile, once, and a
+quarter of a millisecond to match."""
+_MAX_PROJECT_PATTERNS: Final = 20_000
+"""Most patterns of a folder and its subfolders, about 20 MB."""
+_PATTERN_CHARS: Final = 64
+"""A longer pattern counts as several."""
 _MAX_VERDICTS: Final = 1_024
 
 
@@ -66,6 +74,15 @@ _SKIPPED_SUFFIXES: Final = tuple(
 """Minified, binary and data files."""
 
 
+class _Level(NamedTuple):
+    """The patterns that apply to the files of one folder."""
+
+    specs: tuple[tuple[str, int, GitIgnoreSpec], ...] = ()
+    """In order of precedence, each with what turns a path of the workspace folder into one that is
+    relative to the spec's file: a prefix, and how many characters it takes the place of."""
+    n_patterns: int = 0
+
+
 class IgnoreRules:
     """The rules of one workspace folder; .gitignore files are read once, when needed.
 
@@ -75,11 +92,15 @@ class IgnoreRules:
     def __init__(self, root: Path, exclude: Iterable[str]) -> None:
         self._root = root
         self._exclude, self.bad_patterns = compiled_patterns(exclude)
-        self._by_folder: dict[str, GitIgnoreSpec | None] = {}
-        self._above: list[tuple[str, GitIgnoreSpec]] = _specs_above(root)
-        if _is_ignored_by(self._above):
+        self.too_large: list[str] = []
+        """What to tell about files of patterns that were too large, with the remedy."""
+        self._n_left = _MAX_PROJECT_PATTERNS
+        self._by_folder: dict[str, _Level | None] = {}
+        """What applies in each folder; None where everything counts as ignored."""
+        self._above = self._level_above()
+        if self._above is not None and _is_ignored_by(self._above):
             # The user opened an ignored folder deliberately: outer rules do not apply.
-            self._above = []
+            self._above = _Level()
 
     def ignored(self, path: str) -> bool:
         """Whether a file or folder is ignored, given that its parent folder is not."""
@@ -96,30 +117,62 @@ class IgnoreRules:
 
     def _verdict(self, path: str) -> bool | None:
         """Return whether the first matching pattern ignores a path; None if none matches."""
-        for spec, spec_path in self._specs(path):
-            verdict = spec.check_file(spec_path).include
-            if verdict is not None:
-                return verdict
-        return None
+        verdict = self._exclude.check_file(path).include
+        if verdict is not None:
+            return verdict
+        level = self._level_in("".join(path.rstrip("/").rpartition("/")[:2]))
+        return True if level is None else _first_verdict(level, path)
 
-    def _specs(self, path: str) -> Iterator[tuple[GitIgnoreSpec, str]]:
-        """Yield the specs in order of precedence, each with the path relative to its file."""
-        yield self._exclude, path
-        folder = path.rstrip("/").rpartition("/")[0]
-        while True:
-            spec = self._spec_in(folder)
-            if spec is not None:
-                yield spec, path[len(folder) + 1 if folder else 0 :]
-            if not folder:
-                break
-            folder = folder.rpartition("/")[0]
-        for prefix, spec in self._above:
-            yield spec, prefix + path
+    def _level_in(self, folder: str) -> _Level | None:
+        level = self._above
+        for parent in ("", *_with_parents(folder)):
+            if parent not in self._by_folder:
+                file = self._root / parent / IGNORE_FILE
+                self._by_folder[parent] = level and self._with_file(level, file, ("", len(parent)))
+            level = self._by_folder[parent]
+        return level
 
-    def _spec_in(self, folder: str) -> GitIgnoreSpec | None:
-        if folder not in self._by_folder:
-            self._by_folder[folder] = _read_spec(self._root / folder / IGNORE_FILE)
-        return self._by_folder[folder]
+    def _level_above(self) -> _Level | None:
+        """Return what applies in the workspace folder by files outside of it."""
+        repository = find_repository(self._root)
+        if repository is None:
+            return _Level()
+        # The outermost first.
+        places = [(repository.work_tree, repository.common_dir / "info" / "exclude")]
+        outer = [
+            parent for parent in self._root.parents if parent.is_relative_to(repository.work_tree)
+        ]
+        places += [(parent, parent / IGNORE_FILE) for parent in reversed(outer)]
+        level: _Level | None = _Level()
+        for base, file in places:
+            inside = self._root.relative_to(base).as_posix()
+            place = ("" if inside == "." else inside + "/", 0)
+            level = level and self._with_file(level, file, place)
+        return level
+
+    def _with_file(self, level: _Level, file: Path, place: tuple[str, int]) -> _Level | None:
+        """Return a level with a file's patterns before its own; None where they are too many."""
+        try:
+            # As in git, links are not followed.
+            data = read_regular(file, _MAX_FILE_BYTES + 1, flags=NO_LINKS)
+        except (OSError, ValueError):
+            return level
+        text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+        lines = [line for line in text.splitlines() if _is_pattern(line)]
+        n_patterns = sum(1 + len(line) // _PATTERN_CHARS for line in lines)
+        n_in_all = level.n_patterns + n_patterns
+        if len(data) > _MAX_FILE_BYTES or n_in_all > _MAX_PATTERNS or n_patterns > self._n_left:
+            self.too_large.append(
+                f"{file} is too large: at most {_MAX_PATTERNS} patterns may apply to a file, those "
+                f"of outer folders included, {_MAX_PROJECT_PATTERNS} in a project, in files of at "
+                f"most {_MAX_FILE_BYTES >> 10} KiB. What it would leave out is not known, so "
+                "everything in its folder counts as ignored. Shorten it, or bring back what you "
+                'need with the setting exclude, such as "!src/".'
+            )
+            return None
+        self._n_left -= n_patterns
+        spec, _ = compiled_patterns(lines)
+        return _Level(((*place, spec), *level.specs), n_in_all) if len(spec) else level
 
 
 class IgnoredFiles:
@@ -128,7 +181,10 @@ class IgnoredFiles:
     Caches rules and results until :meth:`renew`.  Not thread-safe.
     """
 
-    def __init__(self, exclude: Iterable[str]) -> None:
+    def __init__(self, exclude: Iterable[str], tell: Callable[[str], None]) -> None:
+        """``tell`` is called once for each file of patterns that was too large."""
+        self._tell = tell
+        self._told: set[str] = set()
         self.renew(exclude)
 
     def renew(self, exclude: Iterable[str]) -> None:
@@ -147,7 +203,15 @@ class IgnoredFiles:
 
     def _is_ignored(self, root: str, file: str) -> bool:
         relative = os.path.relpath(file, root).replace(os.sep, "/")
-        return not relative.startswith("../") and self._rules(root).ignored_by_patterns(relative)
+        if relative.startswith("../"):
+            return False
+        rules = self._rules(root)
+        is_ignored = rules.ignored_by_patterns(relative)
+        for message in rules.too_large:
+            if message not in self._told:
+                self._told.add(message)
+                self._tell(message)
+        return is_ignored
 
 
 def root_of(roots: Iterable[str], file: str) -> str:
@@ -171,56 +235,30 @@ def _is_skipped_by_name(path: str) -> bool:
     return name in _SKIPPED_NAMES or name.lower().endswith(_SKIPPED_SUFFIXES)
 
 
-def _specs_above(root: Path) -> list[tuple[str, GitIgnoreSpec]]:
-    """Return outer specs, the nearest first, each with the folder's path relative to its file."""
-    repository = find_repository(root)
-    if repository is None:
-        return []
-    places: list[tuple[Path, Path]] = []
-    if repository.work_tree != root:
-        inner = (parent for parent in root.parents if parent.is_relative_to(repository.work_tree))
-        places += [(parent, parent / IGNORE_FILE) for parent in inner]
-    places.append((repository.work_tree, repository.common_dir / "info" / "exclude"))
-    specs: list[tuple[str, GitIgnoreSpec]] = []
-    for base, file in places:
-        spec = _read_spec(file)
-        if spec is not None:
-            inside = root.relative_to(base).as_posix()
-            specs.append(("" if inside == "." else inside + "/", spec))
-    return specs
+def _first_verdict(level: _Level, path: str) -> bool | None:
+    for prefix, n_cut, spec in level.specs:
+        verdict = spec.check_file(prefix + path[n_cut:]).include
+        if verdict is not None:
+            return verdict
+    return None
 
 
-def _is_ignored_by(specs: list[tuple[str, GitIgnoreSpec]]) -> bool:
-    """Whether the workspace folder itself is ignored."""
-    for prefix, spec in specs:
-        if prefix:
-            verdict = spec.check_file(prefix).include
-            if verdict is not None:
-                return verdict
-    return False
+def _is_ignored_by(above: _Level) -> bool:
+    """Whether the workspace folder itself is ignored by files of patterns outside of it."""
+    return bool(_first_verdict(_Level(tuple(spec for spec in above.specs if spec[0])), ""))
 
 
-def _read_spec(file: Path) -> GitIgnoreSpec | None:
-    """Read a file of patterns; None if it is missing or unreadable."""
-    try:
-        # As in git, links are not followed.
-        data = read_regular(file, _MAX_IGNORE_FILE, flags=NO_LINKS)
-    except (OSError, ValueError):
-        return None
-    lines = data.decode("utf-8", errors="replace").removeprefix("\ufeff").splitlines()
-    spec, _ = compiled_patterns(lines)
-    return spec if len(spec) else None
+def _is_pattern(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith("#")
 
 
-def compiled_patterns(lines: Iterable[str]) -> tuple[Patterns, tuple[str, ...]]:
+def compiled_patterns(lines: Iterable[str]) -> tuple[GitIgnoreSpec, tuple[str, ...]]:
     """Compile patterns; malformed ones are omitted and returned."""
     good: list[_LinearPattern] = []
     bad: list[str] = []
-    for line in lines:
-        if not line.strip() or line.startswith("#"):
-            continue
+    for line in filter(_is_pattern, lines):
         try:
-            good.append(_LinearPattern(line))
+            good.append(_compiled(line))
         except ValueError:
             bad.append(line)
     return GitIgnoreSpec(good), tuple(bad)
@@ -247,6 +285,12 @@ class _LinearPattern(GitIgnoreSpecPattern):
         """Return the expression, and whether it ignores or includes."""
         regex, include = super().pattern_to_regex(pattern)
         return regex if regex is None else _without_backtracking(regex), include
+
+
+@lru_cache(_MAX_PROJECT_PATTERNS)
+def _compiled(line: str) -> _LinearPattern:
+    """Compile a pattern; files of patterns are read again each time a document is opened."""
+    return _LinearPattern(line)
 
 
 def _without_backtracking(regex: str) -> str:

@@ -419,6 +419,7 @@ class ProjectIndex:
     def _warn(self, tally: ScanTally) -> None:
         """Log a scan's problems, each once."""
         warnings = [f"exclude: {text!r} is no pattern" for text in self._rules.bad_patterns]
+        warnings += self._rules.too_large
         if tally.truncated:
             n_files = self._settings.max_files
             warnings.append(f"only the first {n_files} files are indexed (max_files)")

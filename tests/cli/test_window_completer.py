@@ -48,7 +48,7 @@ from speclsp.settings import Settings
 leave_no_core_file()
 Path(".gitignore").write_text("ignored.py\\n")
 root = os.getcwd()
-assert IgnoredFiles([]).is_ignored(root, os.path.join(root, "ignored.py"))
+assert IgnoredFiles([], print).is_ignored(root, os.path.join(root, "ignored.py"))
 assert read_source(".gitignore", 1000).text == "ignored.py\\n"
 completer = make_completer(Settings(engine="shared", persist=False))
 print(type(completer).__name__)

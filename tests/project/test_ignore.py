@@ -131,6 +131,42 @@ class TestHostile:
         assert bad == ()
         assert not spec.match_file(path)
 
+    @pytest.mark.parametrize(
+        "content", ["a\n" * 2_001, "a" * 130_000 + "\n", "# a comment\n" * 30_000]
+    )
+    def test_a_folder_of_too_many_patterns_is_left_out(self, project: Path, content: str) -> None:
+        write(project / "sub" / ".gitignore", content + "b.py\n")
+        under_test = rules(project, "!kept/")
+        assert under_test.ignored("sub/b.py")
+        assert under_test.ignored("sub/c.py")
+        assert under_test.ignored("sub/deep/er/")
+        assert not under_test.ignored("c.py")
+        assert not under_test.ignored("sub/kept/c.py")
+        (message,) = under_test.too_large
+        assert message.startswith(f"{project / 'sub' / '.gitignore'} is too large: at most 2000 ")
+        assert '"!src/"' in message
+
+    def test_what_applies_from_outer_folders_counts(self, project: Path) -> None:
+        git(project, "init")
+        write(project / ".git" / "info" / "exclude", "a\n" * 900)
+        write(project / ".gitignore", "a\n" * 900)
+        write(project / "many" / ".gitignore", "a\n" * 201)
+        write(project / "few" / ".gitignore", "a\n" * 200)
+        for under_test, prefix in ((rules(project), ""), (rules(project / "many"), "many/")):
+            assert under_test.ignored("many/c.py".removeprefix(prefix))
+        assert not rules(project).ignored("few/c.py")
+        assert not rules(project / "few").ignored("c.py")
+        write(project / ".git" / "info" / "exclude", "a\n" * 2_001)
+        assert rules(project).ignored("c.py")
+        assert rules(project / "few").ignored("c.py")
+
+    def test_the_patterns_of_a_project_are_bounded(self, project: Path) -> None:
+        for n in range(12):
+            write(project / f"{n}" / ".gitignore", "a\n" * 2_000)
+        under_test = rules(project)
+        assert [under_test.ignored(f"{n}/c.py") for n in range(12)] == [False] * 10 + [True] * 2
+        assert len(under_test.too_large) == 2
+
     def test_the_patterns_mean_what_pathspec_says(self) -> None:
         dice = random.Random(1)
         pieces = [

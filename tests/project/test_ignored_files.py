@@ -3,12 +3,13 @@ from pathlib import Path
 import pytest
 from indexed_project import write
 
+from speclsp.project import ignore
 from speclsp.project.ignore import IgnoredFiles, IgnoreRules
 
 
 def test_patterns_decide_and_names_that_are_merely_not_indexed_do_not(tmp_path: Path) -> None:
     write(tmp_path / ".gitignore", "private/\n*.local.py\n!open.local.py\n")
-    ignored = IgnoredFiles(["drafts/"])
+    ignored = IgnoredFiles(["drafts/"], print)
 
     def is_ignored(path: str) -> bool:
         return ignored.is_ignored(str(tmp_path), str(tmp_path / path))
@@ -24,7 +25,7 @@ def test_patterns_decide_and_names_that_are_merely_not_indexed_do_not(tmp_path: 
 
 def test_patterns_are_read_again_when_told(tmp_path: Path) -> None:
     file = str(tmp_path / "a.py")
-    ignored = IgnoredFiles([])
+    ignored = IgnoredFiles([], print)
     assert not ignored.is_ignored(str(tmp_path), file)
     write(tmp_path / ".gitignore", "a.py\n")
     assert not ignored.is_ignored(str(tmp_path), file)
@@ -45,10 +46,35 @@ def test_a_verdict_is_kept_until_the_patterns_are_renewed(
         return matched(rules, path)
 
     monkeypatch.setattr(IgnoreRules, "ignored_by_patterns", counting)
-    ignored = IgnoredFiles(["a.py"])
+    ignored = IgnoredFiles(["a.py"], print)
     for _ in range(3):
         assert ignored.is_ignored(str(tmp_path), str(tmp_path / "a.py"))
     assert asked == ["a.py"]
     ignored.renew([])
     assert not ignored.is_ignored(str(tmp_path), str(tmp_path / "a.py"))
     assert asked == ["a.py", "a.py"]
+
+
+def test_patterns_without_end_are_compiled_once_if_at_all_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    made = ignore._LinearPattern.pattern_to_regex
+
+    def counting(pattern: str) -> object:
+        compiled.append(pattern)
+        return made(pattern)
+
+    monkeypatch.setattr(ignore._LinearPattern, "pattern_to_regex", staticmethod(counting))
+    write(tmp_path / "few" / ".gitignore", "".join(f"few-{n}\n" for n in range(1_900)))
+    write(
+        tmp_path / "many" / ".gitignore", "".join(f"many-{n}-{'x' * 18}\n" for n in range(35_000))
+    )
+    told: list[str] = []
+    ignored = IgnoredFiles([], told.append)
+    for _ in range(3):  # as when documents are opened
+        ignored.renew([])
+        assert not ignored.is_ignored(str(tmp_path), str(tmp_path / "few" / "a.py"))
+        assert ignored.is_ignored(str(tmp_path), str(tmp_path / "many" / "a.py"))
+    assert len(compiled) == 1_900
+    assert [str(tmp_path / "many" / ".gitignore") in message for message in told] == [True]
