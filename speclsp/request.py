@@ -357,8 +357,11 @@ class SessionStats:
     prefetch: RequestStats = field(default_factory=RequestStats)
     """Their cost, which is not in ``totals``."""
     n_shown: int = 0
+    """Suggestions that were on screen for half a second, or have ended; each counts once."""
     n_accepted_items: int = 0
+    """Those of which the end was accepted."""
     n_partially_accepted: int = 0
+    """Those of which only words or lines were."""
     n_chars_accepted: int = 0
     totals: RequestStats = field(default_factory=RequestStats)
     latency: dict[str, Percentiles] = field(default_factory=dict)

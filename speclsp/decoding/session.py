@@ -25,7 +25,7 @@ MEMORY: Final = "memory"
 
 
 class SessionRecorder:
-    """Adds up the costs of requests and the fates of their suggestions.
+    """Adds up the costs of requests.
 
     Not thread-safe: callers on several threads hold a lock.
     """
@@ -76,24 +76,6 @@ class SessionRecorder:
     def failed(self) -> None:
         """Count a request that ended in an error."""
         self._counts.update(("n_requests", "n_failed"))
-
-    def shown(self) -> None:
-        """Count a suggestion as shown."""
-        self._counts["n_shown"] += 1
-
-    def accepted(self, n_before: int, n_chars: int, n_chars_total: int) -> None:
-        """Count a suggestion as accepted up to ``n_chars`` of ``n_chars_total``, not ``n_before``.
-
-        One that is accepted in pieces counts as partially accepted until all of it is.
-        """
-        if n_chars <= n_before:
-            return
-        self._counts["n_chars_accepted"] += n_chars - n_before
-        if n_chars >= n_chars_total:
-            self._counts["n_accepted_items"] += 1
-            self._counts["n_partially_accepted"] -= n_before > 0
-        elif n_before == 0:
-            self._counts["n_partially_accepted"] += 1
 
     def snapshot(self, engine: SessionStats) -> SessionStats:
         """Return the sums so far, with the ``engine``'s own figures."""

@@ -22,6 +22,7 @@ from speclsp.request import (
     PlacedRequest,
     Ranges,
 )
+from speclsp.suggestions.impressions import Impressions
 from speclsp.text.typed_text import (
     CursorContext,
     Rest,
@@ -54,6 +55,8 @@ class Suggestion:
     """One text at one place, and its outcome."""
 
     completion_id: str
+    counted_as: str
+    """Id of the suggestion that it counts as where it is shown or accepted."""
     request: CompletionRequest
     path: str
     file: str
@@ -91,6 +94,15 @@ class Suggestion:
         """The suggestion that it is the rest of, or itself."""
         return self if self.rest_of is None else self.rest_of
 
+    def continues(self, other: Suggestion) -> bool:
+        """Whether the text is what is left of another one's, at the cursor there."""
+        n_typed = self.place.n_before - other.place.n_before
+        return (
+            0 <= n_typed < len(other.text)
+            and self.place.before.endswith(other.text[:n_typed])
+            and self.text == other.text[n_typed:]
+        )
+
 
 class Known(NamedTuple):
     """A suggestion and its rest at a request's cursor."""
@@ -102,12 +114,13 @@ class Known(NamedTuple):
 class Ledger:
     """The latest suggestions of one window.  It is not synchronised.
 
-    ``now`` is in seconds of the caller's clock.  ``counts`` counts shown and accepted suggestions
-    and prefetches.
+    ``now`` is in seconds of the caller's clock.  ``counts`` counts prefetches.
     """
 
     def __init__(self, counts: SessionRecorder) -> None:
         self._counts = counts
+        self.impressions = Impressions()
+        """What was shown and accepted."""
         self._by_id: OrderedDict[str, Suggestion] = OrderedDict()
         self._on_screen: dict[str, Suggestion] = {}
         """By document."""
@@ -137,6 +150,7 @@ class Ledger:
         for other in reversed(result.alternatives):
             beside = self._new(request, other.completion_id)
             beside.may_answer = own.may_answer
+            beside.counted_as = own.counted_as
             self._fill(beside, other, now)
         self._fill(own, result, now)
 
@@ -172,6 +186,7 @@ class Ledger:
         given = self._new(request, request.completion_id)
         given.text, given.n_replaced = rest.text, rest.n_replaced
         given.rest_of, given.n_typed = whole, rest.n_typed
+        given.counted_as = whole.counted_as
         if whole.request.is_prefetch and not whole.is_used:
             self._counts.prefetch_used()
         whole.is_used = True
@@ -185,7 +200,7 @@ class Ledger:
         """Stop answering requests from the suggestions of a closed document."""
         for suggestion in self._by_id.values():
             suggestion.may_answer = suggestion.may_answer and suggestion.request.uri != uri
-        self._on_screen.pop(uri, None)
+        self._leaves_screen(uri)
 
     # --- shown, typed through, rejected ---------------------------------------------------------
 
@@ -195,21 +210,32 @@ class Ledger:
         if suggestion is not None:
             suggestion.sent_text, suggestion.n_foreign = text, n_foreign
 
-    def shown(self, completion_id: str) -> Suggestion | None:
+    def shown(self, completion_id: str, now: float) -> Suggestion | None:
         """Note that a suggestion is on screen; return it the first time.
 
-        The rest of the suggestion on screen counts as the same one.
+        The rest of the suggestion on screen counts as the same one, also where the model has
+        generated it anew.
         """
         suggestion = self._by_id.get(completion_id)
         if suggestion is None or suggestion.is_shown:
             return None
         suggestion.is_shown = True
-        self._counts.shown()
-        before = self._on_screen.get(suggestion.request.uri)
+        uri = suggestion.request.uri
+        before = self._on_screen.get(uri)
+        if before is not None and suggestion.continues(before):
+            suggestion.counted_as = before.counted_as
+        elif before is not None and before.counted_as != suggestion.counted_as:
+            self._leaves_screen(uri)
+        self.impressions.shown(suggestion.counted_as, now)
         is_same = before is not None and before.whole is suggestion.whole
         if before is None or not is_same or suggestion.n_typed < before.n_typed:
-            self._on_screen[suggestion.request.uri] = suggestion
+            self._on_screen[uri] = suggestion
         return suggestion
+
+    def _leaves_screen(self, uri: str) -> None:
+        suggestion = self._on_screen.pop(uri, None)
+        if suggestion is not None:
+            self.impressions.ended(suggestion.counted_as)
 
     def typed(self, request: PlacedRequest) -> None:
         """Note a new request's cursor, which may reject the suggestion on screen."""
@@ -219,7 +245,7 @@ class Ledger:
         moved = suggestion.place.moved_to(request)
         if moved is not None and typed_length(suggestion.text, moved.typed) is not None:
             return
-        del self._on_screen[request.uri]
+        self._leaves_screen(request.uri)
         if moved is not None and typed_length(suggestion.text, moved.typed[:N_AGREED]) != N_AGREED:
             key = (request.uri, suggestion.line_before, suggestion.text)
             self._n_rejected[key] = self._n_rejected.pop(key, 0) + 1
@@ -243,11 +269,16 @@ class Ledger:
         if suggestion is None:
             return []
         n_chars = len(suggestion.text) if n_chars is None else min(n_chars, len(suggestion.text))
-        self._counts.accepted(suggestion.n_taken, n_chars, len(suggestion.text))
-        suggestion.n_taken = max(suggestion.n_taken, n_chars)
+        if n_chars > suggestion.n_taken:
+            self.impressions.accepted(
+                suggestion.counted_as,
+                n_chars - suggestion.n_taken,
+                to_its_end=n_chars == len(suggestion.text),
+            )
+            suggestion.n_taken = n_chars
         key = (suggestion.request.uri, suggestion.line_before, suggestion.text)
         self._n_rejected.pop(key, None)
-        self._on_screen.pop(suggestion.request.uri, None)
+        self._leaves_screen(suggestion.request.uri)
         whole = suggestion.whole
         typed = whole.text[: suggestion.n_typed] if whole is not suggestion else ""
         taken = (whole, typed + suggestion.text[:n_chars])
@@ -292,6 +323,7 @@ class Ledger:
         place = cursor_context(request)
         suggestion = Suggestion(
             completion_id=completion_id,
+            counted_as=completion_id,
             request=request.plain(),
             path=request.path,
             file=request.file,

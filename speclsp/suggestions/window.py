@@ -97,7 +97,8 @@ class Window:
         """Return the session's statistics."""
         engine = self.completer.statistics()
         with self._lock:
-            return self._counts.snapshot(engine)
+            shown = self._ledger.impressions.counts(self._clock())
+            return dataclasses.replace(self._counts.snapshot(engine), **shown)
 
     def close(self) -> None:
         """Let the completer learn what was accepted in lines that were left, and close it."""
@@ -351,7 +352,7 @@ class Window:
     def shown(self, completion_id: str) -> None:
         """Note that a suggestion is on screen, and prefetch what follows it."""
         with self._lock:
-            suggestion = self._ledger.shown(completion_id)
+            suggestion = self._ledger.shown(completion_id, self._clock())
             after = self._after(suggestion) if suggestion is not None else None
         if after is not None:
             self._ask(after, CancellationToken())

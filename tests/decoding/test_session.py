@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from speclsp.decoding.session import (
     N_LATENCIES,
@@ -102,31 +101,6 @@ def test_stages_that_a_request_did_not_reach_do_not_dilute_the_percentiles():
     }
 
 
-def accepted(recorder: SessionRecorder) -> tuple[int, int, int]:
-    stats = recorder.snapshot(READY)
-    return stats.n_accepted_items, stats.n_partially_accepted, stats.n_chars_accepted
-
-
-def test_a_suggestion_taken_in_pieces_is_partial_until_it_is_whole():
-    recorder = SessionRecorder()
-    recorder.accepted(0, 3, 10)
-    assert accepted(recorder) == (0, 1, 3)
-    recorder.accepted(3, 7, 10)
-    assert accepted(recorder) == (0, 1, 7)
-    recorder.accepted(7, 10, 10)
-    assert accepted(recorder) == (1, 0, 10)
-    recorder.accepted(0, 5, 5)
-    assert accepted(recorder) == (2, 0, 15)
-
-
-@pytest.mark.parametrize("n_chars", [0, 2, 3, 10])
-def test_saying_the_same_or_less_again_counts_nothing(n_chars):
-    recorder = SessionRecorder()
-    recorder.accepted(0, 10, 10)
-    recorder.accepted(10, n_chars, 10)
-    assert accepted(recorder) == (1, 0, 10)
-
-
 def test_the_snapshot_says_what_the_engine_tells_and_survives_json():
     recorder = SessionRecorder()
     recorder.add(result(stats=passes(drafters={"a": DrafterStats(n_drafted_at=(1,))})))
@@ -146,8 +120,7 @@ def test_a_snapshot_does_not_change_later():
     recorder = SessionRecorder()
     before = recorder.snapshot(READY)
     recorder.add(result(stats=passes(n_predicted=5)))
-    recorder.shown()
-    assert (before.n_requests, before.totals.n_predicted, before.n_shown) == (0, 0, 0)
+    assert (before.n_requests, before.totals.n_predicted) == (0, 0)
 
 
 def test_what_the_model_was_spared_is_counted_apart() -> None:

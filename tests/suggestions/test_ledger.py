@@ -14,6 +14,7 @@ from speclsp.request import AcceptedText, GeneratedText, PlacedRequest, SessionS
 from speclsp.suggestions.ledger import (
     MAX_SUGGESTIONS,
     Ledger,
+    Suggestion,
 )
 
 PLACE = request_at("a = 1\nx = ¦\n")
@@ -25,13 +26,18 @@ class Kept:
     def __init__(self, *texts: tuple[str, str], **fields: Any) -> None:
         self.counts = SessionRecorder()
         self.ledger = Ledger(self.counts)
+        self.now = 0.0
         self._numbers = itertools.count()
         for place, text in texts:
             self.made(request_at(place, **fields), text)
 
     @property
     def stats(self) -> SessionStats:
-        return self.counts.snapshot(SessionStats())
+        counts = self.ledger.impressions.counts(self.now)
+        return dataclasses.replace(self.counts.snapshot(SessionStats()), **counts)
+
+    def shown(self, completion_id: str) -> Suggestion | None:
+        return self.ledger.shown(completion_id, self.now)
 
     def asked(self, request: PlacedRequest) -> PlacedRequest:
         asked = dataclasses.replace(request, completion_id=f"id-{next(self._numbers)}")
@@ -58,7 +64,7 @@ class Kept:
         return request.completion_id
 
     def turn_down(self, text: str = "foo") -> None:
-        self.ledger.shown(self.made(PLACE, text))
+        self.shown(self.made(PLACE, text))
         self.ledger.typed(request_at("a = 1\nx = z¦\n"))
 
 
@@ -151,7 +157,7 @@ def test_a_text_that_was_typed_against_twice_is_held_back_at_that_place() -> Non
 def test_what_was_typed_as_suggested_or_left_was_not_turned_down(then: str) -> None:
     kept = Kept()
     for _ in range(3):
-        kept.ledger.shown(kept.made(PLACE, "foo"))
+        kept.shown(kept.made(PLACE, "foo"))
         kept.ledger.typed(request_at(then))
     assert not kept.ledger.was_rejected(PLACE, "foo")
 
@@ -159,15 +165,15 @@ def test_what_was_typed_as_suggested_or_left_was_not_turned_down(then: str) -> N
 def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
     kept = Kept()
     for _ in range(2):
-        kept.ledger.shown(kept.made(PLACE, "foo(1)"))
+        kept.shown(kept.made(PLACE, "foo(1)"))
         for typed in ("f", "fo"):
             kept.ledger.typed(request_at(f"a = 1\nx = {typed}¦\n"))
-            kept.ledger.shown(kept.given(f"a = 1\nx = {typed}¦\n"))
+            kept.shown(kept.given(f"a = 1\nx = {typed}¦\n"))
         kept.ledger.typed(request_at("a = 1\nx = for¦\n"))
     assert kept.ledger.was_rejected(PLACE, "foo(1)")
     for n in range(2):  # a suggestion that was right at first was not turned down
         for _ in range(2):
-            kept.ledger.shown(kept.made(PLACE, f"bar({n})"))
+            kept.shown(kept.made(PLACE, f"bar({n})"))
             kept.ledger.typed(request_at("a = 1\nx = bar[¦\n"))
         assert not kept.ledger.was_rejected(PLACE, f"bar({n})")
 
@@ -175,7 +181,7 @@ def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
 def test_a_closed_documents_screen_is_forgotten() -> None:
     kept = Kept()
     for _ in range(3):
-        kept.ledger.shown(kept.made(PLACE, "foo"))
+        kept.shown(kept.made(PLACE, "foo"))
         kept.ledger.forget(PLACE.uri)
         kept.ledger.typed(request_at("a = 1\nx = z¦\n"))
     assert not kept.ledger.was_rejected(PLACE, "foo")
@@ -191,9 +197,9 @@ def accepted(kept: Kept, completion_id: str, n_chars: int | None = None) -> list
 def test_a_suggestion_is_shown_once_and_counted_word_by_word() -> None:
     kept = Kept()
     first = kept.made(request_at("¦"), "a b c")
-    assert kept.ledger.shown(first) is not None
-    assert kept.ledger.shown(first) is None
-    assert kept.ledger.shown("unknown") is None
+    assert kept.shown(first) is not None
+    assert kept.shown(first) is None
+    assert kept.shown("unknown") is None
     assert accepted(kept, first, 2) == []
     assert (kept.stats.n_shown, kept.stats.n_partially_accepted) == (1, 1)
     assert accepted(kept, first, 1) == []
@@ -203,6 +209,99 @@ def test_a_suggestion_is_shown_once_and_counted_word_by_word() -> None:
     assert accepted(kept, "unknown") == []
     assert (kept.stats.n_accepted_items, kept.stats.n_partially_accepted) == (1, 0)
     assert kept.stats.n_chars_accepted == 5
+
+
+def typed_through(kept: Kept, shown: str, text: str) -> list[str]:
+    """Type a text that is shown at PLACE key by key; returns the ids of what was shown."""
+    ids = [shown]
+    kept.shown(shown)
+    for n_typed in range(1, len(text)):
+        place = f"a = 1\nx = {text[:n_typed]}¦\n"
+        kept.ledger.typed(request_at(place))
+        ids.append(kept.given(place))
+        kept.shown(ids[-1])
+    return ids
+
+
+@pytest.mark.parametrize("how", ["accepted", "typed to its end", "typed over", "closed"])
+def test_a_suggestion_that_is_typed_through_counts_once(how: str) -> None:
+    kept = Kept()
+    ids = typed_through(kept, kept.made(PLACE, "foo(1)"), "foo(1)")
+    assert kept.stats.n_shown == 0  # it is on screen for no time yet
+    match how:
+        case "accepted":
+            kept.ledger.accepted(ids[-1], None)
+        case "typed to its end":
+            kept.ledger.typed(request_at("a = 1\nx = foo(1)\ny¦\n"))
+        case "typed over":
+            kept.ledger.typed(request_at("a = 1\nx = foo(2¦\n"))
+        case "closed":
+            kept.ledger.forget(PLACE.uri)
+    kept.now = 60.0
+    stats = kept.stats
+    assert (stats.n_shown, stats.n_accepted_items) == (1, how == "accepted")
+    assert stats.n_chars_accepted == (1 if how == "accepted" else 0)
+
+
+def test_a_suggestion_counts_once_it_was_on_screen_for_half_a_second() -> None:
+    kept = Kept()
+    shown = kept.made(PLACE, "foo(1)")
+    kept.shown(shown)
+    kept.now = 0.49
+    assert kept.stats.n_shown == 0
+    kept.now = 0.5
+    assert kept.stats.n_shown == 1
+    typed_through(kept, shown, "foo(1)")
+    kept.ledger.typed(request_at("a = 1\nx = foo(2¦\n"))
+    kept.now = 60.0
+    assert kept.stats.n_shown == 1
+    kept.shown(kept.given("a = 1\nx = f¦\n"))  # gone back to
+    kept.now = 120.0
+    assert kept.stats.n_shown == 1
+
+
+def test_another_suggestion_in_its_place_counts_for_itself() -> None:
+    kept = Kept()
+    kept.shown(kept.made(PLACE, "foo"))
+    kept.shown(kept.made(PLACE, "bar"))
+    assert kept.stats.n_shown == 1
+    kept.now = 1.0
+    assert kept.stats.n_shown == 2
+
+
+def test_what_the_model_generates_again_of_what_is_on_screen_is_the_same_suggestion() -> None:
+    kept = Kept()
+    for place, text in [("x = ¦", "foo(1)"), ("x = fo¦", "o(1)"), ("x = foo¦", "(1)")]:
+        last = kept.made(request_at(place), text)
+        kept.shown(last)
+    kept.ledger.accepted(last, None)
+    assert (kept.stats.n_shown, kept.stats.n_accepted_items) == (1, 1)
+
+
+def test_candidates_of_one_answer_count_once() -> None:
+    kept = Kept()
+    other = GeneratedText(completion_id="other", text="bar")
+    kept.shown(kept.made(PLACE, "foo", alternatives=(other,)))
+    kept.shown("other")
+    assert accepted(kept, "other") == ["bar"]
+    assert (kept.stats.n_shown, kept.stats.n_accepted_items) == (1, 1)
+
+
+def test_words_accepted_one_by_one_are_one_accepted_suggestion() -> None:
+    kept = Kept()
+    first = kept.made(PLACE, "a b c")
+    kept.shown(first)
+    accepted(kept, first, 1)
+    assert (kept.stats.n_accepted_items, kept.stats.n_partially_accepted) == (0, 1)
+    second = kept.given("a = 1\nx = a¦\n")
+    kept.shown(second)
+    accepted(kept, second, 2)
+    third = kept.given("a = 1\nx = a b¦\n")
+    kept.shown(third)
+    accepted(kept, third)
+    stats = kept.stats
+    assert (stats.n_shown, stats.n_accepted_items, stats.n_partially_accepted) == (1, 1, 0)
+    assert stats.n_chars_accepted == len("a b c")
 
 
 def test_a_rest_is_learned_as_what_it_is_the_rest_of_and_once() -> None:
