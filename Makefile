@@ -20,6 +20,9 @@
 # LLAMA_CPP_INDEX=URL            an index of prebuilt llama-cpp-python wheels: nothing is compiled
 # CMAKE_ARGS="-DGGML_CUDA=on"    how llama.cpp is compiled (docs/gpu.md); other flags compile it anew
 
+# The tests start hundreds of servers: without bytecode each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 LLAMA_CPP_INDEX ?=
 VENV := .venv

@@ -52,8 +52,8 @@ so that attention adds up the same terms in another order; Q8_0 makes more of th
 rounding activations to eight bits, than F16.  Measured: 0 with F16, up to 1.4 % with Q8_0."""
 
 N_PREDICT = 40
-STEP = int(os.environ.get("SPECLSP_LOSSLESS_STEP", "3"))
-"""One prompt of so many is tried; `make lossless` tries all."""
+STEP = int(os.environ.get("SPECLSP_LOSSLESS_STEP", "12"))
+"""One prompt of so many is tried, others with each model and mode; `make lossless` tries all."""
 MODES = ("greedy", "seeded")
 
 
@@ -111,11 +111,15 @@ def run(
 
 @pytest.fixture(scope="module", params=MODES)
 def references(
-    request: pytest.FixtureRequest, target: LlamaTarget, prompts: list[RealPrompt]
+    request: pytest.FixtureRequest,
+    target: LlamaTarget,
+    quantisation: str,
+    prompts: list[RealPrompt],
 ) -> list[Reference]:
     """The target's own tokens for every prompt, one at a time from an empty cache."""
     references = []
-    for seed, prompt in enumerate(prompts[::STEP]):
+    first = 2 * list(EPSILON).index(quantisation) + MODES.index(request.param)
+    for seed, prompt in enumerate(prompts[first % STEP :: STEP]):
         params = sampling(request.param, seed)
         sampler = RecordingSampler(params)
         target.truncate(0)
@@ -259,7 +263,7 @@ def test_speculation_gives_the_targets_own_tokens(
     outcomes: dict[str, Outcome],
     capsys: pytest.CaptureFixture[str],
 ):
-    assert len(references) >= 50 // STEP
+    assert len(references) >= 50 // STEP > 0
     outcome = outcomes[name]
     assert outcome.n_tokens == len(references) * N_PREDICT
     mode = "seeded" if references[0].params.temperature > 0 else "greedy"
@@ -276,7 +280,8 @@ def test_speculation_gives_the_targets_own_tokens(
         if name in {*TREES, *MERGED, *WITH_DRAFT_MODEL}
         else MOST_TOLERATED
     )
-    assert outcome.n_mismatches <= most[quantisation] * outcome.n_tokens
+    # Of a sample one token is more than the share.
+    assert outcome.n_mismatches <= max(1, most[quantisation] * outcome.n_tokens)
 
 
 def test_epsilon_is_above_the_difference_between_batch_shapes(
@@ -287,7 +292,7 @@ def test_epsilon_is_above_the_difference_between_batch_shapes(
 ):
     """The logits of the same tokens after the same prefix, one at a time and 2 to 12 at once."""
     worst = 0.0
-    for prompt in prompts[::10]:
+    for prompt in prompts[:: max(10, 2 * STEP)]:
         known, forced = list(prompt.tokens[:-48]), list(prompt.tokens[-48:])
         target.truncate(0)
         target.decode(known, 1)
