@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Final
 
-from speclsp.request import CompletionRequest, Document, PlacedRequest, TextEdit
+from speclsp.request import Document, PlacedRequest, Q, TextEdit
 
 N_VERSIONS: Final = 8
 """Latest versions of a document that are kept for requests, which name a version."""
@@ -70,7 +70,7 @@ class Documents:
         with self._lock:
             return [versions[-1] for versions in reversed(self._versions.values())]
 
-    def place(self, request: CompletionRequest) -> PlacedRequest | None:
+    def place(self, request: Q) -> PlacedRequest[Q] | None:
         """Return a request with the text of its version.
 
         None where the document is not open or the version is no longer kept.
@@ -82,7 +82,7 @@ class Documents:
         above = "".join(f"{cell}\n" for cell in self._texts(request.above))
         below = "".join(f"\n{cell}" for cell in self._texts(request.below))
         return PlacedRequest(
-            **{field.name: getattr(request, field.name) for field in fields(CompletionRequest)},
+            plain=request,
             text=above + text + below if above or below else text,
             cursor=len(above) + request.offset,
             path=found.path,

@@ -14,9 +14,9 @@ Counting, as in the project's statistics everywhere:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,6 +26,10 @@ from speclsp.settings_resolution import for_language, resolve
 FinishReason = Literal["stop", "length", "deadline", "cancelled"]
 """Why a completion ended: a stop rule or end token, ``n_predict``, the deadline or the latency
 budget, or a cancel."""
+
+Origin = Literal["editor", "program"]
+"""Who made a request: an editor, whose newer requests supersede older ones, or a program, which
+gets the model's answer to each."""
 
 Trigger = Literal["automatic", "invoked"]
 """Whether an editor asked while the user typed, or the user asked."""
@@ -39,6 +43,12 @@ EngineState = Literal["loading", "ready", "unloaded", "off", "failed"]
 SettingValue = bool | int | float | str | list[str] | dict[str, dict[str, bool | int | float | str]]
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+
+R = TypeVar("R", bound="Result")
+"""A kind's answer."""
+Q = TypeVar("Q", bound="Request[Any]")
+"""A kind's request."""
+Q_co = TypeVar("Q_co", bound="Request[Any]", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,87 +103,6 @@ class WorkspaceFolder:
 
     root: str
     name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionRequest:
-    """A request for a completion at one cursor of an open document.
-
-    A newer request with the same ``uri`` supersedes an older one.
-    """
-
-    uri: str
-    version: int
-    """The document's version that the cursor is in; later changes do not move it."""
-    offset: int
-    """The cursor: characters (code points) before it in the document, ``edit`` applied."""
-    edit: TextEdit | None = None
-    """A change that holds for this request alone, such as the selected item of a popup."""
-    above: tuple[tuple[str, int], ...] = ()
-    """(URI, version) of the open documents before this one: a notebook's other cells."""
-    below: tuple[tuple[str, int], ...] = ()
-    completion_id: str = ""
-    """The id of the answer's text; the completer makes one where it is empty."""
-    settings: dict[str, SettingValue] = field(default_factory=dict)
-    """Settings of this request alone, of ``PER_REQUEST``, by canonical name."""
-    overrides: dict[str, SettingValue] = field(default_factory=dict)
-    """Such settings of the document's workspace folder."""
-    supersede: bool = True
-    """Whether it supersedes older requests of its document; false in headless use."""
-    trigger: Trigger = "automatic"
-    n_candidates: int = 1
-    """Number of distinct texts, the best first."""
-    is_prefetch: bool = False
-    """Whether the request runs in idle time only, for an answer that may be asked for later."""
-    wait_for_model: bool = False
-    """Whether the request waits until the models are loaded, or else fails at once."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlacedRequest(CompletionRequest):
-    """A request with the text that it was made in.  It does not cross the seam.
-
-    ``text`` is the document with the request's edit and the other cells of its notebook; ``cursor``
-    is the cursor in it.
-    """
-
-    text: str
-    cursor: int
-    path: str
-    repo_name: str
-    language_id: str
-    file: str
-    workspace: str = ""
-
-    def plain(self) -> CompletionRequest:
-        """Return the request as it crosses the seam, without texts."""
-        named = {field.name: getattr(self, field.name) for field in fields(CompletionRequest)}
-        return CompletionRequest(**named)
-
-    def settings_over(self, settings: Settings) -> Settings:
-        """Return the settings that hold for the request.
-
-        Its own settings come before its language's, those before its folder's, and those before
-        ``settings``.  Other settings than ``PER_REQUEST`` and wrong values are left out: requests
-        come from other machines, too.
-        """
-        settings = for_language(_resolved(self.overrides, settings), self.language_id)
-        return _resolved(self.settings, settings)
-
-    @cached_property
-    def prefix(self) -> str:
-        """The text before the cursor."""
-        return self.text[: self.cursor]
-
-    @cached_property
-    def suffix(self) -> str:
-        """The text after the cursor."""
-        return self.text[self.cursor :]
-
-
-def _resolved(chosen: dict[str, SettingValue], base: Settings) -> Settings:
-    allowed = {name: value for name, value in chosen.items() if name in PER_REQUEST}
-    return resolve([allowed], base=base).settings if allowed else base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,16 +202,26 @@ class GeneratedText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionResult:
-    """The text to insert at the cursor in place of the ``n_replaced`` characters after it."""
+class Result:
+    """What the answers to all kinds of requests have."""
 
     completion_id: str
-    text: str
     finish_reason: FinishReason
     stats: RequestStats
+    source: AnswerSource = "model"
+
+    def timed(self, *, ms_queue: float, ms_total: float) -> Self:
+        """Return the result with the times in the queue and in all."""
+        return replace(self, stats=replace(self.stats, ms_queue=ms_queue, ms_total=ms_total))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionResult(Result):
+    """The text to insert at the cursor in place of the ``n_replaced`` characters after it."""
+
+    text: str
     n_replaced: int = 0
     """Characters (code points) after the cursor, on its line, that ``text`` replaces."""
-    source: AnswerSource = "model"
     mean_logprob: float | None = None
     """Mean over the text's tokens of the natural logarithm of their probability by the model, at
     temperature 1; None where it was not computed."""
@@ -294,22 +233,143 @@ class CompletionResult:
     drafted: Ranges = ()
     """The parts of ``text`` that accepted draft tokens gave."""
 
-    @classmethod
-    def empty(
-        cls, completion_id: str, finish_reason: FinishReason, source: AnswerSource = "model"
-    ) -> CompletionResult:
+
+# Requests: a cursor, options, and what each kind adds.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentCursor:
+    """A cursor in one version of an open document."""
+
+    uri: str
+    version: int
+    """The document's version that the cursor is in; later changes do not move it."""
+    offset: int
+    """The cursor: characters (code points) before it in the document, ``edit`` applied."""
+    edit: TextEdit | None = None
+    """A change that holds for this request alone, such as the selected item of a popup."""
+    above: tuple[tuple[str, int], ...] = ()
+    """(URI, version) of the open documents before this one: a notebook's other cells."""
+    below: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(DocumentCursor, Generic[R]):
+    """What the requests of all kinds have: a cursor and options.  ``R`` is the kind's answer.
+
+    A newer request of an editor supersedes older ones of the same :attr:`key`.
+    """
+
+    kind: ClassVar[str]
+    urgency: ClassVar[int]
+    """Editors' requests of greater urgency come first; programs' have none, 0."""
+
+    completion_id: str = ""
+    """The id of the answer's text; the completer makes one where it is empty."""
+    settings: dict[str, SettingValue] = field(default_factory=dict)
+    """Settings of this request alone, of ``PER_REQUEST``, by canonical name."""
+    overrides: dict[str, SettingValue] = field(default_factory=dict)
+    """Such settings of the document's workspace folder."""
+    origin: Origin = "editor"
+    is_prefetch: bool = False
+    """Whether the request runs in idle time only, for an answer that may be asked for later."""
+    wait_for_model: bool = False
+    """Whether the request waits until the models are loaded, or else fails at once."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The document and kind, of which a newer request supersedes the older ones."""
+        return self.uri, self.kind
+
+    def empty(self, reason: FinishReason, source: AnswerSource = "model") -> R:
+        """Return an answer without text."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRequest(Request[CompletionResult]):
+    """A request for a completion at the cursor."""
+
+    kind: ClassVar[str] = "completion"
+    urgency: ClassVar[int] = 2
+
+    trigger: Trigger = "automatic"
+    n_candidates: int = 1
+    """Number of distinct texts, the best first."""
+
+    def empty(self, reason: FinishReason, source: AnswerSource = "model") -> CompletionResult:
         """Return a result without text."""
-        return cls(
-            completion_id=completion_id,
+        return CompletionResult(
+            completion_id=self.completion_id,
             text="",
-            finish_reason=finish_reason,
+            finish_reason=reason,
             stats=RequestStats(),
             source=source,
         )
 
-    def timed(self, *, ms_queue: float, ms_total: float) -> CompletionResult:
-        """Return the result with the times in the queue and in all."""
-        return replace(self, stats=replace(self.stats, ms_queue=ms_queue, ms_total=ms_total))
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedRequest(Generic[Q_co]):
+    """A request with the text that it was made in.  It does not cross the seam.
+
+    ``text`` is the document with the request's edit and the other cells of its notebook; ``cursor``
+    is the cursor in it.
+    """
+
+    plain: Q_co
+    """The request as it crosses the seam, without texts."""
+    text: str
+    cursor: int
+    path: str
+    repo_name: str
+    language_id: str
+    file: str
+    workspace: str = ""
+
+    @property
+    def uri(self) -> str:
+        """The document's URI."""
+        return self.plain.uri
+
+    @property
+    def completion_id(self) -> str:
+        """The id of the answer's text."""
+        return self.plain.completion_id
+
+    @property
+    def is_editors(self) -> bool:
+        """Whether an editor made it, and not a program."""
+        return self.plain.origin == "editor"
+
+    def settings_over(self, settings: Settings) -> Settings:
+        """Return the settings that hold for the request.
+
+        Its own settings come before its language's, those before its folder's, and those before
+        ``settings``.  Other settings than ``PER_REQUEST`` and wrong values are left out: requests
+        come from other machines, too.
+        """
+        settings = for_language(_resolved(self.plain.overrides, settings), self.language_id)
+        return _resolved(self.plain.settings, settings)
+
+    @cached_property
+    def prefix(self) -> str:
+        """The text before the cursor."""
+        return self.text[: self.cursor]
+
+    @cached_property
+    def suffix(self) -> str:
+        """The text after the cursor."""
+        return self.text[self.cursor :]
+
+
+AnyPlaced: TypeAlias = PlacedRequest[Request[Any]]
+"""A placed request of any kind."""
+PlacedCompletion: TypeAlias = PlacedRequest[CompletionRequest]
+
+
+def _resolved(chosen: dict[str, SettingValue], base: Settings) -> Settings:
+    allowed = {name: value for name, value in chosen.items() if name in PER_REQUEST}
+    return resolve([allowed], base=base).settings if allowed else base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ def test_a_request_has_its_edit_and_a_notebooks_other_cells() -> None:
     placed = documents.place(request)
     assert placed is not None
     assert (placed.prefix, placed.suffix) == ("above\nacd", "\nbelow")
-    assert placed.plain() == request
+    assert placed.plain == request
 
 
 def test_of_a_large_document_two_versions_are_kept() -> None:

@@ -88,7 +88,7 @@ def _complete_once(resolved: Settings, headless: HeadlessOptions, prompt: str) -
             uri=uri,
             version=document.version,
             offset=len(prompt),
-            supersede=False,
+            origin="program",
             settings={"deadline_ms": headless.deadline_ms},
         )
         result = complete_when_ready(window, request, CancellationToken())

@@ -183,7 +183,7 @@ def _trial(window: Window) -> Finding:
         uri=document.uri,
         version=document.version,
         offset=len(_TRIAL_PREFIX),
-        supersede=False,
+        origin="program",
         wait_for_model=True,
         settings={"n_predict": _TRIAL_TOKENS, "deadline_ms": 10 * 60 * 1000},
     )

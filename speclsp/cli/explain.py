@@ -101,7 +101,7 @@ def _explain(
         uri=document.uri,
         version=document.version,
         offset=len(prefix),
-        supersede=False,
+        origin="program",
         wait_for_model=True,
     )
     project = WorkspaceFolder(root=str(folder), name=document.repo_name)

@@ -214,20 +214,21 @@ class HeadlessServer(JsonRPCServer):
             cancel.cancel()  # this task was cancelled where nobody reads the answers
             # From here on ``cancel`` answers false.
             del self.protocol.cancellations[msg_id]
-        if result is not None and result.text:
+        if result.text:
             self._completed[msg_id] = self._accepted_text(params, result.text)
             while len(self._completed) > MAX_COMPLETED:
                 del self._completed[next(iter(self._completed))]
         return completion_object(result, cancelled=cancelled, n_candidates=params.n_candidates)
 
-    def _result(self, params: Any, cancel: CancellationToken) -> CompletionResult | None:
+    def _result(self, params: Any, cancel: CancellationToken) -> CompletionResult:
         try:
-            result = complete_when_ready(self._window, self._open(params), cancel)
+            request = self._open(params)
+            result = complete_when_ready(self._window, request, cancel)
         finally:
             self._close_documents()
         if self._options.show_timings and result is not None:
             click.echo(shown_timings(result.stats), err=True)
-        return result
+        return result or request.empty("cancelled")
 
     async def _accepted(self, params: Any) -> dict[str, int]:
         """Draft from a text from now on; return how many of its characters were taken in."""
@@ -302,7 +303,7 @@ class HeadlessServer(JsonRPCServer):
             version=version,
             offset=len(params.prefix),
             settings={"deadline_ms": self._options.deadline_ms, **own},
-            supersede=False,
+            origin="program",
             trigger=params.trigger,
             n_candidates=params.n_candidates,
         )
@@ -343,16 +344,14 @@ _DRAFTER_STATS = ("n_drafts", "n_drafted", "n_accepted")
 
 
 def completion_object(
-    result: CompletionResult | None, *, cancelled: bool, n_candidates: int
+    result: CompletionResult, *, cancelled: bool, n_candidates: int
 ) -> dict[str, Any]:
     """Return the result of ``complete``.
 
     A request whose cancellation was confirmed says so, even if it had just ended otherwise.
-    ``result`` is None if it was cancelled before it began.  If more than one of ``n_candidates``
-    was asked for, the result holds the alternatives, and how probable each text is.
+    If more than one of ``n_candidates`` was asked for, the result holds the alternatives, and how
+    probable each text is.
     """
-    if result is None:
-        result = CompletionResult.empty("", "cancelled")
     stats = json_value(result.stats, _STATS)
     stats["drafters"] = {
         name: json_value(drafter, _DRAFTER_STATS) for name, drafter in result.stats.drafters.items()

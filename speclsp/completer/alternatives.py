@@ -25,7 +25,7 @@ from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.engine.models import Tokenizer
 from speclsp.errors import DecodeError
 from speclsp.prompt.healing import HealingSampler
-from speclsp.request import FinishReason, GeneratedText, PlacedRequest
+from speclsp.request import FinishReason, GeneratedText, PlacedCompletion
 from speclsp.text.confidence import TextScores, text_scores
 from speclsp.text.stopping import CompletedText, CompletionText
 
@@ -33,9 +33,9 @@ N_ROUNDS = 2
 """Rounds of forks: a second one replaces forks that are empty or the same as another text."""
 
 
-def n_rivals(request: PlacedRequest) -> int:
+def n_rivals(request: PlacedCompletion) -> int:
     """Return how many other tokens to keep at each position for a request's texts."""
-    return N_ROUNDS * max(0, request.n_candidates - 1)
+    return N_ROUNDS * max(0, request.plain.n_candidates - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from speclsp.errors import SpecLspError
 from speclsp.request import (
     CompletionResult,
     FinishReason,
-    PlacedRequest,
+    PlacedCompletion,
     ranges_from,
 )
 from speclsp.text.stopping import CompletionText
@@ -34,7 +34,7 @@ before they send the newer one."""
 class CompletionJob:
     """A request and its future.  ``submitted`` and ``deadline`` are seconds of the clock."""
 
-    request: PlacedRequest
+    request: PlacedCompletion
     window: EngineWindow
     cancel: CancellationToken
     submitted: float
@@ -63,7 +63,7 @@ class CompletionJob:
     def answer_empty(self, reason: FinishReason, now: float) -> None:
         """Fulfil the future without text."""
         ms = 1000 * (now - self.submitted)
-        empty = CompletionResult.empty(self.request.completion_id, reason)
+        empty = self.request.plain.empty(reason)
         self.answer(empty.timed(ms_queue=ms, ms_total=ms))
 
     def fail(self, error: SpecLspError) -> None:
@@ -98,6 +98,11 @@ class RunningGeneration:
         self._cancelled_at: float | None = None
 
     @property
+    def urgency(self) -> int:
+        """The urgency of its request; 0 for a program's."""
+        return self.request.plain.urgency if self.request.is_editors else 0
+
+    @property
     def so_far(self) -> str:
         """The text so far."""
         return self._text.so_far if self._text is not None else ""
@@ -120,7 +125,7 @@ class RunningGeneration:
             self._cancelled_at = None
             return older
 
-    def could_join(self, request: PlacedRequest) -> bool:
+    def could_join(self, request: PlacedCompletion) -> bool:
         """Whether a request that may coalesce could join now."""
         with self._lock:
             return self._typed_before(request) is not None
@@ -161,11 +166,11 @@ class RunningGeneration:
             return "cancelled"
         if waiter.cancel.cancelled and not self._is_graced(waiter, now):
             return "cancelled"
-        if waiter.request.is_prefetch and self._others_wait():
+        if waiter.request.plain.is_prefetch and self._others_wait():
             return "cancelled"
         return "deadline" if now >= waiter.deadline else None
 
-    def _typed_before(self, request: PlacedRequest) -> str | None:
+    def _typed_before(self, request: PlacedCompletion) -> str | None:
         """Return what was typed since the generation's request; None where it cannot answer."""
         if self._is_closed or self.is_stopped or not self.waiter.may_coalesce:
             return None
@@ -177,7 +182,7 @@ class RunningGeneration:
 
     def _is_graced(self, waiter: CompletionJob, now: float) -> bool:
         """Whether the generation of a cancelled request waits for a newer one."""
-        if not waiter.may_coalesce or waiter.request.trigger != "automatic":
+        if not waiter.may_coalesce or waiter.request.plain.trigger != "automatic":
             return False
         if waiter.cancel.is_for_good or self._others_wait():
             return False

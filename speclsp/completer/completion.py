@@ -36,11 +36,12 @@ from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.remote.protocol import RemoteParams
 from speclsp.request import (
+    AnyPlaced,
     CompletionResult,
     Event,
     FinishReason,
     GeneratedText,
-    PlacedRequest,
+    PlacedCompletion,
     Ranges,
 )
 from speclsp.secrets.masked_text import before_secret, masked_path
@@ -100,7 +101,7 @@ class EngineWindow(Protocol):
     """The window's settings, under those of a request's folder and language."""
     tokens: DocumentTokens
 
-    def sources(self, request: PlacedRequest) -> DraftSources:
+    def sources(self, request: AnyPlaced) -> DraftSources:
         """Return the sources of a request's drafts and of the context in its prompt."""
 
     def grew(self, completion_id: str, text: str) -> None:
@@ -113,9 +114,9 @@ class EngineWindow(Protocol):
         """Take an event of the engine."""
 
 
-def is_typing(request: PlacedRequest) -> bool:
+def is_typing(request: PlacedCompletion) -> bool:
     """Whether a keystroke in an editor made the request, so that it must be fast."""
-    return request.supersede and request.trigger == "automatic"
+    return request.is_editors and request.plain.trigger == "automatic"
 
 
 def _is_wanted(settings: Settings, rules: StopRules) -> bool:
@@ -140,7 +141,7 @@ class RunControl:
 
 
 def run_completion(
-    request: PlacedRequest,
+    request: PlacedCompletion,
     settings: Settings,
     bench: Workbench,
     sources: DraftSources,
@@ -154,7 +155,7 @@ def run_completion(
     settings = request.settings_over(settings)
     rules = stop_rules(settings, request)
     if not _is_wanted(settings, rules):
-        return CompletionResult.empty(request.completion_id, "stop")
+        return request.plain.empty("stop")
     question, typed = prompt_question(request, settings, bench, sources.chunks)
     prompt = bench.prompts.prompt(question)
     context = DraftContext(prompt=prompt.tokens)
@@ -198,11 +199,11 @@ def run_completion(
         _keep_generated(generation.tokens, context.prefix, bench)
         done = text.finish()
         alternatives = Alternatives(maker, generation.tokens, scores, done, bench.report)
-        if request.n_candidates > 1 and generation.finish_reason in ("stop", "length"):
+        if request.plain.n_candidates > 1 and generation.finish_reason in ("stop", "length"):
             alternatives.grow(
                 bench.weights.target,
                 len(prompt.tokens),
-                n_wanted=request.n_candidates - 1,
+                n_wanted=request.plain.n_candidates - 1,
                 n_predict=settings.n_predict,
                 interrupted=control.interrupted,
             )
@@ -239,7 +240,7 @@ def run_completion(
 
 
 def _text_maker(
-    request: PlacedRequest,
+    request: PlacedCompletion,
     settings: Settings,
     bench: Workbench,
     rules: StopRules,
@@ -296,7 +297,7 @@ def _report_problems(generation: Generation, bench: Workbench) -> None:
 
 
 def prompt_question(
-    request: PlacedRequest, settings: Settings, bench: Workbench, chunks: ChunkSource
+    request: PlacedCompletion, settings: Settings, bench: Workbench, chunks: ChunkSource
 ) -> tuple[PromptQuestion, str]:
     """Return the question for a request's prompt, and the end of the prefix that it leaves out.
 
@@ -336,7 +337,7 @@ def prompt_question(
 
 
 def remote_params(
-    request: PlacedRequest, settings: Settings, typed: str, bench: Workbench
+    request: PlacedCompletion, settings: Settings, typed: str, bench: Workbench
 ) -> RemoteParams:
     """Return the parameters for a remote engine; ``typed`` is the text that the prompt omits."""
     return RemoteParams(
@@ -352,7 +353,7 @@ def remote_params(
     )
 
 
-def _prediction(request: PlacedRequest, settings: Settings, bench: Workbench) -> str:
+def _prediction(request: PlacedCompletion, settings: Settings, bench: Workbench) -> str:
     """Return the most probable text after the cursor, where a remote engine takes a prediction.
 
     That is what followed the longest match of the text before the cursor in the open documents and
@@ -402,19 +403,19 @@ def _drafted_ranges(
     return tuple((start, end) for start, end in found if start < end)
 
 
-def _line_before(request: PlacedRequest) -> str:
+def _line_before(request: PlacedCompletion) -> str:
     return request.prefix[-_N_LINE_CHARS:].replace("\r", "\n").rpartition("\n")[2]
 
 
-def _least_logprob(request: PlacedRequest, settings: Settings) -> float:
+def _least_logprob(request: PlacedCompletion, settings: Settings) -> float:
     """Return the mean log-probability below which an automatic request's text is withheld."""
-    if request.trigger != "automatic" or settings.min_confidence <= 0.0:
+    if request.plain.trigger != "automatic" or settings.min_confidence <= 0.0:
         return -math.inf
     return math.log(settings.min_confidence)
 
 
 def _draft_context(
-    request: PlacedRequest,
+    request: PlacedCompletion,
     typed: str,
     prompt: Sequence[int],
     settings: Settings,
@@ -442,7 +443,7 @@ def _draft_context(
 
 
 def _cut_before_secrets(
-    request: PlacedRequest, result: CompletionResult, fit: Fit
+    request: PlacedCompletion, result: CompletionResult, fit: Fit
 ) -> CompletionResult:
     """Return a result whose texts end before the first secret or placeholder in them.
 

@@ -25,7 +25,7 @@ from speclsp.prompt.context.candidates import (
 )
 from speclsp.prompt.context.edits import EditTrail
 from speclsp.prompt.context.similarity import NameCodes, NameTable
-from speclsp.request import CompletionRequest, Document, PlacedRequest, TextEdit
+from speclsp.request import AnyPlaced, CompletionRequest, Document, TextEdit
 from speclsp.secrets.masked_text import masked_path
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
@@ -64,7 +64,7 @@ class ContextChunks:
         self._closing = False
         # Guarded by _wake.
         self._trail = EditTrail()
-        self._places: dict[str, PlacedRequest] = {}
+        self._places: dict[str, AnyPlaced] = {}
         """Each document's latest request."""
         self._waiting: dict[str, None] = {}
         self._last_change_s = 0.0
@@ -106,11 +106,11 @@ class ContextChunks:
             for table in (self._places, self._chosen, self._waiting):
                 table.pop(uri, None)
 
-    def asked(self, request: PlacedRequest) -> None:
+    def asked(self, request: AnyPlaced) -> None:
         """Note the position of a request."""
         with self._wake:
             self._places[request.uri] = request
-            if request.supersede:
+            if request.is_editors:
                 self._note_change(request.uri)
 
     def close(self) -> None:
@@ -135,18 +135,18 @@ class ContextChunks:
 
     # --- called by the engine thread ------------------------------------------------------------
 
-    def ranked(self, request: PlacedRequest) -> Sequence[ContextChunk]:
+    def ranked(self, request: AnyPlaced) -> Sequence[ContextChunk]:
         """Return the chunks for a request, the best first.
 
         Takes long for a headless request only.
         """
         if not self._settings.n_context:
             return ()
-        if not request.supersede:
+        if not request.is_editors:
             return self._choose(request)
         return self._chosen.get(request.uri, ())
 
-    def may_show(self, request: PlacedRequest, path: str) -> bool:
+    def may_show(self, request: AnyPlaced, path: str) -> bool:
         """Whether a prompt may show chunks of a file: it was neither removed nor ignored since."""
         shown = self._shown.get(self._project.root_of(request.file))
         return shown is None or path in shown
@@ -194,10 +194,10 @@ class ContextChunks:
             return None
         return max(0.0, self._last_change_s + _QUIET_S - time.monotonic())
 
-    def _choose(self, request: PlacedRequest) -> tuple[ContextChunk, ...]:
+    def _choose(self, request: AnyPlaced) -> tuple[ContextChunk, ...]:
         exclude = self._settings.exclude
         root = self._project.root_of(request.file)
-        version, on_disk = self._outlined(root, current=not request.supersede)
+        version, on_disk = self._outlined(root, current=not request.is_editors)
         with self._work:
             documents = {d.uri: d for d in self._documents.newest() if not self._is_ignored(d.file)}
             if root and self._names.get(root, (None, None))[0] != version:
@@ -213,7 +213,7 @@ class ContextChunks:
 
     def _candidates(
         self,
-        request: PlacedRequest,
+        request: AnyPlaced,
         root: str,
         documents: Mapping[str, Document],
     ) -> list[ContextChunk]:

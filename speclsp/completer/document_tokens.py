@@ -15,7 +15,7 @@ from speclsp.completer.deleted_texts import DeletedTexts
 from speclsp.documents import Documents
 from speclsp.drafting.buffer_tokens import BufferTokens, Tokenize
 from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
-from speclsp.request import Document, PlacedRequest
+from speclsp.request import AnyPlaced, Document
 from speclsp.secrets.paths import is_secret_path
 
 MAX_OTHER_DOCUMENTS = 16
@@ -58,7 +58,7 @@ class DocumentTokens:
         self.deleted.forget_tokens()
 
     def around(
-        self, request: PlacedRequest, n_held_back: int, tokenize: Tokenize
+        self, request: AnyPlaced, n_held_back: int, tokenize: Tokenize
     ) -> tuple[TokenArray, TokenArray]:
         """Return the tokens before the cursor and after it.
 
@@ -66,9 +66,9 @@ class DocumentTokens:
         """
         start, text = _seen_part(request)
         key = request.uri
-        if request.above or request.below:
+        if request.plain.above or request.plain.below:
             # The cells of a notebook together.  Each cell alone keeps its own tokens.
-            first = request.above[0][0] if request.above else request.uri
+            first = request.plain.above[0][0] if request.plain.above else request.uri
             key = _notebook_key(first)
         entry = self._entry(key, tokenize)
         document = self._documents.get(key)
@@ -92,12 +92,12 @@ class DocumentTokens:
             return True
         return len(document.text) > MAX_CHARS or self._is_made(document, tokenize)
 
-    def others(self, request: PlacedRequest, tokenize: Tokenize) -> tuple[TokenArray, ...]:
+    def others(self, request: AnyPlaced, tokenize: Tokenize) -> tuple[TokenArray, ...]:
         """Return the tokens of other open documents that are ready, the latest used first.
 
         Ignored files, files with secret names and the notebook's own cells are left out.
         """
-        own = {request.uri, *(uri for uri, _ in (*request.above, *request.below))}
+        own = {request.uri, *(uri for uri, _ in (*request.plain.above, *request.plain.below))}
         documents = (d for d in self._documents.newest() if d.uri not in own)
         tokens: list[TokenArray] = []
         n_left = MAX_OTHER_TOKENS
@@ -141,7 +141,7 @@ def _notebook_key(first_cell: str) -> str:
     return f"notebook of {first_cell}"
 
 
-def _seen_part(request: PlacedRequest) -> tuple[int, str]:
+def _seen_part(request: AnyPlaced) -> tuple[int, str]:
     """Return where the visible part of a document starts, and that part."""
     text, cursor = request.text, request.cursor
     if len(text) <= MAX_CHARS:

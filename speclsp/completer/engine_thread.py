@@ -36,7 +36,7 @@ from speclsp.request import (
     Event,
     FinishReason,
     LogLine,
-    PlacedRequest,
+    PlacedCompletion,
     Problem,
     RequestStats,
     SessionStats,
@@ -149,7 +149,7 @@ class EngineThread:
     def busy(self) -> bool:
         """Whether a completion other than a prefetch is running or queued."""
         running = self._running
-        is_running = running is not None and not running.waiter.request.is_prefetch
+        is_running = running is not None and not running.waiter.request.plain.is_prefetch
         return is_running or self._queue.waiting()
 
     def statistics(self) -> SessionStats:
@@ -164,7 +164,7 @@ class EngineThread:
 
     def submit(self, job: CompletionJob) -> None:
         """Queue a completion, or fail it at once where the engine cannot serve it."""
-        is_prefetch = job.request.is_prefetch
+        is_prefetch = job.request.plain.is_prefetch
         state, reason = self._models.availability()
         if self.closing:
             state, reason = "off", EngineUnavailableError("the server is shutting down.")
@@ -173,14 +173,15 @@ class EngineThread:
             self._queue.put_control(self._models.load)
         if self._models.connects_again():
             self._queue.put_control(self._models.load)
-        if state in ("off", "failed") or (state != "ready" and not job.request.wait_for_model):
+        waits = job.request.plain.wait_for_model
+        if state in ("off", "failed") or (state != "ready" and not waits):
             job.fail(reason)
         elif is_prefetch:
             self._answer_empty(self._queue.put_idle("prefetch", job))
         else:
             self._place(job)
 
-    def could_join(self, request: PlacedRequest) -> bool:
+    def could_join(self, request: PlacedCompletion) -> bool:
         """Whether the running generation may answer a request that may coalesce."""
         running = self._running
         return running is not None and running.could_join(request)
@@ -244,19 +245,19 @@ class EngineThread:
 
     def _place(self, job: CompletionJob) -> None:
         """Let ``job`` join the running generation, or queue it; answer what it supersedes."""
-        uri, supersede = job.request.uri, job.request.supersede
+        plain, supersede = job.request.plain, job.request.is_editors
         with self._placing:
             running = self._running
             joined = running.join(job) if running is not None else None
             if joined is not None:
                 self._n_coalesced += 1
-                older = [joined, *self._queue.take(uri)]
+                older = [joined, *self._queue.take(plain.key)]
             else:
-                older = self._queue.put(uri, job, supersede=supersede)
+                older = self._queue.put(plain.key, job, supersede=supersede, urgency=plain.urgency)
                 if supersede and running is not None:
-                    if running.request.uri == uri:
+                    if running.request.plain.key == plain.key:
                         running.waiter.is_superseded = True
-                    else:
+                    elif running.urgency <= plain.urgency:
                         running.is_preempted = True
         for superseded in older:
             self._answer_empty(superseded)
@@ -296,7 +297,7 @@ class EngineThread:
     def _complete(self, job: CompletionJob) -> None:
         reason = job.interrupted(self._clock())
         has_weights = self._models.weights is not None
-        is_prefetch = job.request.is_prefetch
+        is_prefetch = job.request.plain.is_prefetch
         if reason is not None or (is_prefetch and (not has_weights or self._rests())):
             job.answer_empty(reason or "cancelled", self._clock())
         elif has_weights:
@@ -307,7 +308,7 @@ class EngineThread:
     def _workbench(self, job: CompletionJob) -> Workbench:
         settings = job.request.settings_over(job.window.settings)
         bench = self._models.workbench(settings, job.window.tokens)
-        if job.request.is_prefetch:
+        if job.request.plain.is_prefetch:
             # Most prefetches are not used: the documents' prompts stay where they are.
             bench = dataclasses.replace(bench, prompts=bench.prompts.copy())
         return bench
@@ -319,8 +320,8 @@ class EngineThread:
         self._events.cause = job.window
         self._is_decoding = True
         started = self._clock()
-        newer = (waiting.submitted > job.submitted for waiting in self._queue.editors_jobs())
-        yields = any(newer)
+        others = self._queue.editors_jobs(running.urgency)
+        yields = any(other.submitted > job.submitted for other in others)
 
         def interrupted() -> FinishReason | None:
             # Called between decodes; a job that others wait for gets one.
@@ -367,15 +368,15 @@ class EngineThread:
             self._running = None
             waiter = running.close()
             is_cut_off = running.is_preempted and result.finish_reason == "cancelled"
-            is_wanted = not waiter.request.is_prefetch
+            is_wanted = not waiter.request.plain.is_prefetch
             if is_cut_off and is_wanted and waiter.interrupted(self._clock()) is None:
                 # The request runs again, with this text to draft from.
                 answer = None
             else:
                 answer = running.result_for(waiter, result)
             if answer is None:
-                request = waiter.request
-                self._queue.put_back(request.uri, waiter, supersede=request.supersede)
+                plain, supersede = waiter.request.plain, waiter.request.is_editors
+                self._queue.put_back(plain.key, waiter, supersede=supersede, urgency=plain.urgency)
                 self._unused = summed(self._unused, result.stats)
                 return
         waiter.answer(

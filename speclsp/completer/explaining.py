@@ -21,7 +21,7 @@ from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.families import prompt_text
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.remote.protocol import RemoteParams
-from speclsp.request import PlacedRequest
+from speclsp.request import PlacedCompletion
 from speclsp.settings import Settings
 
 
@@ -89,7 +89,7 @@ class PromptExplanation:
 
 
 def explain_prompt(
-    request: PlacedRequest,
+    request: PlacedCompletion,
     settings: Settings,
     bench: Workbench,
     candidates: Sequence[ContextChunk],
@@ -142,7 +142,7 @@ def explain_prompt(
 
 
 def _after_a_keystroke(
-    request: PlacedRequest,
+    request: PlacedCompletion,
     question: PromptQuestion,
     settings: Settings,
     bench: Workbench,

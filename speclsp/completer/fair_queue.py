@@ -6,7 +6,8 @@ One thread takes jobs from it; any thread puts them in.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 Job = TypeVar("Job")
@@ -16,52 +17,78 @@ IDLE_AFTER_S: Final = 0.003
 """Seconds that an idle job waits, since a request often follows what queued it."""
 
 
+class _Turns(Generic[Job]):
+    """Editors' jobs of one urgency; the newest waits for at most one other."""
+
+    def __init__(self) -> None:
+        self.jobs: OrderedDict[Hashable, Job] = OrderedDict()
+        self._newest: Hashable = None
+        """The key of the job that came last."""
+        self._is_newest_next = False
+
+    def put(self, key: Hashable, job: Job) -> list[Job]:
+        """Queue a job in the place of the one that it supersedes, which is returned."""
+        superseded = [self.jobs[key]] if key in self.jobs else []
+        self.jobs[key] = job
+        self._newest = key
+        return superseded
+
+    def take_next(self) -> Job:
+        oldest = next(iter(self.jobs))
+        newest = self._newest if self._newest in self.jobs else oldest
+        key = newest if self._is_newest_next else oldest
+        self._is_newest_next = key != newest
+        return self.jobs.pop(key)
+
+
 class FairQueue(Generic[Job, Control]):
     """Control jobs come before all others, then editors' jobs, then others', then idle jobs.
 
-    Editors' jobs supersede older ones of their document.  The documents take turns, and the newest
-    job waits for at most one other.  A document's other jobs keep their order.
+    A job's key tells its document and kind.  Editors' jobs supersede older ones of their key.
+    Those of greater urgency come first; those of one urgency take turns.  The other jobs of a key
+    keep their order.
     """
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._control: deque[Control] = deque()
-        self._by_editors: OrderedDict[str, Job] = OrderedDict()
-        self._newest = ""
-        """The document whose editor's job came last."""
-        self._is_newest_next = False
-        self._by_document: OrderedDict[str, deque[Job]] = OrderedDict()
+        self._by_editors: defaultdict[int, _Turns[Job]] = defaultdict(_Turns)
+        """By urgency."""
+        self._by_others: OrderedDict[Hashable, deque[Job]] = OrderedDict()
         self._idle: OrderedDict[str, Job | Control] = OrderedDict()
         self._is_drained = False
 
-    def put(self, document: str, job: Job, *, supersede: bool) -> list[Job]:
-        """Queue a job; with ``supersede`` remove and return the document's older ones."""
+    def put(self, key: Hashable, job: Job, *, supersede: bool, urgency: int = 0) -> list[Job]:
+        """Queue a job; with ``supersede`` remove and return the key's older ones."""
         with self._condition:
             if not supersede:
-                self._by_document.setdefault(document, deque()).append(job)
+                self._by_others.setdefault(key, deque()).append(job)
                 self._condition.notify_all()
                 return []
-            superseded = [*self._by_document.pop(document, ())]
-            if document in self._by_editors:
-                superseded.append(self._by_editors[document])
-            self._by_editors[document] = job
-            self._newest = document
+            turns = self._by_editors[urgency]
+            superseded = [*self._by_others.pop(key, ()), *turns.put(key, job)]
             self._condition.notify_all()
             return superseded
 
-    def put_back(self, document: str, job: Job, *, supersede: bool) -> None:
+    def put_back(self, key: Hashable, job: Job, *, supersede: bool, urgency: int = 0) -> None:
         """Queue a job again that was taken and is not done."""
         with self._condition:
-            if supersede and document not in self._by_editors:
-                self._by_editors[document] = job
+            waiting = self._by_editors[urgency].jobs
+            if supersede and key not in waiting:
+                waiting[key] = job
             else:
-                self._by_document.setdefault(document, deque()).appendleft(job)
+                self._by_others.setdefault(key, deque()).appendleft(job)
             self._condition.notify_all()
 
-    def editors_jobs(self) -> list[Job]:
-        """Return the editors' jobs that wait."""
+    def editors_jobs(self, urgency: int = 0) -> list[Job]:
+        """Return the editors' jobs that wait, of this urgency or a greater one."""
         with self._condition:
-            return [*self._by_editors.values()]
+            return [
+                job
+                for known, turns in self._by_editors.items()
+                if known >= urgency
+                for job in turns.jobs.values()
+            ]
 
     def put_control(self, job: Control) -> None:
         """Queue a job that comes before every document's."""
@@ -88,13 +115,14 @@ class FairQueue(Generic[Job, Control]):
             self._condition.wait_for(self._is_waited_for, IDLE_AFTER_S)
             if self._control:
                 return self._control.popleft()
-            if self._by_editors:
-                return self._editors_next()
-            if self._by_document:
-                document, jobs = self._by_document.popitem(last=False)
+            for _, turns in sorted(self._by_editors.items(), reverse=True):
+                if turns.jobs:
+                    return turns.take_next()
+            if self._by_others:
+                key, jobs = self._by_others.popitem(last=False)
                 job = jobs.popleft()
                 if jobs:
-                    self._by_document[document] = jobs  # to the back: the others come first
+                    self._by_others[key] = jobs  # to the back: the others come first
                 return job
             return self._idle.popitem(last=False)[1]
 
@@ -113,35 +141,28 @@ class FairQueue(Generic[Job, Control]):
         with self._condition:
             return self._condition.wait_for(lambda: self._is_drained and not self._any(), timeout_s)
 
-    def take(self, document: str) -> list[Job]:
-        """Remove and return a document's jobs."""
+    def take(self, key: Hashable) -> list[Job]:
+        """Remove and return a key's jobs."""
         with self._condition:
-            jobs = [*self._by_document.pop(document, ())]
-            if document in self._by_editors:
-                jobs.append(self._by_editors.pop(document))
-            return jobs
+            jobs = [*self._by_others.pop(key, ())]
+            every = self._by_editors.values()
+            return jobs + [turns.jobs.pop(key) for turns in every if key in turns.jobs]
 
     def take_all(self) -> list[Job | Control]:
-        """Remove and return all documents' jobs and the idle jobs; control jobs stay."""
+        """Remove and return all jobs but the control jobs."""
         with self._condition:
-            taken: list[Job | Control] = [
-                job for jobs in self._by_document.values() for job in jobs
-            ]
-            taken += [*self._by_editors.values(), *self._idle.values()]
-            self._by_document.clear()
+            taken: list[Job | Control] = [job for jobs in self._by_others.values() for job in jobs]
+            for turns in self._by_editors.values():
+                taken += turns.jobs.values()
+            taken += self._idle.values()
+            self._by_others.clear()
             self._by_editors.clear()
             self._idle.clear()
             return taken
 
-    def _editors_next(self) -> Job:
-        oldest = next(iter(self._by_editors))
-        newest = self._newest if self._newest in self._by_editors else oldest
-        document = newest if self._is_newest_next else oldest
-        self._is_newest_next = document != newest
-        return self._by_editors.pop(document)
-
     def _is_waited_for(self) -> bool:
-        return bool(self._control or self._by_editors or self._by_document)
+        has_editors = any(turns.jobs for turns in self._by_editors.values())
+        return bool(self._control or has_editors or self._by_others)
 
     def _any(self) -> bool:
         return self._is_waited_for() or bool(self._idle)

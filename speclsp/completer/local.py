@@ -28,12 +28,13 @@ from speclsp.events import EventQueue
 from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.request import (
     AcceptedText,
+    AnyPlaced,
     CompletionRequest,
     CompletionResult,
     Document,
     EngineState,
     Event,
-    PlacedRequest,
+    PlacedCompletion,
     SessionStats,
     StateChanged,
     TextEdit,
@@ -241,15 +242,15 @@ class LocalCompleter:
             request = replace(request, completion_id=uuid.uuid4().hex)
         placed = self._documents.place(request)
         if placed is None:
-            return answered(CompletionResult.empty(request.completion_id, "cancelled"))
+            return answered(request.empty("cancelled"))
         if self._is_ignored(placed.file):
-            return answered(CompletionResult.empty(request.completion_id, "stop", "filter"))
+            return answered(request.empty("stop", "filter"))
         settings = placed.settings_over(self.settings)
         if self._engine.is_off_for(self):
             refused: Future[CompletionResult] = Future()
             refused.set_exception(EngineUnavailableError("completion is switched off."))
             return refused
-        if not placed.is_prefetch:
+        if not placed.plain.is_prefetch:
             self._context.asked(placed)
         job = CompletionJob(
             request=placed,
@@ -266,7 +267,7 @@ class LocalCompleter:
         return job.future
 
     def _learn_generated(
-        self, request: PlacedRequest, into: LearnInto, future: Future[CompletionResult]
+        self, request: PlacedCompletion, into: LearnInto, future: Future[CompletionResult]
     ) -> None:
         """Count what the model wrote, as an accepted text."""
         if future.exception() is None and (text := future.result().text):
@@ -337,7 +338,7 @@ class LocalCompleter:
         if not tokenizer.is_estimate:
             self._statistics.take_tokenizer(tokenizer)
 
-    def sources(self, request: PlacedRequest) -> DraftSources:
+    def sources(self, request: AnyPlaced) -> DraftSources:
         """Return the sources of a request's drafts and of the context in its prompt."""
         root = request.workspace or self._project.root_of(request.file)
         accepted = self._accepted.of_root(root)

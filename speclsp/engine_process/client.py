@@ -38,7 +38,7 @@ from speclsp.request import (
     EngineState,
     Event,
     FinishReason,
-    PlacedRequest,
+    PlacedCompletion,
     SessionStats,
     StateChanged,
     TextEdit,
@@ -94,14 +94,14 @@ class _Pending:
     """A request without an answer."""
 
     request: CompletionRequest
-    placed: PlacedRequest
+    placed: PlacedCompletion
     cancel: CancellationToken
     overdue_at: float
     is_sent: bool = False
     future: Future[CompletionResult] = field(default_factory=Future)
 
     def empty(self, reason: FinishReason) -> CompletionResult:
-        return CompletionResult.empty(self.request.completion_id, reason)
+        return self.request.empty(reason)
 
 
 class SharedCompleter:
@@ -351,7 +351,7 @@ class SharedCompleter:
         """Send a request to the engine."""
         placed = self._documents.place(request)
         if placed is None:
-            return answered(CompletionResult.empty(request.completion_id, "cancelled"))
+            return answered(request.empty("cancelled"))
         deadline_s = placed.settings_over(self._settings).deadline_ms / 1000
         pending = _Pending(
             request=request,
@@ -362,7 +362,7 @@ class SharedCompleter:
         pending.future.set_running_or_notify_cancel()
         with self._changed:
             if not self._share(self._documents.get(request.uri)):
-                return answered(CompletionResult.empty(request.completion_id, "stop", "filter"))
+                return answered(request.empty("stop", "filter"))
             if not self._is_wanted:
                 self._is_wanted = True
                 self._changed.notify_all()

@@ -19,7 +19,7 @@ from speclsp.request import (
     CompletionResult,
     FinishReason,
     GeneratedText,
-    PlacedRequest,
+    PlacedCompletion,
     Ranges,
 )
 from speclsp.suggestions.impressions import Impressions
@@ -135,13 +135,13 @@ class Ledger:
 
     # --- requested and generated ----------------------------------------------------------------
 
-    def requested(self, request: PlacedRequest, *, may_answer: bool) -> None:
+    def requested(self, request: PlacedCompletion, *, may_answer: bool) -> None:
         """Note a request that the model gets."""
         suggestion = self._new(request, request.completion_id)
         suggestion.is_pending = True
         suggestion.may_answer = may_answer
 
-    def generated(self, request: PlacedRequest, result: CompletionResult, now: float) -> None:
+    def generated(self, request: PlacedCompletion, result: CompletionResult, now: float) -> None:
         """Note the model's answer to a request, with its alternatives."""
         own = self._by_id.get(request.completion_id) or self._new(request, request.completion_id)
         own.is_pending = False
@@ -154,7 +154,7 @@ class Ledger:
             self._fill(beside, other, now)
         self._fill(own, result, now)
 
-    def failed(self, request: PlacedRequest) -> None:
+    def failed(self, request: PlacedCompletion) -> None:
         """Note that a request failed."""
         suggestion = self._by_id.get(request.completion_id)
         if suggestion is not None:
@@ -162,7 +162,7 @@ class Ledger:
 
     # --- answered from memory -------------------------------------------------------------------
 
-    def find(self, request: PlacedRequest, now: float) -> Known | None:
+    def find(self, request: PlacedCompletion, now: float) -> Known | None:
         """Return the latest suggestion that has a rest at a request's cursor, or None."""
         rules = rules_of(request)
         for suggestion in reversed(self._by_id.values()):
@@ -178,7 +178,7 @@ class Ledger:
                 return Known(suggestion, rest)
         return None
 
-    def used(self, request: PlacedRequest, known: Known) -> None:
+    def used(self, request: PlacedCompletion, known: Known) -> None:
         """Note that the rest of a suggestion answers a request."""
         whole, rest = known
         if not rest.text:
@@ -237,7 +237,7 @@ class Ledger:
         if suggestion is not None:
             self.impressions.ended(suggestion.counted_as)
 
-    def typed(self, request: PlacedRequest) -> None:
+    def typed(self, request: PlacedCompletion) -> None:
         """Note a new request's cursor, which may reject the suggestion on screen."""
         suggestion = self._on_screen.get(request.uri)
         if suggestion is None:
@@ -252,7 +252,7 @@ class Ledger:
             while len(self._n_rejected) > _MAX_REJECTED:
                 self._n_rejected.popitem(last=False)
 
-    def was_rejected(self, request: PlacedRequest, text: str) -> bool:
+    def was_rejected(self, request: PlacedCompletion, text: str) -> bool:
         """Whether ``text`` was rejected at the request's place too often to show it again."""
         key = (request.uri, line_before(cursor_context(request).before), text)
         return self._n_rejected.get(key, 0) >= N_REJECTIONS
@@ -306,7 +306,7 @@ class Ledger:
             )
         ]
 
-    def has_text_at(self, request: PlacedRequest) -> bool:
+    def has_text_at(self, request: PlacedCompletion) -> bool:
         """Whether a text for a request's place is known or being generated."""
         place, rules = cursor_context(request), rules_of(request)
         return any(
@@ -319,12 +319,12 @@ class Ledger:
 
     # --- the table ------------------------------------------------------------------------------
 
-    def _new(self, request: PlacedRequest, completion_id: str) -> Suggestion:
+    def _new(self, request: PlacedCompletion, completion_id: str) -> Suggestion:
         place = cursor_context(request)
         suggestion = Suggestion(
             completion_id=completion_id,
             counted_as=completion_id,
-            request=request.plain(),
+            request=request.plain,
             path=request.path,
             file=request.file,
             place=place,

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Literal
 
 from speclsp.documents import Documents, edit_between, n_versions
-from speclsp.request import CompletionRequest, Document, PlacedRequest
+from speclsp.request import Document, DocumentCursor, PlacedRequest, Q
 from speclsp.seam import Completer
 from speclsp.secrets.masked_text import MaskedText
 from speclsp.secrets.paths import is_secret_path
@@ -87,7 +87,7 @@ class MaskedDocuments:
         """Return one of a document's latest versions; None where it is not known (any more)."""
         return self._documents.at_version(uri, version)
 
-    def place(self, request: CompletionRequest) -> PlacedRequest | Refusal:
+    def place(self, request: Q) -> PlacedRequest[Q] | Refusal:
         """Return a request with its offset and edit in the masked text of its version."""
         if not self._masks:
             return self.place_masked(request)
@@ -111,11 +111,11 @@ class MaskedDocuments:
             edit = edit_between(text, masked.text, cursor=offset)
         return self.place_masked(dataclasses.replace(request, offset=offset, edit=edit))
 
-    def place_masked(self, request: CompletionRequest) -> PlacedRequest | Literal["unknown"]:
+    def place_masked(self, request: Q) -> PlacedRequest[Q] | Literal["unknown"]:
         """Return a request whose offset and edit refer to the masked text."""
         return self._documents.place(request) or "unknown"
 
-    def is_masked_soon(self, request: CompletionRequest) -> bool:
+    def is_masked_soon(self, request: DocumentCursor) -> bool:
         """Whether the thread is about to mask a request's version."""
         late = self._late.get(request.uri)
         return late is not None and late.version == request.version

@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final
+from typing import Any, Final
 
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import SessionRecorder
@@ -23,11 +23,14 @@ from speclsp.documents import edit_between
 from speclsp.errors import EngineUnavailableError
 from speclsp.request import (
     AcceptedText,
+    AnyPlaced,
     CompletionRequest,
     CompletionResult,
     Document,
     FinishReason,
+    PlacedCompletion,
     PlacedRequest,
+    Request,
     RequestStats,
     SessionStats,
     ranges_from,
@@ -77,7 +80,7 @@ class Window:
         self._counts = SessionRecorder()
         self._ledger = Ledger(self._counts)
         self._debounce = Debounce()
-        self._in_flight: list[tuple[PlacedRequest, CancellationToken]] = []
+        self._in_flight: list[tuple[AnyPlaced, CancellationToken]] = []
         self._unlearned: list[AcceptedText] = []
         """Accepted texts in lines that the cursor may still be in."""
         self._cursor = ("", 0)
@@ -154,7 +157,7 @@ class Window:
         delay_ms = self._delay_ms(placed)
         if delay_ms > 0:
             with self._lock:
-                self._stop(placed.uri)  # the running generation cannot answer this request
+                self._stop(placed.plain)  # the running generation cannot answer this request
             await asyncio.sleep(delay_ms / 1000)
             known = self._known(placed)  # an answer may have arrived
             if known is not None:
@@ -178,27 +181,27 @@ class Window:
     def masked_request(self, request: CompletionRequest) -> CompletionRequest | Refusal:
         """Return a request as the completer takes it, or why there is none."""
         placed = self._place(request)
-        return placed.plain() if isinstance(placed, PlacedRequest) else placed
+        return placed.plain if isinstance(placed, PlacedRequest) else placed
 
-    def _place(self, request: CompletionRequest) -> PlacedRequest | Refusal:
+    def _place(self, request: CompletionRequest) -> PlacedCompletion | Refusal:
         placed = self._documents.place(dataclasses.replace(request, completion_id=new_id()))
         if isinstance(placed, PlacedRequest):
-            self._cursor = (placed.uri, placed.offset)
+            self._cursor = (placed.uri, placed.plain.offset)
             self._learn_left_lines()
         return placed
 
     def _refused(self, request: CompletionRequest, refusal: Refusal) -> CompletionResult:
         reason: FinishReason = "stop" if refusal == "private" else "cancelled"
-        result = CompletionResult.empty("", reason, "filter")
+        result = request.empty(reason, "filter")
         with self._lock:
             self._counts.add(result)
-            if request.supersede:
-                self._stop(request.uri)
+            if request.origin == "editor":
+                self._stop(request)
         return result
 
-    def _known(self, request: PlacedRequest) -> CompletionResult | None:
+    def _known(self, request: PlacedCompletion) -> CompletionResult | None:
         """Return the answer to a request that needs no model; None where it needs one."""
-        if not request.supersede:
+        if not request.is_editors:
             return None
         started = self._clock()
         settings = self._settings_of(request)
@@ -206,30 +209,28 @@ class Window:
             self._ledger.typed(request)
             result = self._remembered(settings, request)
             if result is None:
-                if request.trigger != "automatic" or not settings.automatic_filters:
+                if request.plain.trigger != "automatic" or not settings.automatic_filters:
                     return None
                 if not is_inside_word(request.text, request.cursor):
                     return None
-                result = CompletionResult.empty(request.completion_id, "stop", "filter")
-            self._stop(request.uri)
+                result = request.plain.empty("stop", "filter")
+            self._stop(request.plain)
             ms_total = 1000 * (self._clock() - started)
             result = result.timed(ms_queue=0.0, ms_total=ms_total)
             self._counts.add(result)
         return result
 
-    def _remembered(self, settings: Settings, request: PlacedRequest) -> CompletionResult | None:
+    def _remembered(self, settings: Settings, request: PlacedCompletion) -> CompletionResult | None:
         if not settings.enabled or not may_share_text(settings, request):
             return None
         known = self._ledger.find(request, self._clock())
         if known is None:
             return None
         is_cut = not known.rest.text or known.suggestion.finish_reason == "deadline"
-        if request.trigger == "invoked" and is_cut:
+        if request.plain.trigger == "invoked" and is_cut:
             return None  # a request by hand gets a whole text
         if self._was_rejected(settings, request, known.rest.text):
-            return CompletionResult.empty(
-                request.completion_id, known.suggestion.finish_reason, "filter"
-            )
+            return request.plain.empty(known.suggestion.finish_reason, "filter")
         self._ledger.used(request, known)
         return CompletionResult(
             completion_id=request.completion_id,
@@ -242,18 +243,20 @@ class Window:
             drafted=ranges_from(known.suggestion.drafted, known.rest.n_typed),
         )
 
-    def _was_rejected(self, settings: Settings, request: PlacedRequest, text: str) -> bool:
+    def _was_rejected(self, settings: Settings, request: PlacedCompletion, text: str) -> bool:
         return (
-            request.supersede
-            and request.trigger == "automatic"
+            request.is_editors
+            and request.plain.trigger == "automatic"
             and settings.automatic_filters
             and bool(text)
             and self._ledger.was_rejected(request, text)
         )
 
-    def _ask(self, request: PlacedRequest, cancel: CancellationToken) -> Future[CompletionResult]:
+    def _ask(
+        self, request: PlacedCompletion, cancel: CancellationToken
+    ) -> Future[CompletionResult]:
         with self._lock:
-            may_answer = request.supersede and self._settings_of(request).suggestion_memory
+            may_answer = request.is_editors and self._settings_of(request).suggestion_memory
             self._ledger.requested(request, may_answer=may_answer)
             self._in_flight.append((request, cancel))
         answer: Future[CompletionResult] = Future()
@@ -266,7 +269,7 @@ class Window:
                 answer.set_exception(error)
 
         try:
-            self.completer.complete(request.plain(), cancel).add_done_callback(take)
+            self.completer.complete(request.plain, cancel).add_done_callback(take)
         except BaseException:
             with self._lock:
                 self._arrived(request)
@@ -275,7 +278,7 @@ class Window:
         return answer
 
     def _taken(
-        self, request: PlacedRequest, cancel: CancellationToken, done: Future[CompletionResult]
+        self, request: PlacedCompletion, cancel: CancellationToken, done: Future[CompletionResult]
     ) -> CompletionResult:
         """Note the completer's answer to a request, on the completer's thread, and return it.
 
@@ -286,55 +289,56 @@ class Window:
             self._arrived(request)
             if error is not None:
                 self._ledger.failed(request)
-                if request.is_prefetch:
+                if request.plain.is_prefetch:
                     pass
                 elif not isinstance(error, EngineUnavailableError):
                     self._counts.failed()
-                elif request.supersede:  # others are repeated until the engine is ready
+                elif request.is_editors:  # others are repeated until the engine is ready
                     self._counts.unavailable()
                 raise error
             result = done.result()
             self._ledger.generated(request, result, self._clock())
-            if request.is_prefetch:
+            if request.plain.is_prefetch:
                 if result.stats.n_prompt:
                     self._counts.prefetched(result.stats)
                 return result
             self._debounce.answered(result)
             if self._was_rejected(self._settings_of(request), request, result.text):
                 reason = result.finish_reason
-                empty = CompletionResult.empty(request.completion_id, reason, "filter")
+                empty = request.plain.empty(reason, "filter")
                 result = dataclasses.replace(empty, stats=result.stats)
-            if request.supersede and cancel.cancelled:
+            if request.is_editors and cancel.cancelled:
                 result = dataclasses.replace(result, finish_reason="cancelled")
             self._counts.add(result)
         return result
 
-    def _arrived(self, request: PlacedRequest) -> None:
+    def _arrived(self, request: AnyPlaced) -> None:
         self._in_flight = [asked for asked in self._in_flight if asked[0] is not request]
 
-    def _stop(self, uri: str) -> None:
-        """Cancel a document's requests: a newer one is answered from the ledger, or waits."""
+    def _stop(self, newer: Request[Any]) -> None:
+        """Cancel the requests that one supersedes, which is answered at once, or waits."""
         for request, cancel in self._in_flight:
-            if request.uri == uri and request.supersede and not request.is_prefetch:
+            is_superseded = request.plain.key == newer.key and request.is_editors
+            if is_superseded and not request.plain.is_prefetch:
                 cancel.cancel(for_good=True)
 
-    def _delay_ms(self, request: PlacedRequest) -> float:
+    def _delay_ms(self, request: PlacedCompletion) -> float:
         """Return how long a request waits for the next keystroke before the model gets it.
 
         0 where the user made it, and where the running generation may answer it.
         """
-        if request.trigger != "automatic" or not request.supersede:
+        if request.plain.trigger != "automatic" or not request.is_editors:
             return 0.0
         settings = self._settings_of(request)
-        if may_share_text(settings, request) and self.completer.could_join(request.plain()):
+        if may_share_text(settings, request) and self.completer.could_join(request.plain):
             return 0.0
         with self._lock:
             if settings.debounce_ms >= 0:
                 return float(settings.debounce_ms)
-            is_busy = any(not asked.is_prefetch for asked, _ in self._in_flight)
+            is_busy = any(not asked.plain.is_prefetch for asked, _ in self._in_flight)
             return self._debounce.ms(busy=is_busy)
 
-    def _settings_of(self, request: PlacedRequest) -> Settings:
+    def _settings_of(self, request: AnyPlaced) -> Settings:
         return request.settings_over(self._settings)
 
     # --- suggestions ----------------------------------------------------------------------------
@@ -387,11 +391,11 @@ class Window:
             elif lines and not any(PLACEHOLDER in document.text[line] for line in lines):
                 self.completer.learn(text)
 
-    def _after(self, shown: Suggestion) -> PlacedRequest | None:
+    def _after(self, shown: Suggestion) -> PlacedCompletion | None:
         """Return the request that follows a suggestion's acceptance, if it is to be prefetched."""
         request = shown.request
         document = self._documents.at_version(request.uri, request.version)
-        if document is None or not request.supersede:
+        if document is None or request.origin != "editor":
             return None
         text = document.text if request.edit is None else request.edit.applied_to(document.text)
         prefix = text[: request.offset] + shown.text
@@ -413,7 +417,8 @@ class Window:
         wants = settings.idle_work in ("auto", "always") and settings.suggestion_memory
         if not wants or self._ledger.has_text_at(after):
             return None
-        return dataclasses.replace(after, completion_id=new_id())
+        named = dataclasses.replace(after.plain, completion_id=new_id())
+        return dataclasses.replace(after, plain=named)
 
 
 class Debounce:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from speclsp.request import PlacedRequest
+from speclsp.request import AnyPlaced
 from speclsp.settings import Settings
 from speclsp.text.code_reader import AUTO_CLOSERS, CodeState, read_code
 from speclsp.text.languages import INDENTED, language_of, opens_block
@@ -92,7 +92,7 @@ class StopRules:
         return completed.group()
 
 
-def stop_rules(settings: Settings, request: PlacedRequest) -> StopRules:
+def stop_rules(settings: Settings, request: AnyPlaced) -> StopRules:
     """Return the rules of a request; ``settings`` are those of its language."""
     before, after = request.prefix, request.suffix
     line_before = before[-_N_SCANNED_CHARS:].replace("\r", "\n").rsplit("\n", 1)[-1]

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from speclsp.request import PlacedRequest
+from speclsp.request import AnyPlaced, PlacedCompletion
 from speclsp.settings import Settings
 from speclsp.text.code_reader import AUTO_CLOSERS, MAX_AUTO_CLOSERS
 from speclsp.text.fitting import n_closers_replaced
@@ -42,7 +42,7 @@ class CursorContext:
     after: str
     n_after: int
 
-    def moved_to(self, request: PlacedRequest) -> Moved | None:
+    def moved_to(self, request: AnyPlaced) -> Moved | None:
         """Return how typing moved the cursor from here to the request's; None if it did not."""
         text, cursor = request.text, request.cursor
         n_typed = cursor - self.n_before
@@ -60,7 +60,7 @@ class CursorContext:
         return Moved(typed, closers, 0) if text.startswith(self.after, cursor + n_new) else None
 
 
-def cursor_context(request: PlacedRequest) -> CursorContext:
+def cursor_context(request: AnyPlaced) -> CursorContext:
     """Return the context of a request's cursor."""
     text, cursor = request.text, request.cursor
     return CursorContext(
@@ -71,30 +71,30 @@ def cursor_context(request: PlacedRequest) -> CursorContext:
     )
 
 
-def may_share_text(settings: Settings, request: PlacedRequest) -> bool:
+def may_share_text(settings: Settings, request: PlacedCompletion) -> bool:
     """Whether a request may get the rest of an earlier request's text.
 
     Requests that supersede none, that want several texts, or that ask by hand for another draw
     may not.  ``settings`` are those of the request.
     """
-    wants_another_draw = request.trigger == "invoked" and settings.temperature > 0
+    wants_another_draw = request.plain.trigger == "invoked" and settings.temperature > 0
     return (
-        request.supersede
+        request.is_editors
         and settings.suggestion_memory
-        and request.n_candidates == 1
+        and request.plain.n_candidates == 1
         and not wants_another_draw
     )
 
 
-def rules_of(request: PlacedRequest) -> tuple[object, ...]:
+def rules_of(request: AnyPlaced) -> tuple[object, ...]:
     """Return everything but the text that a request's answer depends on, to compare requests."""
     return (
         request.path,
         request.repo_name,
         request.language_id,
         request.file,
-        request.settings,
-        request.overrides,
+        request.plain.settings,
+        request.plain.overrides,
     )
 
 
@@ -106,7 +106,7 @@ class GrowingText:
     place: CursorContext
     rules: tuple[object, ...]
 
-    def typed_before(self, request: PlacedRequest, so_far: str) -> str | None:
+    def typed_before(self, request: AnyPlaced, so_far: str) -> str | None:
         """Return what was typed between the two requests.
 
         None if the newer one cannot get the rest of a text that begins with ``so_far``.
@@ -124,7 +124,7 @@ class GrowingText:
         return None if contradicts(so_far, moved.typed) else moved.typed
 
 
-def growing_text(request: PlacedRequest) -> GrowingText:
+def growing_text(request: AnyPlaced) -> GrowingText:
     """Return where the text of a request grows."""
     return GrowingText(request.uri, cursor_context(request), rules_of(request))
 
@@ -160,9 +160,7 @@ class Rest(NamedTuple):
     n_replaced: int
 
 
-def rest_of(
-    place: CursorContext, text: str, n_replaced: int, request: PlacedRequest
-) -> Rest | None:
+def rest_of(place: CursorContext, text: str, n_replaced: int, request: AnyPlaced) -> Rest | None:
     """Return the rest of a text for a later request of the same document.
 
     None if the request's cursor is elsewhere, if other text was typed, or if all of it was typed.

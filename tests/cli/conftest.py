@@ -14,7 +14,7 @@ from speclsp.request import (
     Document,
     EngineState,
     Event,
-    PlacedRequest,
+    PlacedCompletion,
     RequestStats,
     SessionStats,
     TextEdit,
@@ -27,14 +27,14 @@ class FakeCompleter:
 
     def __init__(self) -> None:
         self.engine_state: EngineState = "ready"
-        self.requests: list[PlacedRequest] = []
+        self.requests: list[PlacedCompletion] = []
         self.learned: list[AcceptedText] = []
         self.open_documents = Documents()
         self.documents: list[tuple[str, Document | str]] = []
         self.started = threading.Event()
         self.may_answer = threading.Event()
         self.may_answer.set()
-        self.answer: Callable[[PlacedRequest], str] = lambda r: f"<{r.prefix}>"
+        self.answer: Callable[[PlacedCompletion], str] = lambda r: f"<{r.prefix}>"
 
     def complete(
         self, request: CompletionRequest, cancel: CancellationToken

@@ -96,7 +96,7 @@ def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(
                 prefix=prefix[:cursor],
                 suffix=CART[len(prefix) :],
                 file=file,
-                supersede=False,
+                origin="program",
                 overrides={"n_context": -1},
             )
             completer.open_document(
@@ -110,7 +110,7 @@ def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(
                     repo_name=request.repo_name,
                 )
             )
-            result = complete_when_ready(completer, request, CancellationToken())
+            result = complete_when_ready(completer, request.plain, CancellationToken())
             assert result is not None
             stats.append(result.stats)
     finally:

@@ -118,7 +118,7 @@ def test_params_reach_the_request(pipe: Pipe) -> None:
     (request,) = pipe.completer.requests
     assert (request.prefix, request.suffix, request.path) == ("pre", "suf", "pkg/mod.py")
     assert (request.repo_name, request.language_id) == ("repo", "python")
-    assert request.settings == {
+    assert request.plain.settings == {
         "multiline": "never",
         "n_predict": 64,
         "temperature": 0.0,
@@ -129,21 +129,21 @@ def test_params_reach_the_request(pipe: Pipe) -> None:
         "deadline_ms": 100,
         "max_lines": 2,
     }
-    assert request.supersede is False
-    assert (request.n_candidates, request.trigger) == (4, "automatic")
+    assert request.plain.origin == "program"
+    assert (request.plain.n_candidates, request.plain.trigger) == (4, "automatic")
 
 
 def test_one_text_that_is_never_withheld_unless_asked_otherwise(pipe: Pipe) -> None:
     pipe.run(completing(1))
     (request,) = pipe.completer.requests
-    assert (request.n_candidates, request.trigger) == (1, "invoked")
+    assert (request.plain.n_candidates, request.plain.trigger) == (1, "invoked")
 
 
 def test_without_a_deadline_asked_for_there_is_none(pipe: Pipe) -> None:
     pipe.run(completing(1))
     (request,) = pipe.completer.requests
-    assert request.settings["deadline_ms"] > 24 * 3600 * 1000
-    assert "n_predict" not in request.settings
+    assert request.plain.settings["deadline_ms"] > 24 * 3600 * 1000
+    assert "n_predict" not in request.plain.settings
 
 
 @pytest.mark.parametrize("id_", [0, -1, 2**70, "", "ü\n"])

@@ -45,7 +45,7 @@ def completing(completer: TypedWindow, prefix: str, **fields: object) -> Complet
         suffix="",
         language_id="python",
         trigger="invoked",
-        supersede=False,
+        origin="program",
         wait_for_model=True,
         deadline_ms=60_000,
         **fields,

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from indexed_project import write
 from scripted_models import ScriptedLoader
-from typed_requests import request_between
+from typed_requests import remade, request_between
 
 from speclsp.completer import context_chunks
 from speclsp.completer.context_chunks import ContextChunks
@@ -19,7 +19,7 @@ from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.documents import Documents, edit_between
 from speclsp.events import EventQueue
 from speclsp.prompt.chunks import ContextChunk
-from speclsp.request import Document, PlacedRequest, WorkspaceFolder
+from speclsp.request import Document, PlacedCompletion, WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -67,7 +67,7 @@ class OpenProject:
             self.chunks.edited(former, edit_between(former.text, document.text))
         self.chunks.changed(document)
 
-    def request(self, name: str, prefix: str, *, supersede: bool = False) -> PlacedRequest:
+    def request(self, name: str, prefix: str, *, origin: str = "program") -> PlacedCompletion:
         request = request_between(
             uri=name,
             path=name,
@@ -75,7 +75,7 @@ class OpenProject:
             prefix=prefix,
             suffix="",
             file=str(self.root / name),
-            supersede=supersede,
+            origin=origin,
         )
         self.chunks.asked(request)
         return request
@@ -159,7 +159,7 @@ def test_the_same_input_gives_the_same_chunks(tmp_path: Path) -> None:
 
 def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: OpenProject) -> None:
     project.open("cart.py", CART)
-    request = project.request("cart.py", CART, supersede=True)
+    request = project.request("cart.py", CART, origin="editor")
     assert project.chunks.wait_settled(WAIT_S)
     assert project.told
     assert project.chunks.ranked(request)[0].path == "models.py"
@@ -192,7 +192,7 @@ def test_what_is_gone_stays_hidden_after_a_choice_in_another_folder(
     project.index.reindex()
     project.chosen("cart.py", CART)
     elsewhere = request_between("x = ", uri="new.py", path="new.py", file=str(other / "new.py"))
-    project.chunks.ranked(replace(elsewhere, supersede=False))
+    project.chunks.ranked(remade(elsewhere, origin="program"))
     assert not project.chunks.may_show(request, "models.py")
 
 
@@ -206,7 +206,7 @@ def test_what_is_excluded_by_new_settings_is_not_shown_any_more(tmp_path: Path) 
     project = OpenProject(tmp_path, settings)
     project.open("cart.py", CART)
     assert {c.path for c in project.chosen("cart.py", CART)} == {"b/models.py", "c/models.py"}
-    typed = replace(project.request("cart.py", CART), supersede=True)
+    typed = remade(project.request("cart.py", CART), origin="editor")
     assert project.chunks.may_show(typed, "b/models.py")
     assert project.chunks.ranked(typed)
     project.apply_settings(replace(settings, exclude=["b/"]))

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from typed_requests import request_between
+from typed_requests import remade, request_between
 
 from speclsp.completer.document_tokens import (
     MAX_CHARS,
@@ -116,7 +116,7 @@ def test_a_key_in_a_notebook_tokenises_its_cell_only(tokenize):
         )
         assert second is not None
         above, below = f"{cells['first']}\n", f"\n{cells['third']}"
-        request = dataclasses.replace(
+        request = remade(
             request_between(above + second.text, below, uri="second"),
             above=(("first", 1),),
             below=(("third", 1),),
@@ -147,7 +147,7 @@ def test_the_cells_of_a_notebook_are_no_other_buffers(tokenize):
     cells = [(f"cell {number}", 1) for number in range(2 * MAX_OTHER_DOCUMENTS)]
     for uri, _ in cells:
         buffers.documents.open(document(uri, "cell = 1\n"))
-    request = dataclasses.replace(
+    request = remade(
         request_between("", uri="cell 9"), above=tuple(cells[:9]), below=tuple(cells[10:])
     )
     assert [as_text(t) for t in buffers.tokens.others(request, tokenize)] == ["other = 1\n"]

@@ -118,3 +118,25 @@ def test_a_request_that_follows_idle_work_at_once_comes_first(monkeypatch):
     queue.put("a", "a1", supersede=True)
     taker.join(60)
     assert taken == ["a1"]
+
+
+def test_jobs_of_greater_urgency_come_first_and_take_turns_among_themselves():
+    queue = FairQueue[str, str]()
+    for document in ("a", "b"):
+        queue.put((document, "edit"), f"{document}, edit", supersede=True, urgency=1)
+        queue.put((document, "typed"), f"{document}, typed", supersede=True, urgency=2)
+    queue.put(("a", "typed"), "a program's", supersede=False)
+    queue.put_idle("idle", "idle")
+    assert queue.editors_jobs(2) == ["a, typed", "b, typed"]
+    taken = [queue.get(0) for _ in range(6)]
+    assert taken == ["a, typed", "b, typed", "a, edit", "b, edit", "a program's", "idle"]
+
+
+def test_the_kinds_of_a_document_do_not_supersede_each_other():
+    queue = FairQueue[str, str]()
+    queue.put(("a", "typed"), "typed", supersede=True, urgency=2)
+    assert queue.put(("a", "edit"), "edit", supersede=True, urgency=1) == []
+    assert queue.put(("a", "edit"), "newer edit", supersede=True, urgency=1) == ["edit"]
+    assert queue.put(("a", "typed"), "newer", supersede=True, urgency=2) == ["typed"]
+    assert queue.take(("a", "edit")) == ["newer edit"]
+    assert queue.get(0) == "newer"

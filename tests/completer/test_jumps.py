@@ -92,5 +92,5 @@ def test_the_rest_is_laid_out_in_the_next_pause(make):
 
 def test_who_asks_by_hand_or_without_a_session_gets_the_whole_at_once(make):
     completer = make()
-    for place, fields in zip(PLACES, [{"trigger": "invoked"}, {"supersede": False}], strict=False):
+    for place, fields in zip(PLACES, [{"trigger": "invoked"}, {"origin": "program"}], strict=False):
         assert ask(completer, place, **fields).stats.n_prompt_evaluated > 1_200

@@ -74,7 +74,7 @@ def test_blank_lines_at_the_beginning_are_no_text_to_end_with(make: Make) -> Non
 
 @pytest.mark.parametrize(
     ("t_max_predict_ms", "fields"),
-    [(0, {}), (1, {"trigger": "invoked"}), (1, {"supersede": False})],
+    [(0, {}), (1, {"trigger": "invoked"}), (1, {"origin": "program"})],
     ids=["no budget", "asked for by hand", "outside a session"],
 )
 def test_the_whole_text_comes(make: Make, t_max_predict_ms: int, fields: dict[str, object]) -> None:

@@ -81,7 +81,7 @@ class Session:
             uri="u", path="a.py", file="/r/a.py", repo_name="", language_id="", version=1, text=text
         )
         self.completer.open_document(document)
-        request = request_between(text, uri="u").plain()
+        request = request_between(text, uri="u").plain
         answer = self.completer.complete(request, CancellationToken()).result(WAIT_S).text
         self.completer.close_document("u")
         assert self.completer.wait_idle(WAIT_S)

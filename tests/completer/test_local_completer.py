@@ -238,7 +238,7 @@ def test_a_newer_request_supersedes_running_and_waiting_ones_of_its_document(mak
 
 def test_requests_that_do_not_supersede_are_all_answered(make):
     completer = ready(make(ScriptedLoader("return 1")))
-    futures = [ask(completer, supersede=False) for _ in range(5)]
+    futures = [ask(completer, origin="program") for _ in range(5)]
     assert [f.result(WAIT_S).text for f in futures] == ["return 1"] * 5
 
 
@@ -247,12 +247,12 @@ def test_documents_take_turns(make):
     completer = ready(make(loader))
     loader.target.gate.clear()
     loader.target.decoding.clear()
-    ask(completer, uri="file:///p/busy.py", supersede=False)
+    ask(completer, uri="file:///p/busy.py", origin="program")
     # While it runs, all others come to wait.
     assert loader.target.decoding.wait(WAIT_S)
     order: list[str] = []
     for name in ("a1", "a2", "a3", "b1"):
-        future = ask(completer, uri=f"file:///p/{name[0]}.py", supersede=False)
+        future = ask(completer, uri=f"file:///p/{name[0]}.py", origin="program")
         future.add_done_callback(lambda _, name=name: order.append(name))
     assert not completer.wait_idle(0.1)  # the answer comes behind all requests
     loader.target.gate.set()

@@ -160,12 +160,12 @@ def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
     completer = make(n_context=0)  # nothing of the other file, which is open too
     for _ in range(2):
         back = {
-            name: ask(completer, *text, name, n_predict=16, supersede=False)
+            name: ask(completer, *text, name, n_predict=16, origin="program")
             for name, text in texts.items()
         }
     assert all(result.stats.n_prompt_evaluated <= 2 for result in back.values())
     for name, text in texts.items():
-        fresh = ask(make(n_context=0), *text, name, n_predict=16, supersede=False)
+        fresh = ask(make(n_context=0), *text, name, n_predict=16, origin="program")
         assert fresh.stats.n_prompt_evaluated > 400
         assert fresh.stats.n_prompt == back[name].stats.n_prompt
         assert fresh.text == back[name].text

@@ -191,7 +191,7 @@ def test_no_secret_is_in_the_bytes_that_leave(tmp_path: Path) -> None:
                     path=name,
                     file=str(tmp_path / name),
                     uri=f"file:///{name}",
-                    supersede=False,
+                    origin="program",
                     wait_for_model=True,
                 )
                 window.complete(request, CancellationToken()).result(WAIT_S)
@@ -224,7 +224,7 @@ def test_no_token_in_a_files_name_leaves(tmp_path: Path) -> None:
                     path=name,
                     file=str(tmp_path / name),
                     uri=f"file:///{name}",
-                    supersede=False,
+                    origin="program",
                     wait_for_model=True,
                 )
                 window.complete(request, CancellationToken()).result(WAIT_S)
@@ -309,9 +309,9 @@ def test_a_window_that_closes_does_not_wait_for_a_server_that_hangs(desk) -> Non
 def test_explain_shows_the_request_that_would_be_sent(desk) -> None:
     engine = ScriptedRemote("1")
     one = desk(engine)
-    request = request_at("x = ¦\n", supersede=False)
+    request = request_at("x = ¦\n", origin="program")
     explained = one.window.explain(request).result(WAIT_S)
-    one.ask("x = ¦\n", supersede=False)
+    one.ask("x = ¦\n", origin="program")
     path, body = engine.request(*engine.sent[0])
     assert explained.request.partition("\n")[0] == f"POST {path}"
     assert json.loads(explained.request.partition("\n")[2]) == body
@@ -384,8 +384,8 @@ def test_a_prediction_is_what_followed_the_same_text(desk) -> None:
     one = desk(engine, engine_drafts="prediction", n_predict=8)
     known = "def area_of(box):\n    return box.width * box.height\n\n\n"
     code = f"{known}def area(box):\n    return box.wi¦"
-    explained = one.window.explain(request_at(code, supersede=False)).result(WAIT_S)
-    found = one.ask(code, supersede=False)
+    explained = one.window.explain(request_at(code, origin="program")).result(WAIT_S)
+    found = one.ask(code, origin="program")
     one.ask("something = else_again¦\n")
     (_, params), (_, other) = engine.sent
     assert params.prediction == "dth * box.height\n\n\n"

@@ -75,7 +75,7 @@ def test_with_the_vocabulary_answers_are_those_of_the_model_here(address: str) -
     n_shown = 0
     try:
         for idx, (before, after) in enumerate(places()):
-            fields = {"uri": f"untitled:{idx}", "supersede": False, "n_predict": 24}
+            fields = {"uri": f"untitled:{idx}", "origin": "program", "n_predict": 24}
             expected, found = (ask(window, before, after, **fields) for window in (here, there))
             assert (found.text, found.n_replaced) == (expected.text, expected.n_replaced)
             assert found.stats.n_prompt == expected.stats.n_prompt
@@ -131,7 +131,7 @@ async def test_an_editor_gets_suggestions_where_there_is_no_llama_cpp(
 
 
 def test_a_server_that_dies_and_starts_again_is_used_again(tmp_path: Path) -> None:
-    fields = {"supersede": False, "n_predict": 8}
+    fields = {"origin": "program", "n_predict": 8}
     with running_llama_server(tmp_path) as first:
         there = opened(engine_url=first, min_confidence=0.0)
         assert ask(there, "def area_of(box):\n    ret", "\n", **fields).text

@@ -116,7 +116,7 @@ def test_what_is_asked_and_answered_crosses_unchanged(scripted):
     result = ask(window, version=2, offset=9, overrides=overrides).result(WAIT_S)
     assert (result.text, result.stats.n_prompt) == ("completed", 7)
     asked = scripted.completer.asked[0].request
-    assert (asked.text, asked.cursor, asked.overrides) == ("é = 1\n𝄞 = 2\n", 9, overrides)
+    assert (asked.text, asked.cursor, asked.plain.overrides) == ("é = 1\n𝄞 = 2\n", 9, overrides)
     window.save_document(URI)
     window.learn(AcceptedText(path="a.py", file="", before="", text="kept"))
     window.reindex()
@@ -204,7 +204,7 @@ def test_what_a_dead_engine_left_is_answered_empty_and_the_next_one_gets_everyth
     window.open_folder(WorkspaceFolder(root="/p", name="p"))
     window.open_document(document())
     window.change_document(URI, 2, TextEdit(6, 6, "y = 2\n"))
-    asked = [ask(window, version=2, supersede=False) for _ in range(9)]
+    asked = [ask(window, version=2, origin="program") for _ in range(9)]
     until(lambda: len(scripted.completer.asked) == 9)
     scripted.script = None
     scripted.engine.drop()
@@ -560,9 +560,9 @@ def test_the_longest_deadline_that_may_be_set_ends_no_connection(scripted):
     scripted.script = leave_open
     window = scripted.window()
     window.open_document(document())
-    asked = ask(window, settings={"deadline_ms": 2**31 - 1}, supersede=False)
+    asked = ask(window, settings={"deadline_ms": 2**31 - 1}, origin="program")
     until(lambda: scripted.completer.asked)
-    other = ask(window, settings={"deadline_ms": 100}, supersede=False)
+    other = ask(window, settings={"deadline_ms": 100}, origin="program")
     assert other.result(WAIT_S).finish_reason == "deadline"  # the thread goes on
     scripted.completer.asked[0].answer("completed")
     assert asked.result(WAIT_S).text == "completed"
@@ -854,7 +854,7 @@ def test_a_window_that_never_reads_is_dropped_at_a_bound(scripted, monkeypatch, 
     scripted.script = lambda asked: asked.answer("x" * 100_000)
     connection.send(wire.ApplySettings(Settings()), wire.OpenDocument(document()))
     for number in range(200):
-        connection.send(wire.Complete(number, request(supersede=False)))
+        connection.send(wire.Complete(number, request(origin="program")))
     scripted.engine.server.serve_window(theirs)  # returns when it is dropped
     assert "does not read" in caplog.text
     connection.free()
@@ -865,7 +865,7 @@ def test_a_windows_requests_wait_in_its_own_queue_beyond_a_bound(scripted, monke
     scripted.script = leave_open
     window = scripted.window()
     window.open_document(document())
-    futures = [ask(window, supersede=False) for _ in range(20)]
+    futures = [ask(window, origin="program") for _ in range(20)]
     until(lambda: len(scripted.completer.asked) == 5)
     for idx in range(20):
         until(lambda idx=idx: len(scripted.completer.asked) > idx)

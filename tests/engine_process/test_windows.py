@@ -353,7 +353,7 @@ def test_headless_requests_and_idle_work_yield_to_who_types(windows):
     first, second = windows.open(slow), windows.open(slow)
     order = Order(windows)
     order.hold_at = 2
-    waiting = [ask(first, prefix=text_of("A"), supersede=False) for _ in range(5)]
+    waiting = [ask(first, prefix=text_of("A"), origin="program") for _ in range(5)]
     assert order.reached.wait(WAIT_S)
     typed = ask(second, prefix=text_of("B"))
     until(windows.engine.thread._queue.editors_jobs)

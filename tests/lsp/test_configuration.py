@@ -267,7 +267,7 @@ async def test_folders_can_differ(connect: Callable[..., LspWire]) -> None:
     await wire.ghost(0, 1)
     await wire.ghost(0, 1, uri=f"{OTHER}/a.py")
     await wire.ghost(0, 1, uri="file:///elsewhere/a.py")
-    first, second = (a.request for a in wire.completer.asked)
+    first, second = (a.request.plain for a in wire.completer.asked)
     assert (first.uri, first.overrides) == (URI, {"n_predict": 7, "multiline": "never"})
     assert first.settings == {}
     assert (second.uri, second.overrides) == ("file:///elsewhere/a.py", {})
@@ -308,7 +308,7 @@ async def test_what_can_differ_by_folder_travels_with_the_request(
     wire = await in_two_folders(connect, {name: everywhere}, {name: in_folder})
     await wire.ghost(0, 1)
     (request,) = (a.request for a in wire.completer.asked)
-    assert request.overrides == {name: in_folder}
+    assert request.plain.overrides == {name: in_folder}
     assert getattr(wire.completer.settings, name) == everywhere
     assert wire.shown == []
 
@@ -321,7 +321,7 @@ async def test_what_cannot_differ_by_folder_is_said_once(connect: Callable[..., 
     assert FOLDER in message
     assert wire.completer.settings.model == ""
     await wire.ghost(0, 1)
-    assert wire.completer.asked[-1].request.overrides == {"top_k": 3}
+    assert wire.completer.asked[-1].request.plain.overrides == {"top_k": 3}
     push(wire, {"speclsp": {"max_lines": 3}})
     await wire.until(lambda: wire.completer.applied)
     assert len(wire.shown) == 1

@@ -295,14 +295,14 @@ async def test_several_items_where_the_user_asks_the_surest_first(wire: LspWire)
     ]
     assert [item["range"]["end"]["character"] for item in items] == [2, 3, 2]
     (asked,) = wire.completer.asked
-    assert (asked.request.trigger, asked.request.n_candidates) == ("invoked", 3)
+    assert (asked.request.plain.trigger, asked.request.plain.n_candidates) == ("invoked", 3)
 
 
 async def test_one_candidate_while_typing(wire: LspWire) -> None:
     wire.open("f(")
     await wire.ghost(0, 2)
     (asked,) = wire.completer.asked
-    assert (asked.request.trigger, asked.request.n_candidates) == ("automatic", 1)
+    assert (asked.request.plain.trigger, asked.request.plain.n_candidates) == ("automatic", 1)
 
 
 async def test_every_item_may_begin_with_the_selected_text(wire: LspWire) -> None:
@@ -507,7 +507,7 @@ async def test_documents_and_requests_name_their_file(wire: LspWire) -> None:
 async def test_the_completer_learns_who_asked(kind: int, trigger: str, wire: LspWire) -> None:
     wire.open("x")
     await wire.ghost(0, 1, triggerKind=kind)
-    assert wire.completer.asked[-1].request.trigger == trigger
+    assert wire.completer.asked[-1].request.plain.trigger == trigger
 
 
 @pytest.fixture

@@ -26,5 +26,6 @@ async def test_an_old_client_types_and_asks(wire: LspWire) -> None:
     wire.open("x")
     for kind in (0, 1):
         await wire.ghost(0, 1, triggerKind=kind)
-    triggers = [(a.request.trigger, a.request.n_candidates) for a in wire.completer.asked]
+    requests = [asked.request.plain for asked in wire.completer.asked]
+    triggers = [(request.trigger, request.n_candidates) for request in requests]
     assert triggers == [("invoked", 3), ("automatic", 1)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from typing import Any
 
 import pytest
-from typed_requests import request_at, result_of
+from typed_requests import remade, request_at, result_of
 
 from speclsp.decoding.session import SessionRecorder
-from speclsp.request import AcceptedText, GeneratedText, PlacedRequest, SessionStats
+from speclsp.request import AcceptedText, GeneratedText, PlacedCompletion, SessionStats
 from speclsp.suggestions.ledger import (
     MAX_SUGGESTIONS,
     Ledger,
@@ -39,12 +38,12 @@ class Kept:
     def shown(self, completion_id: str) -> Suggestion | None:
         return self.ledger.shown(completion_id, self.now)
 
-    def asked(self, request: PlacedRequest) -> PlacedRequest:
-        asked = dataclasses.replace(request, completion_id=f"id-{next(self._numbers)}")
+    def asked(self, request: PlacedCompletion) -> PlacedCompletion:
+        asked = remade(request, completion_id=f"id-{next(self._numbers)}")
         self.ledger.requested(asked, may_answer=True)
         return asked
 
-    def made(self, request: PlacedRequest, text: str, **fields: Any) -> str:
+    def made(self, request: PlacedCompletion, text: str, **fields: Any) -> str:
         """Let the model say a text; returns its id."""
         asked = self.asked(request)
         result = result_of(text, completion_id=asked.completion_id, **fields)
@@ -57,7 +56,7 @@ class Kept:
 
     def given(self, text: str) -> str:
         """Answer a request with what is left; returns the id."""
-        request = dataclasses.replace(request_at(text), completion_id=f"id-{next(self._numbers)}")
+        request = remade(request_at(text), completion_id=f"id-{next(self._numbers)}")
         known = self.ledger.find(request, 0.0)
         assert known is not None
         self.ledger.used(request, known)

@@ -158,7 +158,7 @@ def test_what_is_learned_is_the_whole_suggestion_once(make) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"supersede": False},
+        {"origin": "program"},
         {"trigger": "invoked", "temperature": 0.7},
         {"n_candidates": 2},
         {"multiline": "never"},
@@ -488,7 +488,7 @@ def test_inside_a_word_the_model_is_asked_by_hand_only(make) -> None:
     assert (result.text, result.source) == ("", "filter")
     assert typist.n_decodes == n_decodes
     assert typist.ask("fi¦rst", trigger="invoked").source == "model"
-    assert typist.ask("fi¦rst", supersede=False).source == "model"
+    assert typist.ask("fi¦rst", origin="program").source == "model"
     assert typist.ask("fi¦ rst").source == "model"
     assert typist.ask("# 中¦文").source == "model"
     assert typist.completer.statistics().n_filtered == 1
@@ -568,5 +568,5 @@ def test_how_long_to_wait_is_a_setting_and_follows_the_model(make) -> None:
         typist.ask(f"{n}\n¦")
     assert typist.completer.delay_ms(where) == 150
     assert typist.completer.delay_ms(request_at("¦", trigger="invoked")) == 0
-    assert typist.completer.delay_ms(request_at("¦", supersede=False)) == 0
+    assert typist.completer.delay_ms(request_at("¦", origin="program")) == 0
     assert typist.completer.delay_ms(request_at("¦", overrides={"debounce_ms": 7})) == 7

@@ -20,7 +20,7 @@ from speclsp.request import (
     EngineState,
     Event,
     GeneratedText,
-    PlacedRequest,
+    PlacedCompletion,
     RequestStats,
     SessionStats,
     TextEdit,
@@ -33,7 +33,7 @@ from speclsp.settings import Settings
 class Asked:
     """One request with what became of it."""
 
-    request: PlacedRequest
+    request: PlacedCompletion
     """With the text of its document."""
     cancel: CancellationToken
     future: Future[CompletionResult]

@@ -17,6 +17,7 @@ from speclsp.request import (
     CompletionRequest,
     CompletionResult,
     Document,
+    PlacedCompletion,
     PlacedRequest,
     RequestStats,
 )
@@ -24,26 +25,36 @@ from speclsp.settings import FIELDS, Settings
 from speclsp.suggestions.window import Window
 
 
-def request_at(text: str, **fields: Any) -> PlacedRequest:
+def request_at(text: str, **fields: Any) -> PlacedCompletion:
     prefix, suffix = text.split("¦")
     return request_between(prefix, suffix, **{"language_id": "python", **fields})
 
 
-def request_between(prefix: str, suffix: str = "", **fields: Any) -> PlacedRequest:
+_OF_REQUEST = {field.name for field in dataclasses.fields(CompletionRequest)}
+
+
+def request_between(prefix: str, suffix: str = "", **fields: Any) -> PlacedCompletion:
     """Return a request; fields that are settings become its own settings."""
-    of_request = {field.name for field in dataclasses.fields(PlacedRequest)}
-    own = {name: fields.pop(name) for name in {*FIELDS} - of_request if name in fields}
+    of_document = {"path": "a.py", "repo_name": "p", "language_id": "", "file": "", "workspace": ""}
+    of_document |= {name: fields.pop(name) for name in of_document if name in fields}
+    own = {name: fields.pop(name) for name in {*FIELDS} - _OF_REQUEST if name in fields}
     known: dict[str, Any] = {
         "uri": "file:///p/a.py",
         "version": 1,
-        "path": "a.py",
-        "repo_name": "p",
-        "language_id": "",
-        "file": "",
+        "offset": len(prefix),
         "settings": own,
     }
-    place = {"text": prefix + suffix, "offset": len(prefix), "cursor": len(prefix)}
-    return PlacedRequest(**{**known, **place, **fields})
+    return PlacedRequest(
+        plain=CompletionRequest(**{**known, **fields}),
+        text=prefix + suffix,
+        cursor=len(prefix),
+        **of_document,
+    )
+
+
+def remade(request: PlacedCompletion, **fields: Any) -> PlacedCompletion:
+    """Return a placed request with other fields of the plain one."""
+    return dataclasses.replace(request, plain=dataclasses.replace(request.plain, **fields))
 
 
 def result_of(text: str, **fields: Any) -> CompletionResult:
@@ -82,7 +93,7 @@ class TypedWindow:
         of = self.window if hasattr(self.window, name) else self.window.completer
         return getattr(of, name)
 
-    def brought_to(self, request: PlacedRequest) -> CompletionRequest:
+    def brought_to(self, request: PlacedCompletion) -> CompletionRequest:
         """Open or change the request's document; returns the request in it."""
         version = next(self._versions)
         document = Document(
@@ -102,19 +113,19 @@ class TypedWindow:
             self.window.change_document(request.uri, version, request.text)
         else:
             self.window.open_document(document)
-        return dataclasses.replace(request.plain(), version=version)
+        return dataclasses.replace(request.plain, version=version)
 
     def complete(
-        self, request: PlacedRequest, cancel: CancellationToken
+        self, request: PlacedCompletion, cancel: CancellationToken
     ) -> Future[CompletionResult]:
         return self.window.ask(self.brought_to(request), cancel)
 
-    def delay_ms(self, request: PlacedRequest) -> float:
+    def delay_ms(self, request: PlacedCompletion) -> float:
         placed = self.window._place(self.brought_to(request))
         assert isinstance(placed, PlacedRequest)
         return self.window._delay_ms(placed)
 
-    def explain(self, request: PlacedRequest) -> Future[PromptExplanation]:
+    def explain(self, request: PlacedCompletion) -> Future[PromptExplanation]:
         masked = self.window.masked_request(self.brought_to(request))
         assert isinstance(masked, CompletionRequest)
         completer = self.window.completer

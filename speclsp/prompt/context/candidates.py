@@ -11,7 +11,7 @@ from typing import Final
 from speclsp.prompt.chunks import ContextChunk, Reason
 from speclsp.prompt.context.edits import EditedRegion
 from speclsp.prompt.context.similarity import NameTable, best_window, codes_of, names_in
-from speclsp.request import PlacedRequest
+from speclsp.request import AnyPlaced
 
 MAX_CHUNKS: Final = 24
 _KNOWN_SHARE: Final = 0.6
@@ -76,7 +76,7 @@ def ranked(candidates: Iterable[ContextChunk], visible: str) -> list[ContextChun
 
 
 def similar_candidates(
-    request: PlacedRequest, names: NameTable, read: Callable[[str], str | None]
+    request: AnyPlaced, names: NameTable, read: Callable[[str], str | None]
 ) -> list[ContextChunk]:
     """Return the windows of other files that share most names with the cursor's lines.
 
