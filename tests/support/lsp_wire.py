@@ -214,8 +214,8 @@ def recorded_ledger(record: Callable[..., None]) -> Iterator[None]:
     """Record what becomes of suggestions, when it is new."""
     shown, accepted = Ledger.shown, Ledger.accepted
 
-    def recording_shown(ledger: Ledger, completion_id: str) -> Any:
-        found = shown(ledger, completion_id)
+    def recording_shown(ledger: Ledger, completion_id: str, now: float) -> Any:
+        found = shown(ledger, completion_id, now)
         if found is not None:
             record("shown", completion_id)
         return found
