@@ -107,6 +107,11 @@ class DraftContext:
     """The model's texts for the last requests with some tokens before each, the latest first."""
     deleted: tuple[TokenArray, ...] = ()
     """Texts that were deleted or replaced in the open buffers, the latest first."""
+    regions: tuple[TokenArray, ...] = ()
+    """What the output would be if it changed nothing, and if it repeated an earlier change, where
+    the output rewrites a text."""
+    ends_line: Callable[[int], bool] = lambda _token: False
+    """Whether a token ends a line; read by what follows regions."""
     corpora: tuple[TokenCorpus, ...] = ()
     """The project's files and the like."""
     statistics: Statistics = NO_STATISTICS

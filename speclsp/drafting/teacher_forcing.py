@@ -28,6 +28,8 @@ class ReplayCounts:
     n_draft_passes: int = 0
     n_drafted: int = 0
     n_accepted: int = 0
+    n_single_passes: float = 0.0
+    """The passes' time by the context's curve, in passes without a draft."""
     n_by_source: dict[str, int] = field(default_factory=dict)
     """Accepted tokens by drafter."""
 
@@ -35,6 +37,11 @@ class ReplayCounts:
     def tokens_per_pass(self) -> float:
         """Mean tokens per pass."""
         return self.n_tokens / self.n_passes if self.n_passes else 0.0
+
+    @property
+    def tokens_per_single_pass(self) -> float:
+        """Mean tokens in the time of a pass without a draft, by the context's curve."""
+        return self.n_tokens / self.n_single_passes if self.n_single_passes else 0.0
 
     @property
     def acceptance(self) -> float:
@@ -56,12 +63,14 @@ def replay(
 ) -> None:
     """Replay one cursor with at most ``n_draft`` draft tokens per pass; adds to ``counts``."""
     proposer.begin(context)
+    curve = context.verify_curve or FREE_CURVE
     emitted: list[int] = []
     while len(emitted) < len(truth):
         n_max = min(n_draft, len(truth) - len(emitted) - 1)
         tree = proposer.propose(emitted, n_max) if n_max > 0 else DraftTree()
         path = list(accepted_path(tree, truth[len(emitted) :]))
         counts.n_passes += 1
+        counts.n_single_passes += curve.ratio(len(tree.tokens) + 1)
         emitted += truth[len(emitted) : len(emitted) + len(path) + 1]
         if not tree.tokens:
             continue
