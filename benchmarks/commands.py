@@ -165,6 +165,24 @@ _benchmark(
     _number("--completions", "n_completions", 8, "Completions of a round."),
 )
 _benchmark(
+    "edits",
+    "edits:run",
+    "Replay ANSWERS of next-edit models with every drafter of copies, in the model's vocabulary.",
+    click.Argument(
+        ["answers_path"], metavar="ANSWERS",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    ),
+    click.Option(
+        ["--drafted", "draft_sizes"], type=click.IntRange(min=1, max=96), multiple=True,
+        default=(15, 32), show_default=True, help="Most tokens of a draft; may be given again.",
+    ),
+    _file(
+        "--vocabulary", "vocabulary_path",
+        "A GGUF whose tokens to count, in place of the model's: of Qwen2's, llama.cpp's sources "
+        "have models/ggml-vocab-qwen2.gguf.",
+    ),
+)  # fmt: skip
+_benchmark(
     "engine",
     "engine:run",
     "Compare a shared engine with one's own: keystrokes, memory, bytes on the socket.",

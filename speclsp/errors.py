@@ -20,6 +20,7 @@
     │   └── DecodeError           llama_decode failed
     │       └── DecodeInterruptedError    it was interrupted, and nothing is lost
     ├── TemplateError             a ``fim_template`` cannot be read
+    ├── EditRefusedError          no next edit may be asked for here
     ├── DrafterError              a drafter is unknown or broken
     └── StoreError                a file or database of ours is damaged or cannot be written
 
@@ -141,6 +142,10 @@ class DecodeInterruptedError(DecodeError):
 
 class TemplateError(SpecLspError):
     """A ``fim_template`` cannot be read."""
+
+
+class EditRefusedError(SpecLspError):
+    """No next edit may be asked for here."""
 
 
 class DrafterError(SpecLspError):

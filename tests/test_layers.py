@@ -35,6 +35,7 @@ LAYERS = {
     "atomic_write": 0,
     "prompt": 1,
     "drafting": 1,
+    "edits": 1,
     "decoding": 1,
     "text": 1,
     "secrets": 1,
@@ -75,7 +76,7 @@ ONLY_IN = {
 }
 
 # L1 computes: no threads, no processes, no network; only the stores touch files.
-PURE = {"prompt", "drafting", "decoding", "text", "secrets"}
+PURE = {"prompt", "drafting", "edits", "decoding", "text", "secrets"}
 IMPURE_MODULES = {
     "threading",
     "subprocess",

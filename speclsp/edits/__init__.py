@@ -1,0 +1,1 @@
+"""Next edits: prompts, what answers mean, and which edits are withheld.  Pure functions."""

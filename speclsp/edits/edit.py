@@ -1,0 +1,162 @@
+"""A next edit: how a region changes, and why an edit is withheld."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Final, Literal
+
+from speclsp.edits.formats import Change, EditFormat, n_common
+
+Withheld = Literal[
+    "unchanged",
+    "control-tokens",
+    "length-limit",
+    "above-cursor",
+    "undoes",
+    "blanks",
+    "declined",
+]
+"""Why an edit is withheld; the region's having changed meanwhile is seen by the window."""
+
+_WORD: Final = re.compile(r"\w+|\s+|[^\w\s]")
+_LEAST_WORD: Final = 2
+"""Characters of the shortest word whose replacement is repeated elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Neighbouring lines that change.  Offsets are the region's."""
+
+    start: int
+    end: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """The smallest replacement that covers all hunks."""
+
+    start: int
+    end: int
+    text: str
+
+
+def hunks(old: str, new: str) -> list[Hunk]:
+    """Return the lines that differ, in order."""
+    was, now = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    starts = [0]
+    for line in was:
+        starts.append(starts[-1] + len(line))
+    matcher = SequenceMatcher(None, was, now, autojunk=False)
+    return [
+        Hunk(starts[first], starts[last], "".join(was[first:last]), "".join(now[start:end]))
+        for kind, first, last, start, end in matcher.get_opcodes()
+        if kind != "equal"
+    ]
+
+
+def smallest_edit(changed: Sequence[Hunk], old: str) -> TextEdit:
+    """Return one replacement for all hunks, of which there is one at least.
+
+    Lines that are only inserted or deleted stay whole; of replaced ones the characters that the
+    first and last have in common at the edges are left out.
+    """
+    start, end = changed[0].start, changed[-1].end
+    texts: list[str] = []
+    at = start
+    for hunk in changed:
+        texts += (old[at : hunk.start], hunk.new)
+        at = hunk.end
+    text, was = "".join(texts), old[start:end]
+    if changed[0].old and changed[0].new:
+        n_same = n_common(was, text)
+        start, was, text = start + n_same, was[n_same:], text[n_same:]
+    if changed[-1].old and changed[-1].new:
+        n_same = n_common(was[::-1], text[::-1])
+        end, text = end - n_same, text[: len(text) - n_same]
+    return TextEdit(start, end, text)
+
+
+def why_withheld(
+    old: str,
+    new: str,
+    *,
+    cursor: int,
+    edit_format: EditFormat,
+    is_whole: bool,
+    changes: Sequence[Change] = (),
+    declined: Collection[tuple[str, str]] = (),
+) -> Withheld | None:
+    """Return why the edit of a region from ``old`` to ``new`` is not shown; None if it is.
+
+    ``cursor`` is an offset in ``old``.  ``is_whole`` is false where the length limit ended the
+    answer.  ``changes`` are the trail's of this file; ``declined`` are old and new lines of edits
+    that the user declined.
+    """
+    changed = hunks(old, new)
+    marks = (*edit_format.control, *edit_format.marks)
+    checks: tuple[tuple[Withheld, bool], ...] = (
+        ("unchanged", not changed or old.rstrip("\n") == new.rstrip("\n")),
+        ("control-tokens", any(name in new for name in marks)),
+        ("length-limit", not is_whole),
+        ("blanks", all(hunk.old.split() == hunk.new.split() for hunk in changed)),
+        ("above-cursor", _is_above(changed, old, cursor)),
+        ("undoes", any(_undoes(hunk, change) for hunk in changed for change in changes)),
+        ("declined", any((hunk.old, hunk.new) in declined for hunk in changed)),
+    )
+    return next((reason for reason, holds in checks if holds), None)
+
+
+def repeated(text: str, change: Change) -> str | None:
+    """Return ``text`` with the words replaced that ``change`` replaced; None if it has none.
+
+    Only replacements of one word by others are repeated, since insertions name no place.
+    """
+    was, now = _WORD.findall(change.old), _WORD.findall(change.new)
+    replaced = {
+        "".join(was[first:last]): "".join(now[start:end])
+        for kind, first, last, start, end in SequenceMatcher(
+            None, was, now, autojunk=False
+        ).get_opcodes()
+        if kind == "replace"
+    }
+    words = [word for word in replaced if len(word) >= _LEAST_WORD and word.isidentifier()]
+    if not words:
+        return None
+    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+    found = pattern.sub(lambda match: replaced[match[0]], text)
+    return found if found != text else None
+
+
+def _is_above(changed: Sequence[Hunk], old: str, cursor: int) -> bool:
+    """Whether lines are inserted above the cursor's, which would move under the user's eyes."""
+    line_start = old.rfind("\n", 0, cursor) + 1
+    line_end = old.find("\n", cursor)
+    line = old[line_start : line_end if line_end >= 0 else len(old)]
+    return bool(line.strip()) and all(not hunk.old and hunk.start <= line_start for hunk in changed)
+
+
+def _undoes(hunk: Hunk, change: Change) -> bool:
+    """Whether a hunk restores what a change replaced or deleted, or deletes what it inserted."""
+    was, now = (_lines(text) for text in (hunk.old, hunk.new))
+    before, after = (_lines(text) for text in (change.old, change.new))
+    if not before:
+        return bool(after) and not now and was == after
+    if now == before:
+        return True
+    return bool(after) and _holds(now, before) and _holds(was, after)
+
+
+def _holds(lines: Sequence[str], part: Sequence[str]) -> bool:
+    return any(
+        lines[start : start + len(part)] == part for start in range(len(lines) - len(part) + 1)
+    )
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines that are not blank, without their indentation."""
+    return [line.strip() for line in text.splitlines() if line.strip()]

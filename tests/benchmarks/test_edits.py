@@ -1,0 +1,30 @@
+"""``benchmarks edits``: the tree drafts more of real models' next edits than its parts alone."""
+
+from __future__ import annotations
+
+from recorded_edits import RECORDED
+
+from benchmarks.edits import run
+from speclsp.drafting.teacher_forcing import ReplayCounts
+from speclsp.settings import Settings
+
+
+def total(counts: dict[str, ReplayCounts]) -> float:
+    return sum(one.n_tokens for one in counts.values()) / sum(
+        one.n_passes for one in counts.values()
+    )
+
+
+def test_region_and_suffix_draft_more_than_each_alone_and_than_a_pointer() -> None:
+    report = run(Settings(), answers_path=RECORDED, draft_sizes=(32,), vocabulary_path=None)
+    figures = report.figures
+    assert set(figures["region + suffix, 32, GPU"]) == {
+        "sweep-next-edit-0.5B", "sweep-next-edit-1.5B", "sweep-next-edit-7B", "zeta", "zeta-2",
+    }  # fmt: skip
+    both = total(figures["region + suffix, 32, GPU"])
+    others = [total(figures[f"{name}, 32, GPU"]) for name in ("region", "suffix", "pointer")]
+    assert both > max(others)
+    assert both > 2.5 * total(figures["ngram-simple, 32, GPU"])
+    for model, counts in figures["region + suffix, 32, two cores"].items():
+        alone = figures["suffix, 32, two cores"][model]
+        assert counts.tokens_per_single_pass >= alone.tokens_per_single_pass, model

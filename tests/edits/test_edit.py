@@ -1,0 +1,154 @@
+"""How a region changes, which edits are withheld, and what real models' answers come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from recorded_edits import RecordedAnswer, recorded_answers
+
+from speclsp.edits.edit import (
+    Hunk,
+    TextEdit,
+    hunks,
+    repeated,
+    smallest_edit,
+    why_withheld,
+)
+from speclsp.edits.formats import FORMATS, Change, Zeta2
+
+OLD = "one\ntwo\nthree\nfour\nfive\n"
+ZETA_2 = FORMATS[Zeta2.name]
+
+
+def change(old: str, new: str) -> Change:
+    return Change(path="a.py", line=0, old=old, new=new)
+
+
+def why(new: str, cursor: int = 0, old: str = OLD, **others: object) -> str | None:
+    given: dict[str, object] = {"edit_format": ZETA_2, "is_whole": True, **others}
+    return why_withheld(old, new, cursor=cursor, **given)  # type: ignore[arg-type]
+
+
+def applied(old: str, edit: TextEdit) -> str:
+    return old[: edit.start] + edit.text + old[edit.end :]
+
+
+@pytest.mark.parametrize(
+    ("new", "wanted"),
+    [
+        ("one\ntwo\nthrone\nfour\nfive\n", TextEdit(11, 12, "on")),
+        ("one\ntwo\n2.5\nthree\nfour\nfive\n", TextEdit(8, 8, "2.5\n")),
+        ("one\ntwo\ntwo\nthree\nfour\nfive\n", TextEdit(4, 4, "two\n")),
+        ("one\nthree\nfour\nfive\n", TextEdit(4, 8, "")),
+        ("One\ntwo\nthree\nfour\nFive\n", TextEdit(0, 20, "One\ntwo\nthree\nfour\nF")),
+        ("one\ntwo\nthree\nfour\nfive\nsix\n", TextEdit(24, 24, "six\n")),
+        ("", TextEdit(0, 24, "")),
+    ],
+)
+def test_the_smallest_edit(new: str, wanted: TextEdit) -> None:
+    edit = smallest_edit(hunks(OLD, new), OLD)
+    assert applied(OLD, edit) == new
+    assert edit == wanted
+
+
+def test_hunks_are_whole_lines() -> None:
+    assert hunks(OLD, "one\n2\nthree\nfour\nfive\n6\n") == [
+        Hunk(4, 8, "two\n", "2\n"),
+        Hunk(24, 24, "", "6\n"),
+    ]
+
+
+def test_an_edit_is_shown() -> None:
+    assert why("one\n2\nthree\nfour\nfive\n") is None
+
+
+@pytest.mark.parametrize(
+    ("new", "others", "reason"),
+    [
+        (OLD, {}, "unchanged"),
+        (OLD.rstrip("\n"), {}, "unchanged"),
+        (OLD + "\n\n", {}, "unchanged"),
+        ("one\n<filename>x\n", {}, "control-tokens"),
+        ("one\n2\n", {"is_whole": False}, "length-limit"),
+        ("one\n  two\nthree\n\nfour\nfive\n", {}, "blanks"),
+        ("one\n1.5\ntwo\nthree\nfour\nfive\n", {"cursor": 8}, "above-cursor"),
+        ("one\n2\nthree\nfour\nfive\n", {"declined": {("two\n", "2\n")}}, "declined"),
+        # What the user replaced comes back, alone and in a larger hunk.
+        ("one\n2\nthree\nfour\nfive\n", {"changes": [change("2\n", "two\n")]}, "undoes"),
+        ("one\n2\nTHREE\nfour\nfive\n", {"changes": [change("2\n", "two\n")]}, "undoes"),
+        # What the user deleted comes back; what the user inserted is deleted.
+        ("one\ngone\ntwo\nthree\nfour\nfive\n", {"changes": [change("gone\n", "")]}, "undoes"),
+        ("one\nthree\nfour\nfive\n", {"changes": [change("", "two\n")]}, "undoes"),
+    ],
+)
+def test_edits_that_are_withheld(new: str, others: dict[str, object], reason: str) -> None:
+    assert why(new, **others) == reason  # type: ignore[arg-type]
+
+
+def test_edits_beside_those_that_are_withheld_are_shown() -> None:
+    assert why("one\n2\nthree\nfour\nfive\n", declined={("two\n", "3\n")}) is None
+    assert why("one\n2\nthree\nfour\nfive\n", changes=[change("1\n", "one\n")]) is None
+    assert why("one\n1.5\ntwo\nthree\nfour\nfive\n", cursor=1) is None
+    # An insertion at an empty line is what was begun there.
+    assert why("x\n\ny\n", cursor=0, old="\ny\n") is None
+
+
+def test_a_changes_words_are_replaced_elsewhere() -> None:
+    renamed = change("def total(items):\n", "def sum_of(items):\n")
+    assert repeated("print(total(x), totals)\n", renamed) == "print(sum_of(x), totals)\n"
+    assert repeated("print(x)\n", renamed) is None
+    assert repeated("x = 1\n", change("", "y = 2\n")) is None
+    assert repeated("x = 1\n", change("x\n", "y\n")) is None
+
+
+# What real models answered
+
+
+def verdict(one: RecordedAnswer) -> str:
+    new = one.edit_format.rewritten(one.prompt, one.answer)
+    if new is None:
+        return "no edit"
+    return (
+        why_withheld(
+            one.prompt.old,
+            new,
+            cursor=one.source.cursor - one.prompt.region.start,
+            edit_format=one.edit_format,
+            is_whole=one.is_whole,
+            changes=one.changes,
+        )
+        or "shown"
+    )
+
+
+def buffer_after(one: RecordedAnswer) -> str:
+    new = one.edit_format.rewritten(one.prompt, one.answer) or ""
+    region, text = one.prompt.region, one.source.text
+    return (text[: region.start] + new + text[region.end :]).rstrip()
+
+
+def test_where_nothing_should_be_suggested_two_answers_of_25_are_shown() -> None:
+    quiet = [one for one in recorded_answers() if one.is_quiet]
+    shown = {(one.model, one.scenario) for one in quiet if verdict(one) == "shown"}
+    assert len(quiet) == 25
+    # Both models rewrote the code into another that does the same, or added a case.
+    assert shown == {
+        ("zeta", "suppress-rust-match"),
+        ("sweep-next-edit-1.5B", "suppress-js-debounce"),
+    }
+
+
+def test_exact_answers_are_shown_but_where_a_filter_is_told_to_withhold_them() -> None:
+    wanted = [one for one in recorded_answers() if not one.is_quiet]
+    exact = [one for one in wanted if buffer_after(one) == one.expected.rstrip()]
+    withheld = Counter((one.scenario, verdict(one)) for one in exact if verdict(one) != "shown")
+    assert withheld == {
+        # A decorator above the class in which the cursor stands.
+        ("typescript-add-decorator", "above-cursor"): 5,
+        # The user's last change is a slip of the keyboard, and the answer takes it back.
+        ("python-fix-import-typo", "undoes"): 2,
+        # The buffer is as it should be already.
+        ("python-sync-to-async", "unchanged"): 1,
+    }
+    assert (len(wanted), len(exact) - withheld.total()) == (73, 16)
