@@ -425,8 +425,11 @@ class SessionStats:
     n_chars_accepted: int = 0
     totals: RequestStats = field(default_factory=RequestStats)
     latency: dict[str, Percentiles] = field(default_factory=dict)
-    """By stage: queue, tokenize, prompt, draft, verify, predict, total; and ``memory``, the whole
-    of those requests that needed no model."""
+    """By stage: ``answer``, from a request's arrival at the window's server to a suggestion that
+    was not given before, which is what users are told; queue, tokenize, prompt, draft, verify,
+    predict and total, in the engine; and ``memory``, of those requests that needed no model."""
+    answer_ms: tuple[float, ...] = ()
+    """The latest 200 times of ``answer``, the oldest first."""
     index: IndexStats = field(default_factory=IndexStats)
     state: EngineState = "loading"
     engine: str = ""

@@ -82,9 +82,8 @@ def list_models(*, as_json: bool) -> None:
     table.add_column("preset", no_wrap=True)
     for header in ("size", "for", "here"):
         table.add_column(header)
-    unfit = "too slow" if memory.kind == "CPU" else "too large"
     for row in rows:
-        marks = ("downloaded" if row["downloaded"] else "") or ("" if row["fits"] else unfit)
+        marks = "downloaded" if row["downloaded"] else row["why_not"].partition(":")[0]
         mark = "recommended" if row["name"] == recommend(memory) else ""
         here = ", ".join(filter(None, (mark, marks)))
         table.add_row(row["name"], decimal(row["size_bytes"]), row["memory"], here)

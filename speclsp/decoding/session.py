@@ -22,6 +22,10 @@ N_LATENCIES: Final = 1024
 STAGES: Final = ("queue", "tokenize", "prompt", "draft", "verify", "predict", "total")
 MEMORY: Final = "memory"
 """The latency of requests that needed no model; the other stages are of those that did."""
+ANSWER: Final = "answer"
+"""The latency that a user sees: from a request's arrival to a suggestion that is new."""
+N_ANSWERS: Final = 200
+"""Latest times of it that a snapshot holds."""
 
 
 class SessionRecorder:
@@ -36,7 +40,7 @@ class SessionRecorder:
         self._prefetch = RequestStats()
         self._totals = RequestStats()
         self._latencies: dict[str, deque[float]] = {
-            s: deque(maxlen=N_LATENCIES) for s in (*STAGES, MEMORY)
+            s: deque(maxlen=N_LATENCIES) for s in (ANSWER, *STAGES, MEMORY)
         }
 
     def add(self, result: CompletionResult) -> None:
@@ -59,6 +63,10 @@ class SessionRecorder:
         if stats.n_target_passes:
             for stage in _stages_of(stats):
                 self._latencies[stage].append(getattr(stats, f"ms_{stage}"))
+
+    def answered(self, ms: float) -> None:
+        """Note the milliseconds from a request's arrival to a new suggestion."""
+        self._latencies[ANSWER].append(ms)
 
     def prefetched(self, stats: RequestStats) -> None:
         """Count a generation that nobody had asked for."""
@@ -83,6 +91,7 @@ class SessionRecorder:
             **self._counts,
             "prefetch": self._prefetch,
             "totals": summed(engine.totals, self._totals),
+            "answer_ms": tuple(self._latencies[ANSWER])[-N_ANSWERS:],
             "latency": {s: percentiles(kept) for s, kept in self._latencies.items() if kept},
         }
         return dataclasses.replace(engine, **figures)

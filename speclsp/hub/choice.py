@@ -12,7 +12,15 @@ from speclsp.embedded import EMBEDDED
 from speclsp.errors import ModelNotFoundError
 from speclsp.hub.cache import cached_paths
 from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import AUTO, LLAMA_CPP_NAMES, PRESETS, fits, is_preset, preset, recommend
+from speclsp.hub.presets import (
+    AUTO,
+    LLAMA_CPP_NAMES,
+    PRESETS,
+    is_preset,
+    preset,
+    recommend,
+    why_not,
+)
 from speclsp.hub.references import Reference, is_reference, model_title, parse_reference
 from speclsp.settings import Settings, named_path
 
@@ -182,7 +190,8 @@ def preset_rows(memory: Memory) -> list[dict[str, Any]]:
             "licence": ", ".join(dict.fromkeys(file.licence for file in row.files)),
             "tuning": row.target.tuning,
             "memory": row.memory,
-            "fits": fits(row, memory),
+            "fits": not why_not(row, memory),
+            "why_not": why_not(row, memory),
             "downloaded": named(name).is_downloaded,
             "why": row.why,
         }

@@ -246,13 +246,26 @@ def preset(name: str) -> Preset:
     return found
 
 
+def why_not(row: Preset, memory: Memory) -> str:
+    """Return why a preset's models do not suit a memory, in a few words; empty if they do.
+
+    Where the memory of a CPU is unknown, only the speed is judged.
+    """
+    is_cpu = memory.kind == "CPU"
+    has_room = row.needed_bytes <= memory.free_bytes or (is_cpu and not memory.total_bytes)
+    if not has_room:
+        return f"too large: needs {_gb(row.needed_bytes)} of memory, {_gb(memory.free_bytes)} free"
+    is_small = row in (PRESETS[_CPU_SMALL], PRESETS[_CPU_LARGE])
+    return "too slow on a CPU" if is_cpu and not is_small else ""
+
+
+def _gb(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.1f} GB"
+
+
 def fits(row: Preset, memory: Memory) -> bool:
     """Return whether a preset's models fit a memory, if it is known, and suit a CPU."""
-    has_room = row.needed_bytes <= memory.free_bytes
-    if memory.kind == "CPU":
-        is_small = row in (PRESETS[_CPU_SMALL], PRESETS[_CPU_LARGE])
-        return is_small and (has_room or not memory.total_bytes)
-    return has_room
+    return not why_not(row, memory)
 
 
 def recommend(memory: Memory) -> str:

@@ -79,7 +79,7 @@ class Suggestion:
     n_typed: int = 0
     """Characters of that one's text before the cursor."""
     is_used: bool = False
-    """Whether a request was answered from it."""
+    """Whether a request was answered with it, or from it."""
     is_shown: bool = False
     n_taken: int = 0
     """Characters of the text that were accepted."""
@@ -178,18 +178,26 @@ class Ledger:
                 return Known(suggestion, rest)
         return None
 
-    def used(self, request: PlacedCompletion, known: Known) -> None:
-        """Note that the rest of a suggestion answers a request."""
+    def given(self, completion_id: str) -> None:
+        """Note that a suggestion of the model answers the request with its id."""
+        suggestion = self._by_id.get(completion_id)
+        if suggestion is not None:
+            suggestion.is_used = True
+
+    def used(self, request: PlacedCompletion, known: Known) -> bool:
+        """Note that the rest of a suggestion answers a request; return whether it is the first."""
         whole, rest = known
         if not rest.text:
-            return
+            return False
         given = self._new(request, request.completion_id)
         given.text, given.n_replaced = rest.text, rest.n_replaced
         given.rest_of, given.n_typed = whole, rest.n_typed
         given.counted_as = whole.counted_as
-        if whole.request.is_prefetch and not whole.is_used:
+        is_first = not whole.is_used
+        if whole.request.is_prefetch and is_first:
             self._counts.prefetch_used()
         whole.is_used = True
+        return is_first
 
     def clear(self) -> None:
         """Stop answering requests from the present suggestions: settings or models changed."""

@@ -145,13 +145,14 @@ class Window:
         Raises what the completer's future does.  A calling task that is cancelled during the
         debounce leaves nothing behind.
         """
+        arrived = self._clock()
         placed = self._place(request)
         while placed == "unknown" and self._documents.is_masked_soon(request):
             await asyncio.sleep(MASK_POLL_S)
             placed = self._place(request)
         if not isinstance(placed, PlacedRequest):
             return self._refused(request, placed)
-        known = self._known(placed)
+        known = self._known(placed, arrived)
         if known is not None:
             return known
         delay_ms = self._delay_ms(placed)
@@ -159,11 +160,11 @@ class Window:
             with self._lock:
                 self._stop(placed.plain)  # the running generation cannot answer this request
             await asyncio.sleep(delay_ms / 1000)
-            known = self._known(placed)  # an answer may have arrived
+            known = self._known(placed, arrived)  # an answer may have arrived
             if known is not None:
                 return known
         # The completer's thread sets the future, so it must not be cancelled.
-        answer = asyncio.wrap_future(self._ask(placed, cancel))
+        answer = asyncio.wrap_future(self._ask(placed, cancel, arrived))
         # An error that arrives after the caller has gone needs no line in the log.
         answer.add_done_callback(lambda done: done.exception())
         return await asyncio.shield(answer)
@@ -172,11 +173,12 @@ class Window:
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
         """Answer from the ledger, or ask the completer at once."""
+        arrived = self._clock()
         placed = self._place(request)
         if not isinstance(placed, PlacedRequest):
             return answered(self._refused(request, placed))
-        known = self._known(placed)
-        return answered(known) if known is not None else self._ask(placed, cancel)
+        known = self._known(placed, arrived)
+        return answered(known) if known is not None else self._ask(placed, cancel, arrived)
 
     def masked_request(self, request: CompletionRequest) -> CompletionRequest | Refusal:
         """Return a request as the completer takes it, or why there is none."""
@@ -199,7 +201,7 @@ class Window:
                 self._stop(request)
         return result
 
-    def _known(self, request: PlacedCompletion) -> CompletionResult | None:
+    def _known(self, request: PlacedCompletion, arrived: float) -> CompletionResult | None:
         """Return the answer to a request that needs no model; None where it needs one."""
         if not request.is_editors:
             return None
@@ -207,7 +209,7 @@ class Window:
         settings = self._settings_of(request)
         with self._lock:
             self._ledger.typed(request)
-            result = self._remembered(settings, request)
+            result = self._remembered(settings, request, arrived)
             if result is None:
                 if request.plain.trigger != "automatic" or not settings.automatic_filters:
                     return None
@@ -220,7 +222,9 @@ class Window:
             self._counts.add(result)
         return result
 
-    def _remembered(self, settings: Settings, request: PlacedCompletion) -> CompletionResult | None:
+    def _remembered(
+        self, settings: Settings, request: PlacedCompletion, arrived: float
+    ) -> CompletionResult | None:
         if not settings.enabled or not may_share_text(settings, request):
             return None
         known = self._ledger.find(request, self._clock())
@@ -231,7 +235,8 @@ class Window:
             return None  # a request by hand gets a whole text
         if self._was_rejected(settings, request, known.rest.text):
             return request.plain.empty(known.suggestion.finish_reason, "filter")
-        self._ledger.used(request, known)
+        if self._ledger.used(request, known):
+            self._counts.answered(1000 * (self._clock() - arrived))
         return CompletionResult(
             completion_id=request.completion_id,
             text=known.rest.text,
@@ -253,7 +258,7 @@ class Window:
         )
 
     def _ask(
-        self, request: PlacedCompletion, cancel: CancellationToken
+        self, request: PlacedCompletion, cancel: CancellationToken, arrived: float
     ) -> Future[CompletionResult]:
         with self._lock:
             may_answer = request.is_editors and self._settings_of(request).suggestion_memory
@@ -264,7 +269,7 @@ class Window:
 
         def take(done: Future[CompletionResult]) -> None:
             try:
-                answer.set_result(self._taken(request, cancel, done))
+                answer.set_result(self._taken(request, cancel, done, arrived))
             except BaseException as error:  # noqa: BLE001 - every request gets an answer
                 answer.set_exception(error)
 
@@ -278,7 +283,11 @@ class Window:
         return answer
 
     def _taken(
-        self, request: PlacedCompletion, cancel: CancellationToken, done: Future[CompletionResult]
+        self,
+        request: PlacedCompletion,
+        cancel: CancellationToken,
+        done: Future[CompletionResult],
+        arrived: float,
     ) -> CompletionResult:
         """Note the completer's answer to a request, on the completer's thread, and return it.
 
@@ -310,6 +319,9 @@ class Window:
             if request.is_editors and cancel.cancelled:
                 result = dataclasses.replace(result, finish_reason="cancelled")
             self._counts.add(result)
+            if result.text and result.finish_reason != "cancelled":
+                self._ledger.given(request.completion_id)
+                self._counts.answered(1000 * (self._clock() - arrived))
         return result
 
     def _arrived(self, request: AnyPlaced) -> None:
@@ -359,7 +371,7 @@ class Window:
             suggestion = self._ledger.shown(completion_id, self._clock())
             after = self._after(suggestion) if suggestion is not None else None
         if after is not None:
-            self._ask(after, CancellationToken())
+            self._ask(after, CancellationToken(), self._clock())
 
     def accepted(self, completion_id: str, n_chars: int | None = None) -> None:
         """Note that the first ``n_chars`` characters of a suggestion (None: all) were accepted.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from speclsp.decoding.session import (
+    N_ANSWERS,
     N_LATENCIES,
     SessionRecorder,
     percentiles,
@@ -99,6 +100,17 @@ def test_stages_that_a_request_did_not_reach_do_not_dilute_the_percentiles():
         "predict": 1,
         "total": 2,
     }
+
+
+def test_times_to_answers_are_those_of_the_latest_and_stand_first() -> None:
+    recorder = SessionRecorder()
+    recorder.add(result(stats=passes(ms_total=1.0)))
+    for ms in range(N_LATENCIES + 1):
+        recorder.answered(float(ms))
+    stats = recorder.snapshot(READY)
+    assert stats.answer_ms == tuple(map(float, range(N_LATENCIES + 1 - N_ANSWERS, N_LATENCIES + 1)))
+    assert stats.latency["answer"].n == N_LATENCIES
+    assert next(iter(stats.latency)) == "answer"
 
 
 def test_the_snapshot_says_what_the_engine_tells_and_survives_json():

@@ -11,8 +11,9 @@ import pytest
 from speclsp import settings
 from speclsp.errors import SettingsError
 from speclsp.hub import memory as memory_module
-from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import LLAMA_CPP_NAMES, PRESETS, fits, preset, recommend
+from speclsp.hub.choice import preset_rows
+from speclsp.hub.memory import Memory, MemoryKind, find_memory
+from speclsp.hub.presets import LLAMA_CPP_NAMES, PRESETS, fits, preset, recommend, why_not
 from speclsp.hub.references import model_title
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
@@ -54,6 +55,32 @@ def test_auto_takes_a_small_model_without_a_gpu(n_cores: int, name: str) -> None
     cpu = Memory(kind="CPU", name="", total_bytes=64 * GIB, free_bytes=60 * GIB, n_cores=n_cores)
     assert recommend(cpu) == name
     assert not fits(PRESETS["qwen2.5-coder-7b-q4_k_m"], cpu), "it would not keep up with typing"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "total", "free", "expected"),
+    [
+        ("qwen2.5-coder-7b-q3_k_m", "CPU", 24, 20, "too slow on a CPU"),
+        ("qwen2.5-coder-7b-q3_k_m", "CPU", 0, 0, "too slow on a CPU"),
+        (
+            "qwen2.5-coder-7b-q8_0", "CPU", 8, 6,
+            "too large: needs 9.9 GB of memory, 6.4 GB free",
+        ),
+        (
+            "qwen2.5-coder-7b-q8_0", "NVIDIA GPU", 24, 7,
+            "too large: needs 9.9 GB of memory, 7.5 GB free",
+        ),
+        ("qwen2.5-coder-7b-q8_0", "NVIDIA GPU", 24, 20, ""),
+        ("qwen2.5-coder-0.5b-q8_0", "CPU", 24, 20, ""),
+    ],
+)  # fmt: skip
+def test_each_preset_says_why_it_does_not_suit_a_computer(
+    name: str, kind: MemoryKind, total: int, free: int, expected: str
+) -> None:
+    memory = Memory(kind=kind, name="", total_bytes=total * GIB, free_bytes=free * GIB)
+    assert why_not(PRESETS[name], memory) == expected
+    row = next(row for row in preset_rows(memory) if row["name"] == name)
+    assert (row["fits"], row["why_not"]) == (not expected, expected)
 
 
 def test_a_gpu_that_another_program_fills_gets_a_smaller_model() -> None:

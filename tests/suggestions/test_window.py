@@ -128,7 +128,7 @@ def test_every_keystroke_that_fits_costs_nothing(make) -> None:
     assert typist.ask("fi¦").text == TWO_LINES[2:]
     stats = typist.completer.statistics()
     assert (stats.n_memory, stats.latency["memory"].n) == (len(TWO_LINES) + 1,) * 2
-    assert stats.latency["total"].n == 1
+    assert stats.latency["total"].n == stats.latency["answer"].n == len(stats.answer_ms) == 1
     assert stats.n_completions == stats.n_requests == len(TWO_LINES) + 2
     typist.completer.wait_idle(WAIT_S)
     assert typist.n_decodes - n_decodes <= 1  # what idle time prepares
@@ -404,6 +404,7 @@ def test_what_follows_a_suggestion_on_screen_is_there_when_it_is_taken(make) -> 
     typist.completer.wait_idle(WAIT_S)
     stats = typist.completer.statistics()
     assert (stats.n_prefetches, stats.n_prefetches_used) == (1, 1)
+    assert stats.latency["answer"].n == 2  # the two suggestions, and nothing for their rests
     typist.completer.shown(after.completion_id)
     until(lambda: typist.completer.statistics().n_prefetches == 2)
 
@@ -552,6 +553,24 @@ def test_who_waits_stops_what_cannot_answer(make) -> None:
         return await asking
 
     asyncio.run(ask())
+
+
+def test_the_time_to_an_answer_begins_with_the_request_and_counts_the_wait(make) -> None:
+    now = [0.0]
+    typist = make(dataclasses.replace(TYPING, debounce_ms=20), clock=lambda: now[0])
+    window = typist.completer.window
+
+    async def ask() -> None:
+        request = typist.completer.brought_to(request_at("¦"))
+        asking = asyncio.ensure_future(window.complete(request, CancellationToken()))
+        await asyncio.sleep(0)
+        now[0] = 3.0  # while it waits for the next key
+        assert (await asking).text == TWO_LINES
+
+    asyncio.run(ask())
+    stats = typist.completer.statistics()
+    assert stats.answer_ms == (3000.0,)
+    assert stats.latency["answer"].p50 == 3000.0
 
 
 def test_how_long_to_wait_is_a_setting_and_follows_the_model(make) -> None:

@@ -71,6 +71,7 @@ def test_a_model_is_chosen_downloaded_and_kept(
     assert f", {memory / 2**30:.0f} GB. A model to download and use:" in prompt
     assert "(recommended" in first
     assert any(line.startswith(f"{TITLE}, 4.7 GB, Apache 2.0") for line in [first, *others])
+    assert any("too slow on a CPU" in line or "too large: needs" in line for line in others)
     bare.until(lambda: "downloading" in bare.lua(STATUSLINE))
     bare.nvim.command("Speclsp model cancel")
     bare.until(lambda: "downloading" not in bare.lua(STATUSLINE))

@@ -43,6 +43,31 @@ def test_a_word_and_a_line_are_taken(editor: Editor) -> None:
     editor.until(lambda: editor.statistics()["n_chars_accepted"] > len(word))
 
 
+def test_a_suggestion_that_is_typed_through_counts_once(editor: Editor) -> None:
+    ghost = type_start(editor)
+    time.sleep(0.6)
+    before = editor.statistics()
+    for n_typed, key in enumerate(ghost[:5], 1):
+        editor.type(key)
+        editor.until(lambda: editor.line == START + ghost[:n_typed])  # noqa: B023
+        editor.until_ghost()
+    typed = editor.statistics()
+    assert typed["n_memory"] >= before["n_memory"] + 3
+    assert typed["n_shown"] == before["n_shown"]
+    editor.keys("<Tab>")
+    editor.until(lambda: START + ghost in "\n".join(editor.lines))
+    editor.until(lambda: editor.statistics()["n_accepted_items"] == 1)
+    assert editor.statistics()["n_chars_accepted"] == len(ghost) - 5
+
+
+def test_the_latency_is_that_of_the_statistics(editor: Editor) -> None:
+    type_start(editor)
+    latest = editor.until(lambda: editor.lua("return require('speclsp').status().latency_ms"))
+    stats = editor.statistics()
+    assert latest in stats["answer_ms"]
+    assert stats["latency"]["answer"]["n"] == len(stats["answer_ms"])
+
+
 def test_candidates_are_cycled_through(editor: Editor) -> None:
     first = type_start(editor)
     seen = {first}

@@ -5,6 +5,8 @@ export interface Preset {
   size_bytes: number;
   licence: string;
   fits: boolean;
+  /** Why it does not fit, in a few words. */
+  why_not: string;
   downloaded: boolean;
   why: string;
 }
@@ -37,6 +39,6 @@ export function remarks(preset: Preset, { recommended, current }: Overview): str
     gigabytes(preset.size_bytes),
     ...(preset.name === recommended ? ["recommended"] : []),
     ...(preset.name === current.name ? ["in use"] : preset.downloaded ? ["downloaded"] : []),
-    ...(preset.fits ? [] : ["too large for this computer"]),
+    ...(preset.fits ? [] : [preset.why_not]),
   ].join(", ");
 }

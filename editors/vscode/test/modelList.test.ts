@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { memoryWords, ordered, remarks, type Overview, type Preset } from "../src/modelList.js";
 
 function preset(name: string, change: Partial<Preset> = {}): Preset {
-  const known = { title: name, size_bytes: 4.68e9, licence: "MIT", why: "", fits: true };
+  const known = { title: name, size_bytes: 4.68e9, licence: "MIT", why: "", fits: true, why_not: "" };
   return { name, downloaded: false, ...known, ...change };
 }
 
@@ -32,8 +32,8 @@ test("each model tells its size and what speaks for it or against it", () => {
   assert.equal(remarks(preset("3b", { downloaded: true }), known), "4.7 GB, in use");
   assert.equal(remarks(preset("1b", { downloaded: true }), known), "4.7 GB, downloaded");
   assert.equal(
-    remarks(preset("14b", { fits: false }), known),
-    "4.7 GB, too large for this computer",
+    remarks(preset("14b", { fits: false, why_not: "too slow on a CPU" }), known),
+    "4.7 GB, too slow on a CPU",
   );
 });
 

@@ -26,7 +26,7 @@ end
 ---@return string[]
 function M.statistics_lines(stats)
   local totals = stats.totals
-  local total = stats.latency.total or { n = 0, p50 = 0, p95 = 0 }
+  local answer = stats.latency.answer
   local lines = {
     ('state                  %s'):format(stats.state),
     ('model                  %s'):format(stats.model ~= '' and stats.model or 'none'),
@@ -42,7 +42,8 @@ function M.statistics_lines(stats)
       stats.n_partially_accepted,
       per_cent(stats.n_accepted_items + stats.n_partially_accepted, stats.n_shown)
     ),
-    ('latency                %.0f ms median, %.0f ms for 95 of 100'):format(total.p50, total.p95),
+    'latency                '
+      .. (answer and ('%.0f ms median, %.0f ms for 95 of 100'):format(answer.p50, answer.p95) or 'none yet'),
     ('tokens per target pass %.2f'):format(
       totals.n_target_passes > 0 and totals.n_predicted / totals.n_target_passes or 0
     ),
@@ -89,7 +90,7 @@ end
 
 function subcommands.status()
   local status = server.status
-  local latency = status.latency_ms and (', latest answer %d ms'):format(status.latency_ms) or ''
+  local latency = status.latency_ms and (', latest suggestion in %d ms'):format(status.latency_ms) or ''
   local message = status.message ~= '' and (' (%s)'):format(status.message) or ''
   local lines = { ('speclsp: server %s%s%s; %s'):format(status.state, message, latency, suggesting()) }
   if not server.root_of(vim.api.nvim_get_current_buf()) then

@@ -56,7 +56,7 @@ function M.describe(preset, overview)
     remarks[#remarks + 1] = 'downloaded'
   end
   if not preset.fits then
-    remarks[#remarks + 1] = 'too large for this computer'
+    remarks[#remarks + 1] = preset.why_not
   end
   local words = #remarks > 0 and (' (%s)'):format(table.concat(remarks, ', ')) or ''
   return ('%s, %.1f GB, %s%s'):format(preset.title, preset.size_bytes / 1e9, preset.licence, words)

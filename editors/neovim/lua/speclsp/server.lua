@@ -14,6 +14,7 @@ local STEADY_MS = 60000
 local CANCELLED = -32800
 local STOP_POLL_MS = 50
 local MAX_STOP_POLLS = 100
+local LATENCY_EVERY_MS = 1000
 
 ---@class speclsp.Status
 ---@field state string 'stopped', 'starting', or what the server says: loading, ready, unloaded, off, failed
@@ -21,7 +22,7 @@ local MAX_STOP_POLLS = 100
 ---@field model table|nil `{ title, layers, is_trial, shortfall }`, see docs/lsp.md
 ---@field snoozed_until number|nil seconds since 1970
 ---@field download string|nil how far the download of a model is
----@field latency_ms number|nil from asking to the latest answer
+---@field latency_ms number|nil of the latest suggestion, as the statistics have it
 M.status = { state = 'stopped', message = '', latency_ms = nil }
 
 ---@type string[]
@@ -190,14 +191,31 @@ local function add_folder(client, bufnr)
   M.notify(client, 'workspace/didChangeWorkspaceFolders', { event = { added = { folder }, removed = {} } })
 end
 
---- Time each answer, and remove CRs, which Neovim's lines do not hold.
+local is_latency_due = false
+
+--- Ask for the time of the latest suggestion, at most once a second.
+local function fetch_latency()
+  if is_latency_due then
+    return
+  end
+  is_latency_due = true
+  vim.defer_fn(function()
+    is_latency_due = false
+    M.statistics(function(stats)
+      local latest = stats.answer_ms or {}
+      M.status.latency_ms = latest[#latest]
+      changed()
+    end)
+  end, LATENCY_EVERY_MS)
+end
+
+--- See each answer, and remove CRs, which Neovim's lines do not hold.
 local function watch_requests(client)
   local request = client.request
   local function watched(method, params, handler, bufnr, call)
     if method ~= INLINE or not handler then
       return call(method, params, handler, bufnr)
     end
-    local asked_at = now_ms()
     return call(method, params, function(err, result, ctx, ...)
       local items = type(result) == 'table' and (result.items or result) or {}
       for _, item in ipairs(items) do
@@ -207,9 +225,10 @@ local function watch_requests(client)
       end
       handler(err, result, ctx, ...)
       if not err then
-        M.status.latency_ms = now_ms() - asked_at
-        changed()
         M.on_answer(client, bufnr, items)
+        if #items > 0 then
+          fetch_latency()
+        end
       end
     end, bufnr)
   end
@@ -231,6 +250,7 @@ local function on_exit(code, signal)
     M.status.state = 'stopped'
     M.status.message = ('exit status %d, signal %d'):format(code, signal)
     M.status.model, M.status.snoozed_until, M.status.download = nil, nil, nil
+    M.status.latency_ms = nil
     note('The server ended: ' .. M.status.message)
     changed()
     if stopping or vim.v.exiting ~= vim.NIL then
