@@ -30,7 +30,7 @@ from tests.support.server_process import InlineItem, ServerProcess
 
 pytestmark = pytest.mark.real
 
-N_KILLS = int(os.environ.get("SPECLSP_KILLS", "10"))
+N_KILLS = int(os.environ.get("SPECLSP_KILLS", "3"))
 SEED = int(os.environ.get("SPECLSP_KILLS_SEED", "1"))
 SERVE = [sys.executable, "-m", "speclsp", "serve"]
 OPTIONS = {"deadline_ms": 60_000, "engine_exit_seconds": 0, "threads": 1}
