@@ -62,7 +62,7 @@ faults: $(STAMPS)/dev
 	SPECLSP_FAULTS_SHARE=1 $(BIN)/pytest -rP -n 2 tests/storage/test_faults.py $(ARGS)
 
 lossless: $(STAMPS)/dev
-	SPECLSP_LOSSLESS_STEP=1 $(BIN)/pytest -n 2 tests/lossless $(ARGS)
+	SPECLSP_LOSSLESS_STEP=1 $(BIN)/pytest -n 2 tests/lossless tests/engine/test_draft_text.py $(ARGS)
 
 kills: $(STAMPS)/dev
 	SPECLSP_KILLS=$(or $(KILLS),50) SPECLSP_KILLS_SEED=$(or $(SEED),1) \

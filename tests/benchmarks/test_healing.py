@@ -45,15 +45,17 @@ def test_places_inside_words():
 
 @pytest.mark.real
 def test_no_word_of_the_corpus_is_broken_at_any_place(tokenizer, splits, target_f16):
-    healed = count_splits(splits, tokenizer, target_f16, time.perf_counter, healing(tokenizer))
-    assert healed.n_splits == len(splits) > 1500
+    assert len(splits) > 1500
+    some = splits[::4]  # `python -m benchmarks healing` tries all
+    healed = count_splits(some, tokenizer, target_f16, time.perf_counter, healing(tokenizer))
+    assert healed.n_splits == len(some)
     assert healed.n_continued > healed.n_splits * 0.9
     assert (healed.n_disagreeing, healed.n_moved, healed.n_broken) == (0, 0, 0), healed.examples
 
 
 @pytest.mark.real
 def test_words_are_broken_without_healing(tokenizer, splits, target_f16):
-    some = splits[::4]
+    some = splits[::12]
     plain = count_splits(some, tokenizer, target_f16, time.perf_counter, no_healing)
     healed = count_splits(some, tokenizer, target_f16, time.perf_counter, healing(tokenizer))
     assert plain.n_moved > 0

@@ -70,8 +70,14 @@ def load(path: Path) -> LlamaTarget:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("quantisation", ["f16", "q8_0", "q4_0"])
-@pytest.mark.parametrize("kind", ["same heads, tied", "twice the heads, untied"])
+@pytest.mark.parametrize(
+    ("quantisation", "kind"),
+    [
+        ("f16", "same heads, tied"),
+        ("q8_0", "twice the heads, untied"),
+        ("q4_0", "same heads, tied"),
+    ],
+)
 def test_a_made_model_says_the_same(
     tmp_path: Path, small: SmallModel, quantisation: Quantisation, kind: str
 ) -> None:
@@ -82,12 +88,12 @@ def test_a_made_model_says_the_same(
     large = make(small, tmp_path / "large.gguf", shape, quantisation)
     plain = make(small, tmp_path / "plain.gguf", small.shape, quantisation)
     settings = replace(ONE_THREAD, model=str(plain))
-    found = compare_models(plain, large, settings, real_prompts(settings, 4), lambda _share: None)
-    assert found.n_prompts == 4
-    assert found.n_tokens == 128
+    found = compare_models(plain, large, settings, real_prompts(settings, 2), lambda _share: None)
+    assert found.n_prompts == 2
+    assert found.n_tokens == 64
     # Where they part at all, two tokens were nearly even.
     assert all(margin < 0.2 for margin in found.margins)
-    assert found.n_tokens_alike > 64
+    assert found.n_tokens_alike > 32
 
 
 @pytest.mark.real

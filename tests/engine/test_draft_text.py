@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from other_vocabulary import write_with_fewer_tokens, write_with_other_vocabulary
-from real_prompts import cut_prompts
+from real_prompts import STEP, cut_prompts
 
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation, generate
@@ -266,7 +266,7 @@ def test_drafts_by_text_are_as_right_as_the_original_s_and_cost_little_more(
     drafters = {"same": draft_q8, **crossing_drafters}
     counts = {name: [0, 0, 0] for name in drafters}
     host_ms = dict.fromkeys(drafters, 0.0)
-    for real in cut_prompts(vocabulary):
+    for real in cut_prompts(vocabulary)[:: min(STEP, 6)]:
         ends = vocabulary.end_tokens
         alone = complete(target_f16, real.tokens, None, ends)
         for name, drafter in drafters.items():
@@ -287,4 +287,4 @@ def test_drafts_by_text_are_as_right_as_the_original_s_and_cost_little_more(
             )
     assert rates["ids"] > 0.9 * rates["same"]
     assert rates["half"] > 0.1
-    assert min(n_drafted for _, n_drafted, _ in counts.values()) > 200
+    assert min(n_drafted for _, n_drafted, _ in counts.values()) > 200 // min(STEP, 6)

@@ -23,7 +23,7 @@ from speclsp.engine_process.start import connect, running_engines, status_of, st
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
 
-N_WINDOWS, N_ROUNDS = 8, 50
+N_WINDOWS, N_ROUNDS = 8, 16
 FOREIGN_UID = 12345
 WINDOW = (
     sys.executable,

@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 
 pytestmark = pytest.mark.real
 
-SECONDS = float(os.environ.get("SPECLSP_FUZZ_SECONDS", "30")) / 3
+SECONDS = float(os.environ.get("SPECLSP_FUZZ_SECONDS", "12")) / 3
 """For each position encoding."""
 SEED = os.environ.get("SPECLSP_FUZZ_SEED", "")
 N_STEPS = 60

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from other_vocabulary import write_with_fewer_tokens
-from real_prompts import RealPrompt, cut_prompts
+from real_prompts import STEP, RealPrompt, cut_prompts
 
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
@@ -19,9 +18,7 @@ from speclsp.settings import Settings
 
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
 
-IS_WHOLE = os.environ.get("SPECLSP_LOSSLESS_STEP") == "1"
-
-N_THREADS = {"f16": 2 if IS_WHOLE else 1, "q8_0": 1}
+N_THREADS = {"f16": 2 if STEP == 1 else 1, "q8_0": 1}
 """With one thread llama.cpp computes a token alone as it does in a small batch.  With several it
 splits a lone token's attention over them: the last bits differ, and rounding the activations to
 eight bits makes a hundredth of a logit of them.  Measured with Q8_0 and two threads: 0.4 to 0.7 %

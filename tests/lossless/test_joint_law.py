@@ -10,7 +10,6 @@ would notice.
 from __future__ import annotations
 
 import math
-import os
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from real_prompts import STEP
 from scripted_proposers import TreeProposer, random_tree, usable_tree
 from scripted_target import ScriptedTarget
 
@@ -37,7 +37,6 @@ from speclsp.drafting.token_tree import is_chain
 
 N_VOCAB = 4
 N_TRIPLES = N_VOCAB**3
-STEP = int(os.environ.get("SPECLSP_LOSSLESS_STEP", "12"))
 N_RUNS = 1_000_000 // STEP
 N_TREES = 64
 ALARM = 1e-4

@@ -9,13 +9,12 @@ goes on from the reference's tokens.  How many were tolerated is printed and bou
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from real_prompts import RealPrompt
+from real_prompts import STEP, RealPrompt
 from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter, RandomDrafter
 from scripted_proposers import adversarial_trees, oracle_trees, random_trees
 
@@ -52,8 +51,6 @@ so that attention adds up the same terms in another order; Q8_0 makes more of th
 rounding activations to eight bits, than F16.  Measured: 0 with F16, up to 1.4 % with Q8_0."""
 
 N_PREDICT = 40
-STEP = int(os.environ.get("SPECLSP_LOSSLESS_STEP", "12"))
-"""One prompt of so many is tried, others with each model and mode; `make lossless` tries all."""
 MODES = ("greedy", "seeded")
 
 
@@ -118,6 +115,7 @@ def references(
 ) -> list[Reference]:
     """The target's own tokens for every prompt, one at a time from an empty cache."""
     references = []
+    # Other ones with each model and mode.
     first = 2 * list(EPSILON).index(quantisation) + MODES.index(request.param)
     for seed, prompt in enumerate(prompts[first % STEP :: STEP]):
         params = sampling(request.param, seed)

@@ -283,7 +283,7 @@ def test_many_blanks_behind_a_name_are_looked_at_once(before: str, name: str) ->
 @pytest.mark.timeout(30)  # looked at once for each name, this took minutes
 @pytest.mark.parametrize("piece", ["passwo", "my_password", "password", "secret_old_"])
 def test_names_without_end_are_looked_at_once(piece: str) -> None:
-    text = piece * 100_000
+    text = piece * 20_000
     assert masked(text, "a.py") == text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ MODULES = (
 )
 CUTS = ((0.3, 0.5), (0.55, 0.0), (0.8, 0.35))
 """Share of the file's lines before the cursor's line, and of that line before the cursor."""
+
+STEP = int(os.environ.get("SPECLSP_LOSSLESS_STEP", "12"))
+"""The tests try one prompt of so many; `make lossless` tries all."""
 
 N_PREFIX, N_SUFFIX = 360, 110
 """Tokens around the cursor."""
