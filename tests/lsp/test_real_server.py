@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import open_statistics, write
 from speclsp.request import LogLine, Progress, SessionStats, StateChanged
+from speclsp.storage.locations import accepted_store_path
 from tests.support.server_process import InlineItem, ServerProcess
 
 pytestmark = pytest.mark.real
@@ -60,6 +62,19 @@ files.IN_MEMORY_BYTES = 0
 runpy.run_module("speclsp", run_name="__main__", alter_sys=True)
 """
 """Serves as ever, but looks n-grams up in small files, too."""
+
+LOCK_DATABASES = """
+import sqlite3, sys
+
+locked = [sqlite3.connect(path, isolation_level=None, timeout=30) for path in sys.argv[1:]]
+for connection in locked:
+    connection.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+ENDS_WITHIN_S = 10
+"""Two seconds of waits, and the rest of a shutdown on a busy machine; without a limit for all waits
+together each text takes two."""
 PROJECT = Path(__file__).parents[2] / "fixtures" / "sample_project"
 
 
@@ -324,6 +339,53 @@ async def test_what_is_accepted_reaches_the_users_statistics_file_and_no_workspa
         while not of_user.exists() or not open_statistics(of_user, None).n_ngrams:
             await asyncio.sleep(0.01)
     assert not of_workspace.exists()
+
+
+async def test_locked_stores_delay_the_end_by_seconds_and_the_log_says_what_is_not_kept(
+    tmp_path: Path, start: Start
+) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "area.py").write_text("def area(width, height):\n    return width\n" * 9)
+    heard = await start(tmp_path / "p")
+    text = "def total(items):\n    "
+    heard.server.open(tmp_path / "p" / "a.py", text)
+    await heard.ghost(1, 4)
+    databases: list[Path] = []
+
+    def found() -> bool:
+        databases[:] = tmp_path.rglob("*.sqlite3")
+        return len(databases) == 2  # tokens and accepted texts
+
+    await heard.until(found)
+    locker = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LOCK_DATABASES, *map(str, databases), stdin=-1, stdout=-1
+    )
+    assert locker.stdout is not None
+    assert await locker.stdout.readline() == b"locked\n"
+    for n in range(6):  # a text is kept once its line is left
+        item = await heard.ghost(text.count("\n"), 4)
+        text += item.insert_text
+        heard.server.change(text)
+        await heard.server.accept(item)
+        text += f"\n\n\ndef total_{n}(items):\n    "
+        heard.server.change(text)
+    await heard.ghost(text.count("\n"), 4)
+    (tmp_path / "p" / "area.py").write_text("def area(radius):\n    return radius\n" * 9)
+    begun = time.monotonic()
+    assert await heard.server.shutdown(TIMEOUT_S) == 0
+
+    def logged() -> str:
+        """Return the log of the server, or that of the shared engine."""
+        logs = Path(os.environ["XDG_RUNTIME_DIR"]).rglob("*.log")
+        return "\n".join(log.read_text() for log in logs) or f"{heard.logged}\nhas ended"
+
+    await heard.until(lambda: "has ended" in logged())
+    assert time.monotonic() - begun < ENDS_WITHIN_S
+    assert (
+        f"6 accepted texts are not kept: {accepted_store_path()}: database is locked." in logged()
+    )
+    locker.terminate()
+    await locker.wait()
 
 
 async def test_answer_comes_at_once_while_the_model_loads(tmp_path: Path, start: Start) -> None:
