@@ -4,7 +4,7 @@
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
 # make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
 # make faults every call on a store's files fails or ends the process: all cases, in a quarter of an hour
-# make damaged  every damaged model, statistics file and store of the tests: all variants
+# make damaged  every damaged model, statistics file, store, cache and ignore file of the tests
 # make lossless  every drafter on every prompt, and a million draws of each kind of draft
 # make secrets  every form of secret, typed character by character: SEEDS=20 of each
 # make kills  kill the shared engine KILLS=50 times while three windows type; SEED=N for others
@@ -71,7 +71,8 @@ kills: $(STAMPS)/dev
 damaged: $(STAMPS)/dev
 	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/engine/llama/test_damaged_models.py \
 		tests/storage/test_damaged_stores.py \
-		tests/ngrams/test_damaged_files.py $(ARGS)
+		tests/ngrams/test_damaged_files.py tests/hub/test_damaged_cache.py \
+		tests/project/test_damaged_ignore_files.py $(ARGS)
 
 secrets: $(STAMPS)/dev
 	SPECLSP_SECRETS_SEEDS=$(or $(SEEDS),20) $(BIN)/pytest -n 2 tests/secrets/test_prefixes.py $(ARGS)

@@ -21,6 +21,15 @@ def shows(secret: str, text: str) -> bool:
     return any(secret[at : at + n] in text for at in range(len(secret) - n + 1))
 
 
+def n_shown(secret: str, text: str) -> int:
+    """Return how many characters the longest part of a secret has that a text shows."""
+    n = 0
+    for at in range(len(secret)):
+        while at + n < len(secret) and secret[at : at + n + 1] in text:
+            n += 1
+    return n
+
+
 def prefixes(form: Form, seed: int, step: int = 1) -> Iterator[tuple[str, str]]:
     """Yield the texts while a form is typed, each ``step`` characters, and its secret so far.
 

@@ -13,7 +13,7 @@ import click
 
 from benchmarks.held_out_forms import HELD_OUT
 from benchmarks.secret_forms import FORMS, Form
-from benchmarks.secret_prefixes import AFTER, BEFORE, leaks, shows
+from benchmarks.secret_prefixes import AFTER, BEFORE, leaks, n_shown, shows
 from benchmarks.tables import Table
 from speclsp.secrets.masked_text import PLACEHOLDER, masked
 
@@ -33,9 +33,16 @@ def n_missed(forms: Sequence[Form], n_seeds: int) -> dict[str, tuple[int, int]]:
     return {kind: (missed, planted) for kind, (missed, planted) in counts.items()}
 
 
-def n_shown(forms: Sequence[Form], n_seeds: int) -> int:
-    """Return how many secrets show eight characters or more at some point of being typed."""
-    return sum(bool(leaks(form, seed)) for form in forms for seed in range(n_seeds))
+def shown_while_typed(forms: Sequence[Form], n_seeds: int) -> list[int]:
+    """Return how much is shown of each secret that shows too much at some point of being typed."""
+    most = []
+    for form in forms:
+        for seed in range(n_seeds):
+            _, secret = form.drawn(seed)
+            texts = leaks(form, seed)
+            if texts:
+                most.append(max(n_shown(secret, masked(text, form.name)) for text in texts))
+    return most
 
 
 def code_files(folder: Path) -> Iterator[tuple[str, str]]:
@@ -89,12 +96,16 @@ def secrets_command(folders: tuple[Path, ...], seeds: int, lines: int) -> None:
             table.add(f"{kind}, {of}" if forms is HELD_OUT else kind, f"{planted:,}", f"{missed:,}")
         table.add(f"all {of}", *(f"{sum(c[i] for c in counts.values()):,}" for i in (1, 0)))
     click.echo(table)
-    typed = Table("Secrets shown while they are typed", ("forms", "typed", "shown"))
+    typed = Table(
+        "Secrets shown while they are typed", ("forms", "typed", "shown", "most characters")
+    )
     n_seeds = max(1, seeds // 6)
     passwords = [form for form in FORMS if form.is_password]
     keys = [form for form in FORMS if not form.is_password]
     for forms, name in ((passwords, "passwords"), (keys, "keys")):
-        typed.add(name, f"{len(forms) * n_seeds:,}", f"{n_shown(forms, n_seeds):,}")
+        shown = shown_while_typed(forms, n_seeds)
+        n_most = f"{max(shown, default=0)}"
+        typed.add(name, f"{len(forms) * n_seeds:,}", f"{len(shown):,}", n_most)
     click.echo(typed)
     columns = ("folder", "files", "lines", "masked", "per 20,000 lines", "while typed")
     code = Table("Ordinary code", columns)

@@ -124,7 +124,8 @@ def remove(paths: Sequence[Path]) -> int:
     for path in paths:
         try:
             target = path.parent / path.readlink() if path.is_symlink() else None
-            freed += path.stat().st_size
+            if path.exists():  # names of the same bytes were removed with them
+                freed += path.stat().st_size
             path.unlink()
             if target is not None and _is_blob_of(path, target):
                 target.unlink(missing_ok=True)
@@ -147,7 +148,7 @@ def _models_below(folder: Path) -> Iterator[Path]:
     return (
         path
         for path in folder.rglob("*.gguf")
-        if path.exists() and str(path.relative_to(folder)).isprintable()
+        if path.is_file() and str(path.relative_to(folder)).isprintable()
     )
 
 

@@ -259,7 +259,7 @@ def compiled_patterns(lines: Iterable[str]) -> tuple[GitIgnoreSpec, tuple[str, .
     for line in filter(_is_pattern, lines):
         try:
             good.append(_compiled(line))
-        except ValueError:
+        except (ValueError, re.error):  # the second for ranges such as [z-a]
             bad.append(line)
     return GitIgnoreSpec(good), tuple(bad)
 

@@ -656,9 +656,9 @@ LED: Final = (
         "sess .sid cookie",
         r"(?i:[\w.\-]{0,20}(?:session(?:_?id|_?cookie|_?key|_?token)?|sess_?id|\.sid|auth_?cookie))"
         r"[\"'\])]*\s*(?::=|[=:,])\s*[\"']?",
-        r"(?=[A-Za-z%._\-+/]{0,40}[0-9])[\w%.\-+/=]{16,}(?=[\s\"';,)}&]|$)|[\w%\-+/=]{7,15}$",
+        r"[\w%.\-+/=]{16,}(?=[\s\"';,)}&]|$)|[\w%\-+/=]{7,15}$",
         "Cookie: PHPSESSID={lower:26}; theme=dark",
-        no_words,
+        key,
     ),
     _led(
         "password of a .pgpass",

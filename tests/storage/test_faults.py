@@ -21,7 +21,7 @@ SHARE = os.environ.get("SPECLSP_FAULTS_SHARE", "0.01")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 WORKLOADS = [
     "accepted", "accepted-new", "accepted-damaged", "tokens",
-    "statistics", "statistics-llama.cpp", "learned",
+    "statistics", "statistics-llama.cpp", "learned", "hub-cache",
 ]  # fmt: skip
 
 

@@ -30,7 +30,11 @@ from typing import Any
 import numpy as np
 
 from speclsp.drafting.protocol import sum_of
-from speclsp.errors import StoreError
+from speclsp.errors import DownloadError, StoreError
+from speclsp.hub.cache import cached_models, cached_paths, hub_constants, place_of
+from speclsp.hub.download import Plan, pull
+from speclsp.hub.listing import RemoteFile
+from speclsp.hub.references import Reference
 from speclsp.ngrams.counting import Observations, table_of
 from speclsp.ngrams.files import open_statistics, write
 from speclsp.ngrams.learned_file import LearnedFile
@@ -242,7 +246,52 @@ class LearnedStatistics(Workload):
         return len(found)
 
 
+class HubCache(Workload):
+    """Versions of a model get into Hugging Face's cache, one after the other.
+
+    All of a version's bytes were received; it is verified, and named.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        hub_constants().HF_HUB_CACHE = str(folder)
+
+    def prepare(self) -> None:
+        for number in range(1, self.n_steps + 1):
+            blob = place_of(self.file(number))
+            blob.parent.mkdir(parents=True, exist_ok=True)
+            blob.with_name(f"{blob.name}.speclsp.incomplete").write_bytes(self.data(number))
+
+    def run(self, told: Callable[[int], None]) -> None:
+        for number in range(1, self.n_steps + 1):
+            pull(Plan(files=(self.file(number),), missing_bytes=0))
+            told(number)
+
+    def file(self, number: int) -> RemoteFile:
+        data = self.data(number)
+        return RemoteFile(
+            origin="a/b",
+            name="m.gguf",
+            url="https://hub.invalid/m.gguf",
+            size=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            commit=f"{number:040x}",
+        )
+
+    def data(self, number: int) -> bytes:
+        return b"GGUF" + bytes([number]) * 5000
+
+    def read(self) -> int:
+        paths = cached_paths(Reference("a/b", file="m.gguf"))
+        return int(paths[0].parent.name, 16) if paths else 0
+
+    def check_files(self) -> None:
+        for _, path in cached_models():
+            assert path.read_bytes() == self.data(int(path.parent.name, 16)), path
+
+
 WORKLOADS: dict[str, type[Workload]] = {
+    "hub-cache": HubCache,
     "accepted": Accepted,
     "accepted-new": NewAccepted,
     "accepted-damaged": DamagedAccepted,
@@ -264,7 +313,7 @@ class Process:
             status = 0
             try:
                 job(lambda number: os.write(writing, b"%d\n" % number) and None)
-            except StoreError:
+            except (StoreError, DownloadError):
                 status = 3
             except BaseException:  # noqa: BLE001
                 os.write(writing, b"#" + traceback.format_exc().encode())
@@ -294,12 +343,13 @@ def run_matrix(workload: Workload, share: float) -> dict[str, Any]:
 
     def left(n_told: int) -> bytes:
         """Return a hash of the files and of how many steps were told."""
-        files = [(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
+        paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        files = [(str(path.relative_to(folder)), path.read_bytes()) for path in paths]
         return hashlib.blake2b(repr((n_told, files)).encode()).digest()
 
     def restore(source: Path, place: Path = folder) -> None:
         shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(source, place)
+        shutil.copytree(source, place, symlinks=True)
 
     def armed(nth: int, fault: str, job: Callable[[Callable[[int], None]], None]) -> Process:
         number, n_failures = FAULTS[fault]
@@ -337,7 +387,7 @@ def run_matrix(workload: Workload, share: float) -> dict[str, Any]:
     workload.prepare()
     restore(folder, original)
     whole = armed(1 << 40, "EIO", workload.run)
-    assert whole.status == 0, whole.failure
+    assert whole.status == 0, (whole.status, whole.failure)
     assert whole.n_calls
     counts.update(whole.kinds)
     for fault in FAULTS:

@@ -5,7 +5,7 @@
    has written its first half.  Random numbers are zeros: SQLite puts one into each journal.
    faulty_disk_calls() returns how many calls were counted since, and
    faulty_disk_kinds() their kinds: w(rite), i(nput), s(ync), t(runcate), o(pen), r(ename),
-   u(nlink), m(map). */
+   u(nlink), l(ink), m(map). */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -116,6 +116,11 @@ int ftruncate64(int fd, off64_t n)
 int rename(const char *from, const char *to)
 {
     return is_inside(to) && fails('r') ? -1 : REAL(rename, from, to);
+}
+
+int symlink(const char *target, const char *path)
+{
+    return is_inside(path) && fails('l') ? -1 : REAL(symlink, target, path);
 }
 
 int unlink(const char *path) { return is_inside(path) && fails('u') ? -1 : REAL(unlink, path); }
