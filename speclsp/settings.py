@@ -30,7 +30,8 @@ DraftMode = Literal["auto", "tree", "chain", "first"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
 EngineKind = Literal["shared", "own"]
-LookupCacheUpdate = Literal["auto", "accepted", "generated", "off"]
+LookupCacheUpdate = Literal["", "accepted", "generated", "off"]
+"""What is counted in a statistics file; "" as ``accepted``, in speclsp's own files only."""
 RemoteKind = Literal["auto", "llama-server", "openai", "ollama", "mistral", "deepseek"]
 RemoteDrafts = Literal["none", "corpus", "prediction"]
 
@@ -343,12 +344,12 @@ class Settings:
         short="-lcd",
     )
     lookup_cache_update: LookupCacheUpdate = _setting(
-        "auto",
+        "",
         _STATISTICS_FILES,
         "ngram-cache: what is counted in a file of `lookup_cache_dynamic`: `accepted` (what you "
-        "accept), `generated` (what the model writes, as in llama.cpp) or `off`. `auto` is "
-        "`accepted` for a file that speclsp created, and it creates one that is missing; other "
-        "files are written only if you set this.",
+        "accept), `generated` (what the model writes, as in llama.cpp) or `off`. Without a value, "
+        "what you accept is counted in a file that speclsp created, and one that is missing is "
+        "created; other files are only read.",
     )
 
     index_project: bool = _setting(

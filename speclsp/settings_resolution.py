@@ -218,7 +218,7 @@ def _shown(name: str, value: Any) -> str:
 
 def _reason(name: str, value: Any, error: str) -> str:
     """Return what is wrong with a value: msgspec's error, or the words that the setting accepts."""
-    words = [leaf for leaf in leaves(name) if isinstance(leaf, str)]
+    words = [leaf for leaf in leaves(name) if isinstance(leaf, str) and leaf]
     expected, _, found = error.partition(" - at")[0].partition(", got `")
     if words and not expected.startswith("Expected `int` "):  # which gives a number's bounds
         number = "a number or " if int in leaves(name) else ""

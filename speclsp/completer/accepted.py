@@ -36,8 +36,6 @@ _N_DRAFTED_FROM: Final = 500
 """Latest accepted texts per workspace that are drafted from as texts; all texts are counted."""
 _MAX_NGRAMS: Final = 200_000
 """Pairs of n-gram and follower counted per workspace."""
-_N_GENERATED: Final = 256
-"""Latest generated texts by which an accepted one is known to be counted."""
 
 _READ_S: Final = 1.0
 """Maximum seconds that a workspace's first request waits for the texts that it drafts from."""
@@ -124,8 +122,6 @@ class AcceptedTexts:
         self._busy: BusyError | None = None
         self._waiting: deque[_Taken] = deque(maxlen=MAX_TEXTS)
         """Texts that were accepted before a vocabulary was loaded."""
-        self._generated: deque[str] = deque(maxlen=_N_GENERATED)
-        """The latest generated texts that a statistics file has."""
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Tokenise with another vocabulary from now on."""
@@ -184,7 +180,8 @@ class AcceptedTexts:
         return True
 
     def close(self) -> None:
-        """Close the store; further calls do nothing."""
+        """Bring the statistics files up to date and close the store; further calls do nothing."""
+        self.update_files()
         self._later(self._close_store)
         self._thread.shutdown(wait=False)
         self.wait_done(_CLOSE_S)
@@ -261,14 +258,10 @@ class AcceptedTexts:
         if into is None or begun is None:
             return ""
         file, counted_as = begun
-        text = taken.accepted.text
-        is_counted = into.takes == "generated"
-        if is_counted and not any(text in generated for generated in self._generated):
-            return ""
         if number is not None and not self._mark(number, counted_as):
             return ""
-        stored_as = counted_as if number is not None else ""
-        if is_counted or self._files.add(file, tokens, n_known, stored_as):
+        # The model wrote the text, and what it writes is counted then.
+        if into.takes == "generated" or self._files.add(file, tokens, n_known, counted_as):
             return counted_as
         if number is not None:
             self._mark(number, "")
@@ -280,8 +273,7 @@ class AcceptedTexts:
         begun = self._files.begin(into, vocabulary)
         if begun is not None:
             tokens, n_known = _tokens_of(generated, vocabulary)
-            if self._files.add(begun[0], tokens, n_known, ""):
-                self._generated.append(generated.text)
+            self._files.add(begun[0], tokens, n_known, begun[1])
 
     def _mark(self, number: int, counted_as: str) -> bool:
         def mark(store: AcceptedStore) -> bool:

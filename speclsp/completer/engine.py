@@ -84,7 +84,6 @@ class Engine:
         self.thread.close(CLOSE_TIMEOUT_S)
         for texts in self._accepted.values():
             texts.close()
-        self.learned_files.close()
 
     def join(self, window: EngineWindow) -> None:
         """Add a window: it gets the engine's vocabulary, state and events."""

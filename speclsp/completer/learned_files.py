@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,6 @@ from speclsp.storage.locations import WaitLimit
 
 FOLD_EVERY_S: Final = 60.0
 """Seconds between two changes of a file; the journal beside it has the rest."""
-_CLOSE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ def learn_into(settings: Settings) -> LearnInto | None:
     if update == "off" or not settings.lookup_cache_dynamic or not uses_statistics(settings):
         return None
     paths = tuple(map(named_path, settings.lookup_cache_dynamic))
-    return LearnInto(paths, "accepted" if update == "auto" else update, update != "auto")
+    return LearnInto(paths, update or "accepted", takes_others=bool(update))
 
 
 class LearnedFiles:
@@ -58,9 +55,6 @@ class LearnedFiles:
         self._lock = threading.Lock()
         self._files: dict[Path, LearnedFile] = {}
         self._reported: set[str] = set()
-        self._thread = ThreadPoolExecutor(1, "speclsp-learned")
-        """Adds journals to files, which may take seconds; meanwhile texts reach the journals."""
-        self._latest: Future[None] | None = None
 
     def of(self, path: Path) -> LearnedFile:
         """Return a dynamic statistics file."""
@@ -93,42 +87,26 @@ class LearnedFiles:
     def add(self, file: LearnedFile, tokens: TokenArray, n_known: int, counted_as: str) -> bool:
         """Count a text in a file after :meth:`begin`, see :meth:`LearnedFile.append`.
 
-        Returns False, and reports why, where that is impossible.
+        Returns False where that is impossible, and reports why.
         """
         try:
-            file.append(tokens, n_known, counted_as)
+            if not file.append(tokens, n_known, counted_as):
+                return False
         except StoreError as error:
             self._report(error)
             return False
-        if _is_due(file):
-            self._fold_soon(file, lambda: _is_due(file))  # another fold may be under way
+        if file.is_due(time.time(), FOLD_EVERY_S):
+            self._fold(file)
         return True
 
     def fold_all(self) -> None:
-        """Begin to add the journals to their files."""
+        """Add the journals to their files."""
         with self._lock:
             files = tuple(self._files.values())
         for file in files:
-            self._fold_soon(file, lambda: True)
+            self._fold(file)
 
-    def wait_done(self, timeout_s: float) -> bool:
-        """Wait until nothing is being added; return False after ``timeout_s``."""
-        return self._latest is None or not wait((self._latest,), timeout_s).not_done
-
-    def close(self) -> None:
-        """Add the journals to their files; further calls do not."""
-        self.fold_all()
-        self._thread.shutdown(wait=False)
-        self.wait_done(_CLOSE_S)
-
-    def _fold_soon(self, file: LearnedFile, is_due: Callable[[], bool]) -> None:
-        guard = self._events.guard
-        with suppress(RuntimeError):  # closed
-            self._latest = self._thread.submit(guard, "statistics", self._fold, file, is_due)
-
-    def _fold(self, file: LearnedFile, is_due: Callable[[], bool]) -> None:
-        if not is_due():
-            return
+    def _fold(self, file: LearnedFile) -> None:
         try:
             n_texts = file.fold()
         except StoreError as error:
@@ -143,7 +121,3 @@ class LearnedFiles:
             self._reported.add(error.message)
         if is_new:
             self._events.problem(error.message, error.remedy)
-
-
-def _is_due(file: LearnedFile) -> bool:
-    return file.is_due(time.time(), FOLD_EVERY_S)

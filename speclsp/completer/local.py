@@ -168,7 +168,6 @@ class LocalCompleter:
         return (
             self._context.wait_settled(timeout_s)
             and self._accepted.wait_done(timeout_s)
-            and self._engine.learned_files.wait_done(timeout_s)
             and self._engine.thread.wait_idle(timeout_s)
         )
 
@@ -269,17 +268,14 @@ class LocalCompleter:
     def _learn_generated(
         self, request: PlacedCompletion, into: LearnInto, future: Future[CompletionResult]
     ) -> None:
-        """Count what the model wrote, as an accepted text."""
-        if future.exception() is None and (text := future.result().text):
-            self._accepted.take_generated(
-                AcceptedText(
-                    path=request.path,
-                    file=request.file,
-                    before="".join(request.prefix.splitlines(keepends=True)[-_N_LINES_BEFORE:]),
-                    text=text,
-                ),
-                into,
-            )
+        """Count what the model wrote, as accepted texts."""
+        if future.exception() is not None:
+            return
+        result = future.result()
+        before = "".join(request.prefix.splitlines(keepends=True)[-_N_LINES_BEFORE:])
+        for text in (result.text, *(other.text for other in result.alternatives)):
+            generated = AcceptedText(path=request.path, file=request.file, before=before, text=text)
+            self._accepted.take_generated(generated, into)
 
     def could_join(self, request: CompletionRequest) -> bool:
         """Whether the running generation may answer a request."""

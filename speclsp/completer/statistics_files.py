@@ -139,20 +139,20 @@ class StatisticsFiles:
             self._is_loading = False
 
     def _entry(self, path: Path, role: Role, vocabulary: Vocabulary) -> _Entry:
-        state = state_of(path)
+        before = state_of(path)
         known = self._entries.get((path, role))
-        if known is not None and known[0] == state:
+        if known is not None and known[0] == before:
             return known
         try:
             if role == "dynamic":
-                self._begin(path, vocabulary, was_there=known is not None)
-                state = state_of(path)
+                self._begin(path, vocabulary)
+            state = state_of(path)
             key = path, role, state, vocabulary.fingerprint
             opened = self._opened.get(key)
             file = opened if opened is not None else self._open(path, role, vocabulary)
         except StoreError as error:
-            self._report(error, path, state)
-            return state, None
+            self._report(error, path, before)
+            return before, None
         self._opened[key] = file
         sizes = ", ".join(f"{n:,} of order {order}" for order, n in file.n_ngrams.items())
         self._events.log("info", f"{role} statistics {path}: n-grams: {sizes or 'none'}")
@@ -166,7 +166,7 @@ class StatisticsFiles:
             )
         return state, file
 
-    def _begin(self, path: Path, vocabulary: Vocabulary, *, was_there: bool) -> None:
+    def _begin(self, path: Path, vocabulary: Vocabulary) -> None:
         """Let a file take what is learned if it is to; it is created if it is missing.
 
         Raises StoreError.
@@ -174,19 +174,12 @@ class StatisticsFiles:
         is_missing = state_of(path) is None
         into = learn_into(self._settings)
         file = self._learned_files.target(into) if into is not None else None
-        if file is None or file.path != path.resolve():
+        if file is not None and file.path == path.resolve():
+            file.begin(vocabulary)
             if is_missing:
-                raise StoreError(f"{path} does not exist.", remedy=_MISSING)
-            return
-        file.begin(vocabulary)
-        if not is_missing:
-            return
-        self._events.log("info", f"{path} was created for what is learned.")
-        if was_there:
-            self._events.problem(
-                f"{path} was removed, and its counts with it; a new, empty one takes its place.",
-                "To have the counts back, restore a copy of the file.",
-            )
+                self._events.log("info", f"{path} was created for what is learned.")
+        elif is_missing:
+            raise StoreError(f"{path} does not exist.", remedy=_MISSING)
 
     def _open(self, path: Path, role: Role, vocabulary: Vocabulary) -> StatisticsFile:
         if role == "dynamic":

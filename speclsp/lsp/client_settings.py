@@ -138,7 +138,7 @@ class ClientSettings:
         of_user = below if self._keeps_machine_settings else below[: len(_OF_USER)]
         self.current = _written_by(resolve(of_user).settings, resolution.settings)
         update = resolution.settings.lookup_cache_update
-        if update not in ("auto", self.current.lookup_cache_update):
+        if update not in ("", self.current.lookup_cache_update):
             problems.append(SettingProblem("lookup_cache_update", _NOT_WRITTEN))
         problems += resolution.problems
         self._by_folder = {}

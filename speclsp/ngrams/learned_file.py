@@ -13,7 +13,7 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -26,20 +26,16 @@ from speclsp.errors import StoreError
 from speclsp.ngrams import files, journal, own_layout
 from speclsp.ngrams.counting import merge
 from speclsp.ngrams.files import StatisticsFile
-from speclsp.ngrams.journal import Folded, Journal, JournalFullError, Learned
+from speclsp.ngrams.journal import Folded, Learned
 from speclsp.ngrams.learned import MAX_ORDER, Counted, LearnedCounts, count_accepted, tables_of
 from speclsp.ngrams.own_layout import FileHeader, VocabularyIdentity
-from speclsp.ngrams.reading import FileState, damaged, read_bytes, state_of
+from speclsp.ngrams.reading import damaged, read_bytes, state_of
 from speclsp.storage.locations import WaitLimit, locked, workspace_id
 
-_LOCK_WAIT_S: Final = 10.0
-"""The lock is held while files are read, renamed and appended to, not while counts are added up."""
+_LOCK_WAIT_S: Final = 30.0
+"""The lock is held while counts are added: 2.5 s for a file of 98 MB."""
 _MAX_NGRAMS: Final = 200_000
 """Pairs of n-gram and follower that are counted beside a file."""
-
-
-class _OvertakenError(Exception):
-    """Another process has changed the file since it was read."""
 
 
 class LearnedFile:
@@ -55,15 +51,13 @@ class LearnedFile:
         self.path = path.resolve()
         self._report = report
         self._limit = limit
-        self._journal = Journal(self.path.with_name(f".{self.path.name}.journal"))
+        self._journal = self.path.with_name(f".{self.path.name}.journal")
         self._lock_path = self.path.with_name(f".{self.path.name}.lock")
         self._lock = threading.Lock()
         self._vocabulary: VocabularyIdentity | None = None
-        """That of the latest :meth:`begin`."""
+        """That of the latest :meth:`begin`; None if there was no file yet."""
         self._opened: WeakSet[LearnedCounts] = WeakSet()
         """The journal's counts beside the tables that were read here."""
-        self._left: tuple[FileState, int] | None = None
-        """The file's state and the journal's length after the latest text was appended."""
 
     def is_own(self) -> bool:
         """Whether speclsp created the file for what it learns, or may, since there is none."""
@@ -73,22 +67,29 @@ class LearnedFile:
         return header is not None and bool(header.learned_id)
 
     def begin(self, vocabulary: VocabularyIdentity) -> str:
-        """Create the file if there is none, and return the id of the texts that it counts."""
+        """Create the file if there is none, and return the id of the texts that it counts.
+
+        That a file was there before and is not any more is reported.
+        """
         if state_of(self.path) is None:
             with self._locked(self.path):
                 if state_of(self.path) is None:
+                    self._journal.unlink(missing_ok=True)  # of a file that was removed
                     new_id = secrets.token_hex(16)
                     files.write(self.path, {}, "speclsp", vocabulary, learned_id=new_id)
+                    if self._vocabulary is not None:
+                        self._report_removed()
         header = own_layout.read_header(self.path)
         if header is not None:
             files.check_vocabulary(self.path, header, vocabulary)
         self._vocabulary = vocabulary
         return self._id(header)
 
-    def append(self, tokens: TokenArray, n_known: int, counted_as: str) -> None:
+    def append(self, tokens: TokenArray, n_known: int, counted_as: str) -> bool:
         """Count a text after :meth:`begin`; it is on the disk when the call returns.
 
-        The arguments are those of :class:`~speclsp.ngrams.journal.Learned`.
+        The first arguments are those of :class:`~speclsp.ngrams.journal.Learned`.  Returns False
+        if the file's id is not ``counted_as`` any more, since another one took its place.
         """
         assert self._vocabulary is not None
         n_left_out = max(0, n_known - MAX_ORDER)
@@ -96,21 +97,15 @@ class LearnedFile:
             vocabulary=self._vocabulary.fingerprint,
             tokens=tokens[n_left_out:].tolist(),
             n_known=n_known - n_left_out,
-            counted_as=counted_as,
         )
-        with self._lock, self._locked(self._journal.path):
-            self._check_journal_is_there()
-            try:
-                self._journal.append(text)
-            except JournalFullError as error:
-                raise StoreError(
-                    f"{self._journal.path} is full: its counts cannot be added to {self.path}.",
-                    remedy="The log has the reason; repair or remove the file.",
-                ) from error
-            self._left = state_of(self.path), self._journal.n_bytes()
+        with self._lock, self._locked(self._journal):
+            if self._id(own_layout.read_header(self.path)) != counted_as:
+                return False
+            journal.append(self._journal, text)
             counted = _counted([text])
             for counts in self._opened:
                 counts.add(counted.items())
+        return True
 
     def open(self, vocabulary: VocabularyIdentity) -> StatisticsFile:
         """Read and check the file, with the counts of its journal, which :meth:`append` adds to."""
@@ -118,7 +113,7 @@ class LearnedFile:
             data, kept = self._read()
             file = files.parse_statistics(self.path, data, vocabulary, "dynamic")
             learned = LearnedCounts(_MAX_NGRAMS)
-            learned.add(_counted(self._texts(kept, data, file, vocabulary)).items())
+            learned.add(_counted(self._texts(kept, data, vocabulary)).items())
             self._opened.add(learned)
         return replace(file, counted_as=self._id(file.header), learned=learned)
 
@@ -127,72 +122,32 @@ class LearnedFile:
 
         So a large file is rewritten for many texts only.
         """
-        state = state_of(self.path)
-        if state is None or 0 <= now_s - state[1] / 1e9 < every_s:
+        state, kept = state_of(self.path), state_of(self._journal)
+        if state is None or kept is None or 0 <= now_s - state[1] / 1e9 < every_s:
             return False
-        return self._journal.n_bytes() >= min(state[0] // 16, journal.MAX_BYTES // 2)
+        return kept[0] >= min(state[0] // 16, journal.MAX_BYTES // 2)
 
     def fold(self) -> int:
-        """Add the journal's counts to the file, and return of how many texts they are.
-
-        Returns 0 where there are none, or another process was faster.
-        """
+        """Add the journal's counts to the file, and return of how many texts they are."""
         vocabulary = self._vocabulary
-        if vocabulary is None or not self._journal.n_bytes():
+        if vocabulary is None or state_of(self._journal) is None:
             return 0
-        with self._locked(self._journal.path):
-            self._check_journal_is_there()
-            state, data, kept = state_of(self.path), read_bytes(self.path), self._journal.read()
-        file = files.parse_statistics(self.path, data, vocabulary, "dynamic")
-        texts = self._texts(kept, data, file, vocabulary)
-        rest = b""
-        with ExitStack() as lock:
 
-            def lock_unchanged() -> None:
-                nonlocal rest
-                lock.enter_context(self._locked(self._journal.path))
-                now = self._journal.read()
-                if state_of(self.path) != state or not now.startswith(kept):
-                    raise _OvertakenError
-                rest = now[len(kept) :]
+        def ready(new_file: Path) -> None:
+            journal.append(self._journal, Folded(file_hash=_hash_of(new_file.read_bytes())))
 
-            def ready(new_file: Path) -> None:
-                lock_unchanged()
-                new_hash = _hash_of(new_file.read_bytes())
-                self._journal.append(Folded(n_bytes=len(kept), file_hash=new_hash))
-
-            try:
-                if texts:
-                    tables = merge([file.tables, tables_of(_counted(texts))])
-                    learned_id = "" if file.header is None else file.header.learned_id
-                    files.write(
-                        self.path,
-                        tables.by_order,
-                        file.layout,
-                        vocabulary,
-                        learned_id=learned_id,
-                        ready=ready,
-                    )
-                else:
-                    lock_unchanged()
-            except _OvertakenError:
-                return 0
-            self._left = None
-            self._journal.keep(rest)
+        with self._lock, self._locked(self._journal):
+            data, kept = read_bytes(self.path), journal.read(self._journal)
+            file = files.parse_statistics(self.path, data, vocabulary, "dynamic")
+            texts = self._texts(kept, data, vocabulary)
+            if texts:
+                tables = merge([file.tables, tables_of(_counted(texts))]).by_order
+                learned_id = "" if file.header is None else file.header.learned_id
+                files.write(
+                    self.path, tables, file.layout, vocabulary, learned_id=learned_id, ready=ready
+                )
+            self._journal.unlink(missing_ok=True)
         return len(texts)
-
-    # --- with the lock held ----------------------------------------------------------------------
-
-    def _check_journal_is_there(self) -> None:
-        left, self._left = self._left, None
-        if left is None or state_of(self.path) != left[0] or self._journal.n_bytes() >= left[1]:
-            return
-        self._report(
-            StoreError(
-                f"{self._journal.path} was removed or cut, and the counts in it are lost.",
-                remedy=f"Leave it where it is: it holds what is not in {self.path.name} yet.",
-            )
-        )
 
     @contextmanager
     def _locked(self, written: Path) -> Iterator[None]:
@@ -208,41 +163,34 @@ class LearnedFile:
         except OSError as error:  # filelock's Timeout, too
             raise files.unwritable(written, error) from error
 
-    # --- the journal -----------------------------------------------------------------------------
-
     def _read(self) -> tuple[bytes, bytes]:
         """Return the content of file and journal as of one moment; without a broken journal."""
-        if self._journal.n_bytes():
+        if state_of(self._journal) is not None:
             try:
-                with self._locked(self._journal.path):
-                    return read_bytes(self.path), self._journal.read()
+                with self._locked(self._journal):
+                    return read_bytes(self.path), journal.read(self._journal)
             except StoreError as error:
                 data = read_bytes(self.path)
                 self._report(error)
                 return data, b""
         return read_bytes(self.path), b""
 
-    def _texts(
-        self, kept: bytes, data: bytes, file: StatisticsFile, vocabulary: VocabularyIdentity
-    ) -> list[Learned]:
+    def _texts(self, kept: bytes, data: bytes, vocabulary: VocabularyIdentity) -> list[Learned]:
         """Return the texts of a journal that the file lacks and can count."""
         content = journal.parse(kept, lambda: _hash_of(data))
         if content.n_damaged:
             self._report(
                 damaged(
-                    self._journal.path,
+                    self._journal,
                     None,
                     f"{content.n_damaged} of its lines cannot be read and do not count",
                     "There is nothing to do: the other lines count.",
                 )
             )
-        # A store counts the texts of a file that was removed.
-        counted_here = ("", self._id(file.header))
         return [
             text
             for text in content.texts
             if text.vocabulary == vocabulary.fingerprint
-            and text.counted_as in counted_here
             and max(text.tokens, default=0) < vocabulary.n_tokens
         ]
 
@@ -250,6 +198,15 @@ class LearnedFile:
         """Return the file's id, which a copy keeps; of a file of others one of its path."""
         own = "" if header is None else header.learned_id
         return own or workspace_id(str(self.path)).hex()
+
+    def _report_removed(self) -> None:
+        self._report(
+            StoreError(
+                f"{self.path} was removed, and its counts with it; a new, empty one takes its "
+                "place.",
+                remedy="To have the counts back, restore a copy of the file.",
+            )
+        )
 
 
 def _counted(texts: Sequence[Learned]) -> Counted:

@@ -63,7 +63,6 @@ class Kept:
 
     def close(self) -> None:
         self.texts.close()
-        self.files.close()
 
     def drafted_from(self, root: str = "/r") -> bytes:
         of_root = self.texts.of_root(root)

@@ -383,7 +383,7 @@ async def test_a_workspaces_settings_name_no_file_to_write(
     (message,) = wire.shown
     assert "lookup_cache_update" in message
     if source == "pulled by folder":
-        assert writes(wire) == ([], "auto")
+        assert writes(wire) == ([], "")
     else:
         assert "are only read" in message
         assert writes(wire) == ([FILE], "off")
@@ -397,7 +397,7 @@ async def test_a_workspaces_path_is_not_written_by_default(connect: Callable[...
     assert wire.shown == []
 
 
-@pytest.mark.parametrize("wanted", ["auto", "accepted", "generated"])
+@pytest.mark.parametrize("wanted", ["", "accepted", "generated"])
 async def test_the_users_path_is_written_as_the_user_says(
     wanted: str, connect: Callable[..., LspWire]
 ) -> None:

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import stat
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -18,7 +18,7 @@ from llama_cpp_statistics import saved
 
 from speclsp.drafting.protocol import sum_of
 from speclsp.errors import StoreError
-from speclsp.ngrams import journal, learned_file
+from speclsp.ngrams import learned_file
 from speclsp.ngrams.files import open_statistics, write
 from speclsp.ngrams.learned_file import LearnedFile
 
@@ -39,8 +39,8 @@ class Engine:
         self.vocabulary = vocabulary or Vocabulary()
         self.id = self.file.begin(self.vocabulary)
 
-    def learn(self, *tokens: int, n_known: int = 0, counted_as: str = "") -> None:
-        self.file.append(np.array(tokens, np.int32), n_known, counted_as)
+    def learn(self, *tokens: int, n_known: int = 0) -> bool:
+        return self.file.append(np.array(tokens, np.int32), n_known, self.id)
 
     def count(self, *gram: int) -> dict[int, int]:
         """What follows an n-gram in the file and its journal."""
@@ -82,7 +82,7 @@ def test_a_missing_file_is_created_and_takes_what_the_journal_has(path: Path) ->
 def test_only_the_tokens_before_a_text_that_matter_are_kept(path: Path) -> None:
     engine = Engine(path)
     engine.learn(*range(100), n_known=98)
-    assert json.loads(journal_of(path).read_text()[9:])["tokens"] == [94, 95, 96, 97, 98, 99]
+    assert json.loads(journal_of(path).read_text()[10:])["tokens"] == [94, 95, 96, 97, 98, 99]
     assert engine.count(94, 95, 96, 97) == {98: 1}
     assert engine.count(93, 94, 95, 96) == {}
 
@@ -139,41 +139,28 @@ def test_threads_that_create_a_file_together_create_one(path: Path) -> None:
         assert len({engine.id for engine in threads.map(lambda _: Engine(path), range(8))}) == 1
 
 
-def test_what_is_learned_while_counts_are_added_up_waits_for_the_next_time(
+def test_what_is_learned_while_counts_are_added_up_waits(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, other = Engine(path), Engine(path)
     engine.learn(1, 2)
     merge = learned_file.merge
+    with ThreadPoolExecutor(1) as thread:
 
-    def slowly(parts: Any) -> Any:
-        other.learn(1, 3)
-        return merge(parts)
+        def slowly(parts: Any) -> Any:
+            learnt.append(thread.submit(other.learn, 1, 3))
+            assert not wait(learnt, 0.2).done
+            return merge(parts)
 
-    monkeypatch.setattr(learned_file, "merge", slowly)
-    assert engine.file.fold() == 1
+        learnt: list[Any] = []
+        monkeypatch.setattr(learned_file, "merge", slowly)
+        assert engine.file.fold() == 1
+        assert learnt[0].result()
     assert in_file(path, 1) == {2: 1}
     assert engine.count(1) == {2: 1, 3: 1}
     monkeypatch.undo()
     assert other.file.fold() == 1
     assert in_file(path, 1) == {2: 1, 3: 1}
-
-
-def test_the_slower_of_two_that_add_counts_gives_way(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, other = Engine(path), Engine(path)
-    engine.learn(1, 2)
-    merge = learned_file.merge
-
-    def slowly(parts: Any) -> Any:
-        monkeypatch.undo()
-        assert other.file.fold() == 1
-        return merge(parts)
-
-    monkeypatch.setattr(learned_file, "merge", slowly)
-    assert engine.file.fold() == 0
-    assert in_file(path, 1) == engine.count(1) == {2: 1}
     assert {each.name for each in path.parent.iterdir()} == {path.name, f".{path.name}.lock"}
 
 
@@ -191,9 +178,12 @@ def test_a_process_that_ends_while_it_adds_counts_counts_once(
 ) -> None:
     engine = Engine(path)
     engine.learn(1, 2)
+    unlink = Path.unlink
     with monkeypatch.context() as patched:
         if where == "after it":
-            patched.setattr(journal.Journal, "keep", end)
+            patched.setattr(
+                Path, "unlink", lambda p, **o: end() if p == journal_of(path) else unlink(p, **o)
+            )
         else:
             patched.setattr(Path, "replace", end)
         with pytest.raises(_Ended):
@@ -265,22 +255,6 @@ def test_a_folder_in_place_of_the_journal_is_reported_and_the_file_counts(path: 
         engine.learn(1, 3)
 
 
-def test_a_journal_that_is_removed_is_reported(path: Path) -> None:
-    engine = Engine(path)
-    engine.learn(1, 2)
-    journal_of(path).unlink()
-    engine.learn(1, 3)
-    (problem,) = engine.problems
-    assert "was removed or cut" in problem.message
-    assert problem.remedy
-    assert engine.count(1) == {3: 1}
-    other = Engine(path)
-    other.file.fold()  # no loss, since the file has it
-    engine.learn(1, 4)
-    assert len(engine.problems) == 1
-    assert engine.count(1) == {3: 1, 4: 1}
-
-
 def test_a_journal_is_never_larger_than_a_megabyte(path: Path) -> None:
     engine = Engine(path)
     text = range(999)
@@ -299,19 +273,27 @@ def test_a_journal_is_never_larger_than_a_megabyte(path: Path) -> None:
     assert engine.count(1) == {2: n_texts + 1}
 
 
-def test_texts_that_a_store_counts_and_of_other_vocabularies_are_left_out(path: Path) -> None:
+def test_a_file_that_is_removed_takes_its_journal_along_and_is_reported(path: Path) -> None:
+    engine, other = Engine(path), Engine(path)
+    engine.learn(1, 2)
+    path.unlink()
+    assert other.file.begin(other.vocabulary) != engine.id
+    (problem,) = other.problems
+    assert "was removed, and its counts with it" in problem.message
+    assert problem.remedy
+    assert not engine.learn(1, 3)  # its caller has a store count it
+    assert other.count(1) == {}
+    assert Engine(path).problems == engine.problems == []
+
+
+def test_texts_of_other_vocabularies_are_left_out(path: Path) -> None:
+    path.write_bytes(saved({(1, 2): {3: 4}}))
+    Engine(path, Vocabulary("g")).learn(1, 2)
     engine = Engine(path)
-    engine.learn(1, 2, counted_as=engine.id)
     engine.learn(1, 3)
-    path.unlink()
-    again = Engine(path)
-    assert again.id != engine.id
-    assert again.count(1) == {3: 1}  # the store has the other one under the former id
-    again.file.fold()
+    assert engine.count(1) == {3: 1}
+    engine.file.fold()
     assert in_file(path, 1) == {3: 1}
-    again.learn(1, 4)
-    path.unlink()
-    assert Engine(path, Vocabulary("g")).count(1) == {}
 
 
 def test_a_file_of_another_vocabulary_takes_nothing(path: Path) -> None:

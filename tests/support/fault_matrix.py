@@ -230,7 +230,7 @@ class LearnedStatistics(Workload):
     def run(self, told: Callable[[int], None]) -> None:
         file = self.begun()
         for number in range(1, self.n_steps + 1):
-            file.append(np.array([0, number], np.int32), 0, "")
+            assert file.append(np.array([0, number], np.int32), 0, file.begin(self.Vocabulary()))
             told(number)
             if number % 2 == 0:
                 file.fold()
