@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
-from speclsp.edits.formats import Change, EditFormat, n_common
+from speclsp.edits.formats import Change, EditFormat, lines_of, n_common
 
 Withheld = Literal[
     "unchanged",
@@ -47,7 +47,7 @@ class TextEdit:
 
 def hunks(old: str, new: str) -> list[Hunk]:
     """Return the lines that differ, in order."""
-    was, now = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    was, now = lines_of(old), lines_of(new)
     starts = [0]
     for line in was:
         starts.append(starts[-1] + len(line))

@@ -165,7 +165,7 @@ class Sweep21(_Sweep):
         return EditPrompt(text=text, region=region, old=old)
 
     def _cut(self, text: str) -> str:
-        return _ended("".join(text.splitlines(keepends=True)[: self._N_LINES]))
+        return _ended("".join(lines_of(text)[: self._N_LINES]))
 
 
 class Sweep8(_Sweep):
@@ -193,8 +193,8 @@ class Sweep8(_Sweep):
         changes = [one for one in source.changes if one.old.strip() or one.new.strip()]
         changes = [one for one in changes if one.old.split() != one.new.split()]
         for change in changes[-self._N_CHANGES :]:
-            above = "".join(change.before.splitlines(keepends=True)[-1:])
-            below = "".join(change.after.splitlines(keepends=True)[:1])
+            above = "".join(lines_of(change.before)[-1:])
+            below = "".join(lines_of(change.after)[:1])
             was, now = (
                 _ended((above + lines + below).strip("\n")) for lines in (change.old, change.new)
             )
@@ -216,7 +216,7 @@ class Sweep8(_Sweep):
 
     def _shown(self, text: str, cursor: int) -> str:
         """Return the whole text, or lines around the cursor that seldom change as it moves."""
-        lines = text.splitlines(keepends=True)
+        lines = lines_of(text)
         if len(lines) <= self._N_WHOLE:
             return text
         line = _line_of(_line_starts(text), cursor)
@@ -226,7 +226,7 @@ class Sweep8(_Sweep):
     @staticmethod
     def _prefill(old: str, cursor: int, changes: Sequence[Change]) -> str:
         """Return the block's first line and the blank ones after it, above the cursor's."""
-        above = old[:cursor].splitlines(keepends=True)
+        above = lines_of(old[:cursor])
         if not changes or len(above) < 2:
             return ""
         prefill = above[0]
@@ -427,7 +427,7 @@ class Zeta21(_Seed):
         A block has at least six lines, and as a rule at most sixteen; it ends before a line after
         blank ones if it can, and does not begin with a closing bracket or a lone jump.
         """
-        lines = text.splitlines(keepends=True)
+        lines = lines_of(text)
         starts = _line_starts(text)
         places, last, line = [0], 0, 0
         while line < len(lines):
@@ -568,6 +568,11 @@ def _ended_or(text: str, empty: str) -> str:
 
 def _trailing(text: str) -> str:
     return text[len(text.rstrip("\n")) :]
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines with their ends; only LF ends one."""
+    return [line for line in re.split("(?<=\n)", text) if line]
 
 
 def n_common(one: str, other: str) -> int:
