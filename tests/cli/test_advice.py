@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_speclsp import run_speclsp
 
 pytestmark = pytest.mark.real
 
@@ -41,15 +40,10 @@ def block(*options: str, n_requests: int = len(NAMES)) -> list[str]:
         json.dumps({"jsonrpc": "2.0", "id": idx, "method": "complete", "params": params})
         for idx, params in enumerate(requests)
     )
-    outcome = subprocess.run(
-        [sys.executable, "-m", "speclsp", "complete", "--threads", "1", "--no-persist", *options],
-        input="\n".join(messages),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-    )
-    return [line.removeprefix("info: ") for line in outcome.stderr.splitlines()]
+    data = "\n".join(messages).encode()
+    outcome = run_speclsp("complete", "--threads", "1", "--no-persist", *options, data=data)
+    assert outcome.returncode == 0
+    return [line.removeprefix("info: ") for line in outcome.stderr.decode().splitlines()]
 
 
 def advice(*options: str, **more: int) -> list[str]:

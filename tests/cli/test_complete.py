@@ -1,7 +1,6 @@
 """``speclsp complete`` as a process, with the real engine."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from forked_speclsp import run_speclsp
 
 pytestmark = pytest.mark.real
 
@@ -72,18 +72,8 @@ def framed(*messages: Any) -> bytes:
     return b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)
 
 
-def complete(
-    data: bytes, *options: str, env: dict[str, str] | None = None, cwd: Path | None = None
-) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "speclsp", "complete", "--threads", "1", *options],
-        input=data,
-        capture_output=True,
-        timeout=600,
-        check=False,
-        env={**os.environ, **(env or {})},
-        cwd=cwd,
-    )
+def complete(data: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
+    return run_speclsp("complete", "--threads", "1", *options, data=data)
 
 
 def answers(outcome: subprocess.CompletedProcess[bytes]) -> list[Any]:

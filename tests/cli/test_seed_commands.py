@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_hub import serve_hub
+from forked_speclsp import run_speclsp
 
 from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.hub.presets import PRESETS
@@ -62,18 +60,6 @@ def _hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def speclsp(*arguments: str, data: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "speclsp", *arguments],
-        input=data,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=dict(os.environ),
-    )
-
-
 def pasted(command: str) -> list[str]:
     """Return the options of a command line, with the embedded models' files."""
     _, *words = shlex.split(command)
@@ -90,11 +76,11 @@ def session(options: list[str]) -> tuple[dict[str, Any], str]:
         json.dumps({"jsonrpc": "2.0", "id": n, "method": method, "params": params}) + "\n"
         for n, (method, params) in enumerate(calls)
     )
-    outcome = speclsp("complete", "--mode", "first", *options, data=lines)
+    outcome = run_speclsp("complete", "--mode", "first", *options, data=lines.encode())
     assert outcome.returncode == 0, outcome.stderr
     answers = [json.loads(line) for line in outcome.stdout.splitlines()]
     assert all(answer["result"] for answer in answers)
-    return answers[-1]["result"]["totals"]["drafters"], outcome.stderr
+    return answers[-1]["result"]["totals"]["drafters"], outcome.stderr.decode()
 
 
 def named_drafters(words: list[str]) -> set[str]:
@@ -106,12 +92,12 @@ def named_drafters(words: list[str]) -> set[str]:
 def test_a_pasted_command_line_gets_the_drafters_that_it_names(command: str) -> None:
     words = pasted(command)
     if {"-hf", *FLAGS} & {*words}:
-        missing = speclsp("complete", *words)
+        missing = run_speclsp("complete", *words)
         assert missing.returncode == 1
         # One message with one command for both models.
-        (message,) = missing.stderr.splitlines()[-1:]
+        (message,) = missing.stderr.decode().splitlines()[-1:]
         pull = message.partition("Run `speclsp ")[2].partition("`")[0]
-        pulled = speclsp(*shlex.split(pull))
+        pulled = run_speclsp(*shlex.split(pull))
         assert pulled.returncode == 0, pulled.stderr
         assert len(pulled.stdout.splitlines()) == 2
     drafters, log = session(words)
@@ -132,12 +118,13 @@ def test_a_pasted_command_line_gets_the_drafters_that_it_names(command: str) -> 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if "llama-cli" in one])
 def test_a_pasted_benchmark_prints_times_and_acceptance(command: str) -> None:
     """The embedded model ends at once behind the word that these lines give as a prompt."""
-    outcome = speclsp("complete", *pasted(command))
+    outcome = run_speclsp("complete", *pasted(command))
     assert outcome.returncode == 0, outcome.stderr
-    shown = [line for line in outcome.stderr.splitlines() if not line.startswith("info: ")]
+    log = outcome.stderr.decode()
+    shown = [line for line in log.splitlines() if not line.startswith("info: ")]
     assert any("tokens per second" in line for line in shown)
     assert any(line.startswith("draft acceptance") for line in shown)
-    assert ("statistics            draft" in outcome.stderr) == ("-md" in command)
+    assert ("statistics            draft" in log) == ("-md" in command)
 
 
 @pytest.mark.parametrize(("max_ngram_size", "num_pred_tokens"), [(3, 8), (2, 4), (4, 16)])
