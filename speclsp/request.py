@@ -210,6 +210,11 @@ class Result:
     stats: RequestStats
     source: AnswerSource = "model"
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it suggests nothing."""
+        raise NotImplementedError
+
     def timed(self, *, ms_queue: float, ms_total: float) -> Self:
         """Return the result with the times in the queue and in all."""
         return replace(self, stats=replace(self.stats, ms_queue=ms_queue, ms_total=ms_total))
@@ -232,6 +237,11 @@ class CompletionResult(Result):
     """Whether there was a text too uncertain to be shown; ``mean_logprob`` is that text's."""
     drafted: Ranges = ()
     """The parts of ``text`` that accepted draft tokens gave."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it suggests nothing."""
+        return not self.text
 
 
 # Requests: a cursor, options, and what each kind adds.

@@ -13,10 +13,11 @@ from speclsp.cancellation import CancellationToken
 from speclsp.request import (
     AcceptedText,
     CompletionRequest,
-    CompletionResult,
     Document,
     EngineState,
     Event,
+    R,
+    Request,
     SessionStats,
     TextEdit,
     WorkspaceFolder,
@@ -65,10 +66,8 @@ class Completer(Protocol):
     def close_document(self, uri: str) -> None:
         """Drop a document: the file's text counts again."""
 
-    def complete(
-        self, request: CompletionRequest, cancel: CancellationToken
-    ) -> Future[CompletionResult]:
-        """Complete at a cursor.
+    def submit(self, request: Request[R], cancel: CancellationToken) -> Future[R]:
+        """Have a request of any kind answered.
 
         The future raises :class:`~speclsp.errors.EngineUnavailableError` at once while the engine
         is loading, off or failed, and :class:`~speclsp.errors.EngineError` where decoding fails.

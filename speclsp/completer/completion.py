@@ -4,41 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
-from typing import Final, Protocol
-
-import numpy as np
+from typing import Final
 
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
-from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.prompts import Prompts
+from speclsp.completer.coalescing import RunningCompletion
+from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, text_of
 from speclsp.decoding.sampling import SamplingParams
-from speclsp.decoding.speculate import Generation, generate
-from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import (
-    NO_STATISTICS,
-    DraftContext,
-    HeldText,
-    Statistics,
-    TokenArray,
-    TokenCorpus,
-)
+from speclsp.decoding.speculate import Generation
+from speclsp.drafting.protocol import DraftContext, HeldText
 from speclsp.drafting.suffix import SuffixDrafter
-from speclsp.engine.models import Tokenizer, Weights
 from speclsp.engine.remote import RemoteTarget
-from speclsp.errors import SpecLspError
-from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, ChunkSource, PromptQuestion
+from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
-from speclsp.prompt.protocol import Vocabulary
 from speclsp.remote.protocol import RemoteParams
 from speclsp.request import (
-    AnyPlaced,
+    CompletionRequest,
     CompletionResult,
-    Event,
     FinishReason,
     GeneratedText,
     PlacedCompletion,
@@ -51,11 +36,6 @@ from speclsp.text.fitting import Fit
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletionText
 
-N_GENERATED: Final = 8
-"""Generated texts that are drafted from: at the next key the model generates much of one again.  In
-typed sessions they raise tokens per pass from 1.49 to 1.83, and 128 of them to 1.84."""
-_N_BEFORE: Final = 16
-"""Tokens before the cursor kept with a generated text, so that its beginning can be matched."""
 _CHUNK_SHARE: Final = 0.25
 """Maximum share of a prompt for context from other files."""
 _N_LINE_CHARS: Final = 4000
@@ -63,55 +43,6 @@ _N_LINE_CHARS: Final = 4000
 _N_MATCHED: Final = 3
 """Least tokens of a match whose continuation is sent as a prediction.  On five projects 1.6, 3.0
 and 4.4 tokens of it were right after matches of 1, 2 and 3 tokens, and 13 after 16 or more."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Workbench:
-    """The models and caches of a completion, for the engine thread."""
-
-    tokenizer: Tokenizer
-    weights: Weights
-    proposer: Proposer | None
-    tokens: DocumentTokens
-    prompts: Prompts
-    """The documents' prompts, which change little, so that the KV cache is reused."""
-    generated: deque[TokenArray]
-    """The last generated texts, the latest first, each with the tokens before it."""
-    report: Callable[[SpecLspError], None]
-    """Takes problems that do not stop the completion."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftSources:
-    """Sources of a request's drafts and prompt beside the open buffers."""
-
-    corpora: tuple[TokenCorpus, ...] = ()
-    """The project's files."""
-    accepted: tuple[TokenArray, ...] = ()
-    """Texts that were accepted before."""
-    statistics: Statistics = NO_STATISTICS
-    chunks: ChunkSource = NO_CHUNK_SOURCE
-    """Context from other files for the prompt."""
-
-
-class EngineWindow(Protocol):
-    """The engine's view of a window."""
-
-    settings: Settings
-    """The window's settings, under those of a request's folder and language."""
-    tokens: DocumentTokens
-
-    def sources(self, request: AnyPlaced) -> DraftSources:
-        """Return the sources of a request's drafts and of the context in its prompt."""
-
-    def grew(self, completion_id: str, text: str) -> None:
-        """Take the text so far of the window's running request; empty ones when it has ended."""
-
-    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """Take another vocabulary."""
-
-    def take_event(self, event: Event) -> None:
-        """Take an event of the engine."""
 
 
 def is_typing(request: PlacedCompletion) -> bool:
@@ -126,117 +57,102 @@ def _is_wanted(settings: Settings, rules: StopRules) -> bool:
     return settings.enabled and is_wanted_in.get(scope, True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunControl:
-    """How a running completion is observed and stopped."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class CompletionJob(Job[CompletionRequest, CompletionResult]):
+    """A completion's request, which may join a running one, and newer ones its own."""
 
-    interrupted: Callable[[], FinishReason | None]
-    """Called between decodes; returns why to stop, or None."""
-    aborted: Callable[[], FinishReason | None]
-    """The same, called by the backend during a decode."""
-    clock: Callable[[], float]
-    """In seconds."""
-    watch: Callable[[CompletionText], None]
-    """Takes the text before it grows."""
+    def plan(
+        self, bench: Workbench, sources: DraftSources, clock: Callable[[], float]
+    ) -> CompletionPlan | None:
+        """Return the completion's prompt, drafts and stop rules."""
+        request, settings = self.request, self.settings
+        rules = stop_rules(settings, request)
+        if not _is_wanted(settings, rules):
+            return None
+        question, typed = prompt_question(request, settings, bench, sources.chunks)
+        prompt = bench.prompts.prompt(question)
+        context = DraftContext(prompt=prompt.tokens)
+        if bench.proposer is not None or _takes_prediction(bench):
+            context = _draft_context(request, typed, prompt.tokens, settings, bench, sources)
+            if rules.extent == "line":
+                ends = context.end_tokens | bench.tokenizer.prefixes.line_ends
+                context = dataclasses.replace(context, end_tokens=ends)
+        maker = _text_maker(request, settings, bench, rules, typed, clock)
+        sampler, target = maker.sampler(), bench.weights.target
+        remote = None
+        if isinstance(target, RemoteTarget):
+            remote_prompt = target.remote_prompt(prompt, question.text)
+            remote = remote_prompt, remote_params(request, settings, typed, bench)
+        return CompletionPlan(
+            request=request,
+            settings=settings,
+            bench=bench,
+            rules=rules,
+            maker=maker,
+            context=context,
+            remote=remote,
+            output=maker.new_text(),
+            sampler=sampler,
+            scores=maker.scores(sampler, n_rivals=n_rivals(request)),
+            n_predict=settings.n_predict,
+            deadline_s=settings.deadline_ms / 1000,
+        )
+
+    def begun(self, others_wait: Callable[[], bool]) -> RunningCompletion:
+        """Return the job as it runs, so that newer ones can join it."""
+        return RunningCompletion(self, others_wait)
 
 
-def run_completion(
-    request: PlacedCompletion,
-    settings: Settings,
-    bench: Workbench,
-    sources: DraftSources,
-    control: RunControl,
-) -> CompletionResult:
-    """Complete one request on the engine thread.
+@dataclass(slots=True, kw_only=True)
+class CompletionPlan(Plan[CompletionResult]):
+    """What is decoded for a completion, and how that becomes its texts."""
 
-    Raises :class:`~speclsp.errors.DecodeError`.
-    """
-    started = control.clock()
-    settings = request.settings_over(settings)
-    rules = stop_rules(settings, request)
-    if not _is_wanted(settings, rules):
-        return request.plain.empty("stop")
-    question, typed = prompt_question(request, settings, bench, sources.chunks)
-    prompt = bench.prompts.prompt(question)
-    context = DraftContext(prompt=prompt.tokens)
-    if bench.proposer is not None or _takes_prediction(bench):
-        context = _draft_context(request, typed, prompt.tokens, settings, bench, sources)
-        if rules.extent == "line":
-            ends = context.end_tokens | bench.tokenizer.prefixes.line_ends
-            context = dataclasses.replace(context, end_tokens=ends)
-    maker = _text_maker(request, settings, bench, rules, typed, control.clock)
-    text, sampler = maker.new_text(), maker.sampler()
-    scores = maker.scores(sampler, n_rivals=n_rivals(request))
-    control.watch(text)
-    tokenized = control.clock()
-    bench.weights.set_interrupt(lambda: control.aborted() is not None)
-    try:
-        if isinstance(bench.weights.target, RemoteTarget):
-            generation = bench.weights.target.generate(
-                prompt,
-                question.text,
-                remote_params(request, settings, typed, bench),
-                stop=text.feed,
-                interrupted=control.interrupted,
-                aborted=control.aborted,
-                deadline_s=settings.deadline_ms / 1000,
-                clock=control.clock,
-                scores=scores,
-            )
-        else:
-            generation = generate(
-                bench.weights.target,
-                context,
-                drafter=bench.proposer,
-                sampler=sampler,
-                n_predict=settings.n_predict,
-                stop=text.feed,
-                interrupted=control.interrupted,
-                clock=control.clock,
-                scores=scores,
-            )
-            bench.weights.pass_cost.learn(generation.pass_times)
-        _keep_generated(generation.tokens, context.prefix, bench)
-        done = text.finish()
-        alternatives = Alternatives(maker, generation.tokens, scores, done, bench.report)
-        if request.plain.n_candidates > 1 and generation.finish_reason in ("stop", "length"):
+    request: PlacedCompletion
+    settings: Settings
+    bench: Workbench
+    rules: StopRules
+    maker: TextMaker
+    output: CompletionText
+
+    def finish(
+        self, generation: Generation, interrupted: Callable[[], FinishReason | None]
+    ) -> CompletionResult:
+        """Return the text, fitted to the cursor, and the alternatives that were asked for."""
+        request, settings, bench, maker = self.request, self.settings, self.bench, self.maker
+        done = self.output.finish()
+        n_others = request.plain.n_candidates - 1
+        alternatives = Alternatives(maker, generation.tokens, self.scores, done, bench.report)
+        if n_others > 0 and generation.finish_reason in ("stop", "length"):
             alternatives.grow(
                 bench.weights.target,
-                len(prompt.tokens),
-                n_wanted=request.plain.n_candidates - 1,
+                len(self.context.prompt),
+                n_wanted=n_others,
                 n_predict=settings.n_predict,
-                interrupted=control.interrupted,
+                interrupted=interrupted,
             )
-    finally:
-        bench.weights.set_interrupt(None)
-    _report_problems(generation, bench)
-    text_scores = maker.text_scores(generation.tokens, scores, done.text)
-    withheld = is_too_uncertain(
-        done.text,
-        text_scores,
-        _least_logprob(request, settings),
-        new_word=rules.new_word(done.text),
-    )
-    stats = dataclasses.replace(
-        generation.stats,
-        drafters=bench.proposer.stats() if bench.proposer is not None else {},
-        ms_tokenize=1000 * (tokenized - started),
-    )
-    result = CompletionResult(
-        completion_id=request.completion_id,
-        text="" if withheld else done.text,
-        finish_reason="deadline" if done.stopped_by == "time" else generation.finish_reason,
-        stats=stats,
-        n_replaced=0 if withheld else done.n_replaced,
-        mean_logprob=text_scores.mean(done.text),
-        alternatives=tuple(alternatives.texts),
-        withheld=withheld,
-    )
-    if settings.mask_secrets:
-        result = _cut_before_secrets(request, result, text.fitted)
-    piece = bench.tokenizer.vocabulary.piece
-    drafted = _drafted_ranges(generation, piece, len(typed.encode()), result.text)
-    return dataclasses.replace(result, drafted=drafted)
+        text_scores = maker.text_scores(generation.tokens, self.scores, done.text)
+        withheld = is_too_uncertain(
+            done.text,
+            text_scores,
+            _least_logprob(request, settings),
+            new_word=self.rules.new_word(done.text),
+        )
+        result = CompletionResult(
+            completion_id=request.completion_id,
+            text="" if withheld else done.text,
+            finish_reason="deadline" if done.stopped_by == "time" else generation.finish_reason,
+            stats=generation.stats,
+            n_replaced=0 if withheld else done.n_replaced,
+            mean_logprob=text_scores.mean(done.text),
+            alternatives=tuple(alternatives.texts),
+            withheld=withheld,
+        )
+        if settings.mask_secrets:
+            result = _cut_before_secrets(request, result, self.output.fitted)
+        piece = bench.tokenizer.vocabulary.piece
+        n_typed = len(maker.typed.encode())
+        drafted = _drafted_ranges(generation, piece, n_typed, result.text)
+        return dataclasses.replace(result, drafted=drafted)
 
 
 def _text_maker(
@@ -271,29 +187,6 @@ def _text_maker(
             clock=clock,
         ),
     )
-
-
-def _keep_generated(generated: Sequence[int], before: TokenArray, bench: Workbench) -> None:
-    """Keep a generated text, with the last tokens before it, for later drafts."""
-    end_tokens, vocabulary = bench.tokenizer.family.end_tokens, bench.tokenizer.vocabulary
-    text_tokens = [token for token in generated if token not in end_tokens]
-    if text_tokens:
-        tokens = np.array((*before[-_N_BEFORE:], *text_tokens), dtype=np.int32)
-        if bench.tokenizer.is_estimate:  # the server's pieces are not the estimate's
-            tokens = vocabulary.tokenize(_text_of(tokens, vocabulary))
-        bench.generated.appendleft(tokens)
-
-
-def _report_problems(generation: Generation, bench: Workbench) -> None:
-    """Report drafters that failed, and a draft model that costs more than it saves."""
-    for failure in generation.drafter_failures:
-        bench.report(failure)
-    draft, pass_cost = bench.weights.draft, bench.weights.pass_cost
-    # The embedded pair is for trials: its speed does not matter.
-    if draft is not None and not bench.weights.is_trial:
-        costly = draft.costly(pass_cost.single_s)
-        if costly is not None:
-            bench.report(costly)
 
 
 def prompt_question(
@@ -370,17 +263,13 @@ def _prediction(request: PlacedCompletion, settings: Settings, bench: Workbench)
     drafter.begin(context)
     for draft in drafter.candidates((), settings.n_predict):
         if draft.match_length >= _N_MATCHED and context.held.admits((), draft.tokens):
-            return _text_of(draft.tokens, bench.tokenizer.vocabulary).removeprefix(word)
+            return text_of(draft.tokens, bench.tokenizer.vocabulary).removeprefix(word)
     return ""
 
 
 def _takes_prediction(bench: Workbench) -> bool:
     target = bench.weights.target
     return isinstance(target, RemoteTarget) and target.drafts == "prediction"
-
-
-def _text_of(tokens: Iterable[int], vocabulary: Vocabulary) -> str:
-    return b"".join(map(vocabulary.piece, tokens)).decode("utf-8", "replace")
 
 
 def _drafted_ranges(

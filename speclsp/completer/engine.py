@@ -10,8 +10,8 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from speclsp.completer.accepted import AcceptedTexts
-from speclsp.completer.completion import EngineWindow
 from speclsp.completer.engine_thread import EngineThread, WindowEvents
+from speclsp.completer.jobs import EngineWindow
 from speclsp.completer.learned_files import LearnedFiles
 from speclsp.completer.models import Models
 from speclsp.completer.project import ProjectIndexes

@@ -9,17 +9,12 @@ import dataclasses
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from speclsp.completer.coalescing import CompletionJob, RunningGeneration
-from speclsp.completer.completion import (
-    EngineWindow,
-    RunControl,
-    Workbench,
-    run_completion,
-)
+from speclsp.completer.coalescing import RunningCompletion, may_coalesce
 from speclsp.completer.fair_queue import FairQueue
+from speclsp.completer.jobs import AnyJob, EngineWindow, Job, RunControl, RunningJob, Workbench, run
 from speclsp.completer.models import Models
 from speclsp.decoding.session import summed
 from speclsp.engine.battery import Battery
@@ -32,12 +27,12 @@ from speclsp.errors import (
 )
 from speclsp.events import EventQueue
 from speclsp.request import (
-    CompletionResult,
     Event,
     FinishReason,
     LogLine,
     PlacedCompletion,
     Problem,
+    R,
     RequestStats,
     SessionStats,
     StateChanged,
@@ -110,11 +105,11 @@ class EngineThread:
         self._models = models
         self._events = events
         self._clock = clock
-        self._queue: FairQueue[CompletionJob, Action] = FairQueue()
+        self._queue: FairQueue[AnyJob, Action] = FairQueue()
         self._closing = threading.Event()
         self._placing = threading.Lock()
         """Held while a request is queued or joins the running generation."""
-        self._running: RunningGeneration | None = None
+        self._running: RunningJob[Any, Any] | None = None
         self._n_steps = 0
         self._is_decoding = False
         self._n_coalesced = 0
@@ -162,7 +157,7 @@ class EngineThread:
         """Wait until nothing is left to do, idle work included; False after ``timeout_s``."""
         return self._queue.wait_drained(timeout_s)
 
-    def submit(self, job: CompletionJob) -> None:
+    def submit(self, job: AnyJob) -> None:
         """Queue a completion, or fail it at once where the engine cannot serve it."""
         is_prefetch = job.request.plain.is_prefetch
         state, reason = self._models.availability()
@@ -184,7 +179,7 @@ class EngineThread:
     def could_join(self, request: PlacedCompletion) -> bool:
         """Whether the running generation may answer a request that may coalesce."""
         running = self._running
-        return running is not None and running.could_join(request)
+        return isinstance(running, RunningCompletion) and running.could_join(request)
 
     def run_idle(self, key: str, action: Action) -> None:
         """Run ``action`` when nothing else waits; a newer one of the same key replaces it."""
@@ -243,27 +238,27 @@ class EngineThread:
             self._thread.join(timeout_s)
         self._abandon(EngineUnavailableError("the server is shutting down."))
 
-    def _place(self, job: CompletionJob) -> None:
+    def _place(self, job: AnyJob) -> None:
         """Let ``job`` join the running generation, or queue it; answer what it supersedes."""
-        plain, supersede = job.request.plain, job.request.is_editors
+        key, supersede = job.request.plain.key, job.request.is_editors
         with self._placing:
             running = self._running
             joined = running.join(job) if running is not None else None
             if joined is not None:
                 self._n_coalesced += 1
-                older = [joined, *self._queue.take(plain.key)]
+                older = [joined, *self._queue.take(key)]
             else:
-                older = self._queue.put(plain.key, job, supersede=supersede, urgency=plain.urgency)
+                older = self._queue.put(key, job, supersede=supersede, urgency=job.urgency)
                 if supersede and running is not None:
-                    if running.request.plain.key == plain.key:
+                    if running.job.request.plain.key == key:
                         running.waiter.is_superseded = True
-                    elif running.urgency <= plain.urgency:
+                    elif running.job.urgency <= job.urgency:
                         running.is_preempted = True
         for superseded in older:
             self._answer_empty(superseded)
 
-    def _answer_empty(self, job: CompletionJob | Action | None) -> None:
-        if isinstance(job, CompletionJob):
+    def _answer_empty(self, job: AnyJob | Action | None) -> None:
+        if isinstance(job, Job):
             job.answer_empty("cancelled", self._clock())
 
     # --- the engine thread ----------------------------------------------------------------------
@@ -271,8 +266,8 @@ class EngineThread:
     def _run(self) -> None:
         while not self.closing:
             job = self._queue.get(self._idle_timeout())
-            if isinstance(job, CompletionJob):
-                self._complete(job)
+            if isinstance(job, Job):
+                self._take(job)
             else:
                 self._act(job or self._free_idle)
         self._abandon(EngineUnavailableError("the server is shutting down."))
@@ -294,40 +289,41 @@ class EngineThread:
         if state in ("off", "failed"):
             self._abandon(reason)
 
-    def _complete(self, job: CompletionJob) -> None:
+    def _take(self, job: AnyJob) -> None:
         reason = job.interrupted(self._clock())
         has_weights = self._models.weights is not None
         is_prefetch = job.request.plain.is_prefetch
         if reason is not None or (is_prefetch and (not has_weights or self._rests())):
             job.answer_empty(reason or "cancelled", self._clock())
         elif has_weights:
-            self._generate(job)
+            self._answer(job)
         else:
             job.fail(self._models.availability()[1])
 
-    def _workbench(self, job: CompletionJob) -> Workbench:
-        settings = job.request.settings_over(job.window.settings)
-        bench = self._models.workbench(settings, job.window.tokens)
+    def _workbench(self, job: AnyJob) -> Workbench:
+        bench = self._models.workbench(job.settings, job.window.tokens)
         if job.request.plain.is_prefetch:
             # Most prefetches are not used: the documents' prompts stay where they are.
             bench = dataclasses.replace(bench, prompts=bench.prompts.copy())
         return bench
 
-    def _generate(self, job: CompletionJob) -> None:
-        """Complete a request, and give the result to the job that waits by then."""
-        running = RunningGeneration(job, self._queue.waiting)
+    def _answer(self, job: AnyJob) -> None:
+        """Decode a job, and give the result to the job that waits by then."""
+        running = job.begun(self._queue.waiting)
         self._running = running
         self._events.cause = job.window
         self._is_decoding = True
         started = self._clock()
-        others = self._queue.editors_jobs(running.urgency)
+        others = self._queue.editors_jobs(job.urgency)
+        is_joined = may_coalesce(job)
         yields = any(other.submitted > job.submitted for other in others)
 
         def interrupted() -> FinishReason | None:
             # Called between decodes; a job that others wait for gets one.
             running.is_preempted = running.is_preempted or (yields and running.is_begun)
             running.is_begun = True
-            job.window.grew(job.request.completion_id, running.so_far)
+            if is_joined:
+                job.window.grew(job.request.completion_id, running.so_far)
             return aborted()
 
         def aborted() -> FinishReason | None:
@@ -335,18 +331,8 @@ class EngineThread:
             return running.interrupted(self._clock())
 
         try:
-            result = run_completion(
-                job.request,
-                job.window.settings,
-                self._workbench(job),
-                job.window.sources(job.request),
-                RunControl(
-                    interrupted=interrupted,
-                    aborted=aborted,
-                    clock=self._clock,
-                    watch=running.watch,
-                ),
-            )
+            control = RunControl(interrupted=interrupted, aborted=aborted, clock=self._clock)
+            result = run(running, self._workbench(job), control)
         except Exception as error:  # noqa: BLE001 - the thread must outlive any defect
             self._failed(running, _as_engine_error(error))
             return
@@ -361,9 +347,7 @@ class EngineThread:
         self._n_failures = 0
         self.look_for_plans()
 
-    def _deliver(
-        self, running: RunningGeneration, result: CompletionResult, started: float
-    ) -> None:
+    def _deliver(self, running: RunningJob[Any, R], result: R, started: float) -> None:
         with self._placing:
             self._running = None
             waiter = running.close()
@@ -375,8 +359,8 @@ class EngineThread:
             else:
                 answer = running.result_for(waiter, result)
             if answer is None:
-                plain, supersede = waiter.request.plain, waiter.request.is_editors
-                self._queue.put_back(plain.key, waiter, supersede=supersede, urgency=plain.urgency)
+                key, supersede = waiter.request.plain.key, waiter.request.is_editors
+                self._queue.put_back(key, waiter, supersede=supersede, urgency=waiter.urgency)
                 self._unused = summed(self._unused, result.stats)
                 return
         waiter.answer(
@@ -386,7 +370,7 @@ class EngineThread:
             )
         )
 
-    def _failed(self, running: RunningGeneration, error: SpecLspError) -> None:
+    def _failed(self, running: RunningJob[Any, Any], error: SpecLspError) -> None:
         with self._placing:
             self._running = None
             waiter = running.close()
@@ -450,7 +434,7 @@ class EngineThread:
     def _abandon(self, error: SpecLspError) -> None:
         """Fail every completion that still waits."""
         for job in self._queue.take_all():
-            if isinstance(job, CompletionJob):
+            if isinstance(job, Job):
                 job.fail(error)
 
 

@@ -9,11 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from speclsp.completer.completion import (
-    Workbench,
-    prompt_question,
-    remote_params,
-)
+from speclsp.completer.completion import prompt_question, remote_params
+from speclsp.completer.jobs import Workbench
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.remote import RemoteTarget
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.coalescing import CompletionJob
-from speclsp.completer.completion import DraftSources
+from speclsp.completer.completion import CompletionJob
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.engine import Engine
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
+from speclsp.completer.jobs import AnyJob, DraftSources
 from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
 from speclsp.completer.sent_corpus import SentCorpora
@@ -34,7 +35,8 @@ from speclsp.request import (
     Document,
     EngineState,
     Event,
-    PlacedCompletion,
+    R,
+    Request,
     SessionStats,
     StateChanged,
     TextEdit,
@@ -43,6 +45,9 @@ from speclsp.request import (
 from speclsp.seam import answered
 from speclsp.settings import Settings
 from speclsp.text.typed_text import may_share_text
+
+JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {CompletionRequest: CompletionJob}
+"""The job of each kind of request."""
 
 _N_LINES_BEFORE = 2
 """Lines before a generated text that are read with it, as with an accepted one."""
@@ -230,12 +235,10 @@ class LocalCompleter:
         if not self.tokens.warm(uri, tokenizer.vocabulary.tokenize):
             self._engine.thread.run_idle(uri, lambda: self._warm(uri))
 
-    # --- completions ------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
-    def complete(
-        self, request: CompletionRequest, cancel: CancellationToken
-    ) -> Future[CompletionResult]:
-        """Queue a completion in the version of the document that the request names."""
+    def submit(self, request: Request[R], cancel: CancellationToken) -> Future[R]:
+        """Queue a request in the version of the document that it names."""
         submitted = self._clock()
         if not request.completion_id:
             request = replace(request, completion_id=uuid.uuid4().hex)
@@ -246,27 +249,32 @@ class LocalCompleter:
             return answered(request.empty("stop", "filter"))
         settings = placed.settings_over(self.settings)
         if self._engine.is_off_for(self):
-            refused: Future[CompletionResult] = Future()
+            refused: Future[R] = Future()
             refused.set_exception(EngineUnavailableError("completion is switched off."))
             return refused
         if not placed.plain.is_prefetch:
             self._context.asked(placed)
-        job = CompletionJob(
+        job = JOBS[type(request)](
             request=placed,
+            settings=settings,
             window=self,
             cancel=cancel,
             submitted=submitted,
             deadline=submitted + settings.deadline_ms / 1000,
-            may_coalesce=may_share_text(settings, placed),
         )
         into = learn_into(self.settings)
-        if into is not None and into.takes == "generated":
+        if (
+            into is not None
+            and into.takes == "generated"
+            and isinstance(request, CompletionRequest)
+        ):
             job.future.add_done_callback(partial(self._learn_generated, placed, into))
         self._engine.thread.submit(job)
-        return job.future
+        future: Future[R] = job.future
+        return future
 
     def _learn_generated(
-        self, request: PlacedCompletion, into: LearnInto, future: Future[CompletionResult]
+        self, request: AnyPlaced, into: LearnInto, future: Future[CompletionResult]
     ) -> None:
         """Count what the model wrote, as accepted texts."""
         if future.exception() is not None:

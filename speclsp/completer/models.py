@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from speclsp.completer.completion import N_GENERATED, Workbench
 from speclsp.completer.document_tokens import DocumentTokens
+from speclsp.completer.jobs import N_GENERATED, Workbench
 from speclsp.completer.prompts import N_IDLE_CHUNK, Prompts
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.merger import DraftMerger

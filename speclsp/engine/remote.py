@@ -210,8 +210,8 @@ class RemoteTarget:
 
     def generate(
         self,
-        prompt: FimPrompt,
-        text: FimText,
+        prompt: Sequence[int],
+        remote_prompt: RemotePrompt,
         params: RemoteParams,
         *,
         stop: Callable[[int], bool],
@@ -223,19 +223,20 @@ class RemoteTarget:
     ) -> Generation:
         """Continue a prompt; see :func:`speclsp.decoding.speculate.generate` for the arguments.
 
+        ``prompt`` are the tokens of ``remote_prompt``, or their estimate.
+
         Each piece of the stream counts as its tokens; the stream is closed where ``stop`` says so.
         ``aborted`` is called while the engine thread waits for the server.
         Raises :class:`~speclsp.errors.RemoteError` where the server does not answer at all.
         """
         started = clock()
-        n_known = common_prefix_length(self.cached, prompt.tokens)
+        n_known = common_prefix_length(self.cached, prompt)
         self.truncate(n_known)
         emitted: list[int] = []
         typed_rest = params.begins_with
         finish = interrupted()
         if finish is None:
-            request = self.remote_prompt(prompt, text)
-            stream = self._engine.stream(request, params, aborted, deadline_s)
+            stream = self._engine.stream(remote_prompt, params, aborted, deadline_s)
             with closing(stream) as pieces:
                 for piece in pieces:
                     _check_beginning(piece.text, typed_rest)
@@ -248,7 +249,7 @@ class RemoteTarget:
         stats = RemoteStats()
         if emitted:
             stats = self._engine.stats
-            self.cached = [*prompt.tokens, *emitted]
+            self.cached = [*prompt, *emitted]
         if finish is None:
             is_long = max(len(emitted), stats.n_generated) >= params.n_predict
             finish = interrupted() or ("length" if is_long else "stop")
@@ -257,7 +258,7 @@ class RemoteTarget:
             finish_reason=finish,
             stats=_request_stats(
                 stats,
-                n_prompt=len(prompt.tokens),
+                n_prompt=len(prompt),
                 n_known=n_known,
                 n_emitted=len(emitted),
                 ms_total=1000 * (clock() - started),

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from speclsp import errors
 from speclsp import settings as settings_table
@@ -32,13 +32,14 @@ from speclsp.project.ignore import IgnoredFiles, root_of
 from speclsp.project.repository import name_elsewhere
 from speclsp.request import (
     AcceptedText,
+    AnyPlaced,
     CompletionRequest,
-    CompletionResult,
     Document,
     EngineState,
     Event,
     FinishReason,
-    PlacedCompletion,
+    R,
+    Request,
     SessionStats,
     StateChanged,
     TextEdit,
@@ -93,15 +94,15 @@ class _UnsendableError(EngineProcessError):
 class _Pending:
     """A request without an answer."""
 
-    request: CompletionRequest
-    placed: PlacedCompletion
+    request: Request[Any]
+    placed: AnyPlaced
     cancel: CancellationToken
     overdue_at: float
     is_sent: bool = False
-    future: Future[CompletionResult] = field(default_factory=Future)
+    future: Future[Any] = field(default_factory=Future)
 
-    def empty(self, reason: FinishReason) -> CompletionResult:
-        return self.request.empty(reason)
+    def answer_empty(self, reason: FinishReason) -> None:
+        self.future.set_result(self.request.empty(reason))
 
 
 class SharedCompleter:
@@ -343,11 +344,9 @@ class SharedCompleter:
         for document in self._documents.newest():
             self._share(document)
 
-    # --- completions ------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
-    def complete(
-        self, request: CompletionRequest, cancel: CancellationToken
-    ) -> Future[CompletionResult]:
+    def submit(self, request: Request[R], cancel: CancellationToken) -> Future[R]:
         """Send a request to the engine."""
         placed = self._documents.place(request)
         if placed is None:
@@ -425,7 +424,7 @@ class SharedCompleter:
             if not self._send(wire.Learn(self._without_path(accepted))):
                 self._learned.append(accepted)
 
-    def _refusal(self, request: CompletionRequest) -> SpecLspError | None:
+    def _refusal(self, request: Request[Any]) -> SpecLspError | None:
         """Return why a request cannot be served now.  The lock is held."""
         if self._is_closing:
             return _CLOSING
@@ -441,7 +440,7 @@ class SharedCompleter:
                 self._send(wire.Cancel(number, pending.cancel.is_for_good))
                 return
             del self._pending[number]
-        pending.future.set_result(pending.empty("cancelled"))
+        pending.answer_empty("cancelled")
 
     # --- sending ----------------------------------------------------------------------------------
 
@@ -479,7 +478,7 @@ class SharedCompleter:
 
     def _send_pending(self, number: int, pending: _Pending) -> None:
         pending.is_sent = True
-        self._send(wire.Complete(number, pending.request))
+        self._send(wire.ASKS[type(pending.request)](number, pending.request))
 
     def _hand_over(
         self, connection: wire.Connection[wire.EngineMessage], settings: Settings
@@ -629,7 +628,7 @@ class SharedCompleter:
             case _:
                 self._take_event(message)
 
-    def _take_answer(self, message: wire.Answer | wire.Failed) -> None:
+    def _take_answer(self, message: wire.Answer[Any] | wire.Failed) -> None:
         with self._changed:
             pending = self._pending.pop(message.number, None)
         if pending is None:  # overdue, and answered
@@ -637,7 +636,7 @@ class SharedCompleter:
         if isinstance(message, wire.Failed):
             pending.future.set_exception(_error(message))
         else:
-            self._restarts.n_texts += bool(message.result.text)
+            self._restarts.n_texts += not message.result.is_empty
             pending.future.set_result(message.result)
 
     def _take_event(self, event: Event) -> None:
@@ -655,9 +654,7 @@ class SharedCompleter:
                 return
             self._running = None
             for placed in (pending.placed for pending in self._pending.values()):
-                if placed.completion_id == message.completion_id and may_share_text(
-                    placed.settings_over(self._settings), placed
-                ):
+                if placed.completion_id == message.completion_id:
                     self._running = message.completion_id, growing_text(placed), message.text
 
     def _answer_overdue(self) -> None:
@@ -668,7 +665,7 @@ class SharedCompleter:
             for number in overdue:
                 self._send(wire.Cancel(number, for_good=True))
         for pending in late:
-            pending.future.set_result(pending.empty("deadline"))
+            pending.answer_empty("deadline")
 
     # --- an engine that is gone -------------------------------------------------------------------
 
@@ -685,7 +682,7 @@ class SharedCompleter:
             if self._is_closing:
                 pending.future.set_exception(_CLOSING)
             else:
-                pending.future.set_result(pending.empty("cancelled"))
+                pending.answer_empty("cancelled")
         if not self._is_closing:
             state: EngineState = "loading" if is_wanted else "unloaded"
             then = "connecting again" if is_wanted else "the next request starts it"

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from socket import socket
-from typing import Final
+from typing import Any, Final
 
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import DROPPED
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.request import CompletionRequest, CompletionResult, Problem
+from speclsp.request import Problem, Q, Request
 from speclsp.seam import Completer
 from speclsp.settings import PER_REQUEST, Settings
 from speclsp.settings_resolution import resolve
@@ -213,8 +213,8 @@ class _Window:
 
     def _do(self, completer: Completer, message: wire.WindowMessage) -> None:
         match message:
-            case wire.Complete():
-                self._complete(completer, message)
+            case wire.Ask():
+                self._ask(completer, message)
             case wire.ChangeDocument():
                 completer.change_document(self._scope + message.uri, message.version, message.edit)
             case wire.Cancel():
@@ -264,12 +264,12 @@ class _Window:
             )
             self._send(problem)
 
-    def _complete(self, completer: Completer, message: wire.Complete) -> None:
+    def _ask(self, completer: Completer, message: wire.Ask[Any]) -> None:
         self._n_requests += 1
         if self._own is not None and not self._has_logged_settings:
             self._log_wrong_settings(message.request)
         token = self._tokens[message.number] = CancellationToken()
-        future = completer.complete(self._scoped(message.request), token)
+        future = completer.submit(self._scoped(message.request), token)
         future.add_done_callback(partial(self._answer, completer, message.number))
         with self._answered:
             # Nothing is read meanwhile, and the window's own queue fills.
@@ -277,7 +277,7 @@ class _Window:
                 lambda: len(self._tokens) < MAX_UNANSWERED or self._is_dismissed
             )
 
-    def _log_wrong_settings(self, request: CompletionRequest) -> None:
+    def _log_wrong_settings(self, request: Request[Any]) -> None:
         """Log the settings of a request of another machine that are left out; once for a window."""
         chosen = request.overrides, request.settings
         others = sorted({*request.overrides, *request.settings} - PER_REQUEST)
@@ -289,7 +289,7 @@ class _Window:
             line = " ".join(" ".join(wrong).split())  # names may have line breaks
             logger.warning("left out of a window's requests: %s", line[:_MAX_LOGGED])
 
-    def _scoped(self, request: CompletionRequest) -> CompletionRequest:
+    def _scoped(self, request: Q) -> Q:
         scope = self._scope
         return replace(
             request,
@@ -307,11 +307,12 @@ class _Window:
             self._connection.close()
             logger.exception(DROPPED)
 
-    def _answer(self, completer: Completer, number: int, future: Future[CompletionResult]) -> None:
+    def _answer(self, completer: Completer, number: int, future: Future[Any]) -> None:
         error = future.exception()
-        answer: wire.Answer | wire.Failed
+        answer: wire.EngineMessage
         if error is None:
-            answer = wire.Answer(number, future.result())
+            result = future.result()
+            answer = wire.ANSWERS[type(result)](number, result)
         elif isinstance(error, SpecLspError):
             answer = wire.Failed(number, type(error).__name__, error.message, error.remedy)
         else:

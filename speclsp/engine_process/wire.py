@@ -10,8 +10,9 @@ import contextlib
 import selectors
 import socket
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -22,6 +23,10 @@ from speclsp.request import (
     CompletionResult,
     Document,
     Event,
+    Q,
+    R,
+    Request,
+    Result,
     SessionStats,
     TextEdit,
     WorkspaceFolder,
@@ -104,11 +109,15 @@ class CloseDocument(_Message, frozen=True):
     uri: str
 
 
-class Complete(_Message, frozen=True):
+class Ask(_Message, Generic[Q], frozen=True):
     """A request; the engine answers each number once, with Answer or Failed."""
 
     number: int
-    request: CompletionRequest
+    request: Q
+
+
+class Complete(Ask[CompletionRequest], frozen=True):
+    """A request for a completion."""
 
 
 class Cancel(_Message, frozen=True):
@@ -155,11 +164,15 @@ WindowMessage = (
 # --- from the engine to a window ------------------------------------------------------------------
 
 
-class Answer(_Message, frozen=True):
+class Answer(_Message, Generic[R], frozen=True):
     """The result of a request."""
 
     number: int
-    result: CompletionResult
+    result: R
+
+
+class Completed(Answer[CompletionResult], frozen=True):
+    """The result of a request for a completion."""
 
 
 class Failed(_Message, frozen=True):
@@ -198,7 +211,15 @@ class Closing(_Message, frozen=True):
     """The engine shuts down on purpose; it is not restarted before the next request."""
 
 
-EngineMessage = Answer | Failed | Generating | Event | Statistics | Idle | Closing
+ASKS: Final[Mapping[type[Request[Any]], Callable[[int, Any], Complete]]] = {
+    CompletionRequest: Complete
+}
+ANSWERS: Final[Mapping[type[Result], Callable[[int, Any], Completed]]] = {
+    CompletionResult: Completed
+}
+"""The messages of each kind of request and result."""
+
+EngineMessage = Completed | Failed | Generating | Event | Statistics | Idle | Closing
 
 
 # --- the connection -------------------------------------------------------------------------------

@@ -274,7 +274,7 @@ class Window:
                 answer.set_exception(error)
 
         try:
-            self.completer.complete(request.plain, cancel).add_done_callback(take)
+            self.completer.submit(request.plain, cancel).add_done_callback(take)
         except BaseException:
             with self._lock:
                 self._arrived(request)

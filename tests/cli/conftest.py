@@ -36,7 +36,7 @@ class FakeCompleter:
         self.may_answer.set()
         self.answer: Callable[[PlacedCompletion], str] = lambda r: f"<{r.prefix}>"
 
-    def complete(
+    def submit(
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
         future: Future[CompletionResult] = Future()

@@ -364,9 +364,9 @@ def test_drafters_that_cannot_be_made_for_a_window_fail_its_request_only(monkeyp
         )
     asked = [CompletionRequest(uri=f"file:///p/{n}.py", version=1, offset=0) for n in (0, 1)]
     with pytest.raises(EngineError, match="boo"):
-        first.complete(asked[0], CancellationToken()).result(WAIT_S)
+        first.submit(asked[0], CancellationToken()).result(WAIT_S)
     monkeypatch.setattr(models, "make_proposer", made)
-    assert other.complete(asked[1], CancellationToken()).result(WAIT_S).finish_reason == "stop"
+    assert other.submit(asked[1], CancellationToken()).result(WAIT_S).finish_reason == "stop"
     for window in (first, other):
         window.close()
     engine.close()

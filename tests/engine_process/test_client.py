@@ -100,7 +100,7 @@ def request(offset: int = 6, version: int = 1, **fields) -> CompletionRequest:
 
 
 def ask(window: SharedCompleter, **fields):
-    return window.complete(request(**fields), CancellationToken())
+    return window.submit(request(**fields), CancellationToken())
 
 
 def leave_open(asked: Asked) -> None:
@@ -138,8 +138,8 @@ def test_a_key_in_a_large_file_sends_less_than_a_kilobyte(scripted):
     before = connection.n_sent
     window.change_document(URI, 2, TextEdit(500_000, 500_000, "v"))
     asked = request(version=2, offset=500_001, completion_id="0" * 32, overrides={"n_predict": 64})
-    window.complete(asked, CancellationToken()).result(WAIT_S)
-    window.complete(asked, token := CancellationToken())
+    window.submit(asked, CancellationToken()).result(WAIT_S)
+    window.submit(asked, token := CancellationToken())
     token.cancel()
     assert 0 < connection.n_sent - before < 1000
 
@@ -168,7 +168,7 @@ def test_a_cancel_reaches_the_engine(scripted):
     window = scripted.window()
     window.open_document(document())
     token = CancellationToken()
-    window.complete(request(), token)
+    window.submit(request(), token)
     until(lambda: scripted.completer.asked)
     asked = scripted.completer.asked[0]
     token.cancel()

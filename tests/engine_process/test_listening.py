@@ -119,7 +119,7 @@ def text_of(window: Completer, uri: str = "u:a", offset: int = len(TEXT)) -> str
     request = CompletionRequest(uri=uri, version=1, offset=offset)
     while True:
         try:
-            return window.complete(request, CancellationToken()).result(WAIT_S).text
+            return window.submit(request, CancellationToken()).result(WAIT_S).text
         except SpecLspError:
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -511,7 +511,7 @@ def test_a_killed_engine_is_one_message_and_its_return_needs_nothing(
     request = CompletionRequest(uri="u:a", version=1, offset=len(TEXT))
     began = time.monotonic()
     with pytest.raises(EngineProcessError):
-        window.complete(request, CancellationToken()).result(WAIT_S)
+        window.submit(request, CancellationToken()).result(WAIT_S)
     assert time.monotonic() - began < 5
     time.sleep(1)
     (problem,) = problems(window)
@@ -536,7 +536,7 @@ def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere: Els
         settings={"n_predict": "many", "model\nforged": "/m.gguf", "deadline_ms": 60_000},
     )
     for _ in range(2):
-        result = window.complete(request, CancellationToken()).result(WAIT_S)
+        result = window.submit(request, CancellationToken()).result(WAIT_S)
         assert result.text == "return 1"
     (line,) = [line for line in elsewhere.log().splitlines() if "left out" in line]
     assert "n_predict" in line

@@ -124,7 +124,7 @@ class ScriptedCompleter:
         self.calls.append(("close_document", uri))
         self.open_documents.close(uri)
 
-    def complete(
+    def submit(
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> Future[CompletionResult]:
         self.thread_names.add(threading.current_thread().name)
