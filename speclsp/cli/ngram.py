@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -18,7 +19,6 @@ from rich.filesize import decimal
 from rich.progress import Progress
 from rich.table import Table
 
-from speclsp import embedded
 from speclsp.cli.ngram_build import (
     Corpus,
     count_files,
@@ -29,7 +29,13 @@ from speclsp.cli.ngram_build import (
     texts_tokens,
     work_folder,
 )
-from speclsp.cli.options import OutputFile, SettingOption, given_settings, hf_token_option
+from speclsp.cli.options import (
+    OutputFile,
+    SettingOption,
+    given_settings,
+    hf_token_option,
+    target_options,
+)
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.registry import load_drafters
@@ -48,7 +54,7 @@ from speclsp.ngrams.files import (
 from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
 from speclsp.ngrams.own_layout import VocabularyIdentity
 from speclsp.ngrams.table import NgramTables, TableArrays
-from speclsp.settings import named_path
+from speclsp.settings import Settings
 
 MAX_BUILT_ORDER: Final = 32
 _MAX_PULLED_BYTES: Final = 4 << 30
@@ -57,17 +63,12 @@ _STRETCH: Final = 512
 
 _Path = partial(click.Path, path_type=Path)
 _ORDER = click.IntRange(1, MAX_BUILT_ORDER)
-_scan_settings = ("model", "exclude", "max_file_size", "max_files")
-"""The settings that choose the files and the vocabulary."""
+_scan_settings = ("exclude", "max_file_size", "max_files")
+"""The settings that choose the files."""
 _output_option = click.option(
     "-o", "--output", required=True, type=OutputFile(), help="The file to write."
 )
 _format_option = partial(click.option, "--format", "layout", type=click.Choice(get_args(Layout)))
-_model_option = click.option(
-    "--model",
-    metavar="GGUF",
-    help="The model whose tokens are counted; `embedded` for the one that comes with speclsp.",
-)
 
 
 @click.group()
@@ -80,7 +81,7 @@ def ngram() -> None:
     """
 
 
-@ngram.command(params=[SettingOption(name) for name in _scan_settings])
+@ngram.command(params=[*target_options(), *map(SettingOption, _scan_settings)])
 @click.argument(
     "folders", metavar="DIR...", nargs=-1, required=True, type=_Path(exists=True, file_okay=False)
 )
@@ -144,7 +145,7 @@ def build(
     Counts are kept beside the output until it is written, so that the same command continues an
     interrupted build.
     """
-    resolved = given_settings(options)
+    resolved = _target_settings(options)
     output = _without_links(output)
     orders = _orders(order, layout)
     model = model_files(resolved).target
@@ -179,7 +180,7 @@ def build(
     _show(output, vocabulary if layout == "speclsp" else None, counted.tables)
 
 
-@ngram.command(params=[SettingOption("model"), hf_token_option()])
+@ngram.command(params=[*target_options(), hf_token_option()])
 @click.argument("source", metavar="URL|OWNER/NAME:FILE")
 @_output_option
 @click.option(
@@ -194,7 +195,7 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     # Imported here: the other commands open no connection.
     from speclsp.hub import download  # noqa: PLC0415
 
-    resolved = given_settings(options)
+    resolved = _target_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
     output = _without_links(output)
     wanted = download.locate(source, sha256=sha256)
@@ -224,7 +225,7 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     _show_file(open_statistics(output, vocabulary))
 
 
-@ngram.command()
+@ngram.command(params=target_options())
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
 @_output_option
 @_format_option(help="How to write the file; as the first FILE if unset.")
@@ -233,20 +234,19 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     type=_ORDER,
     help="Tokens of the longest n-grams to keep, as for build; all if unset.",
 )
-@_model_option
 def merge(
     paths: tuple[Path, ...],
     output: Path,
     layout: Layout | None,
     order: int | None,
-    model: str | None,
+    **options: Any,
 ) -> None:
     """Add up the counts of several files, or write one in the other format.
 
     llama.cpp's format does not name its model: to write its files in speclsp's, give --model.
     This takes memory of about five times the files' size; `build`, given all folders, takes less.
     """
-    opened, vocabulary = _opened_together(paths, model)
+    opened, vocabulary = _opened_together(paths, _named_vocabulary(options))
     layout = layout or opened[0].layout
     kept = counting.merge([file.tables for file in opened])
     if order is not None:
@@ -264,22 +264,20 @@ def merge(
 ngram.add_command(merge, "convert")
 
 
-@ngram.command()
+@ngram.command(params=target_options())
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
-@_model_option
-def info(paths: tuple[Path, ...], model: str | None) -> None:
+def info(paths: tuple[Path, ...], **options: Any) -> None:
     """Show the contents of files."""
-    vocabulary = _vocabulary(model)
+    vocabulary = _named_vocabulary(options)
     for path in paths:
         _show_file(open_statistics(path, vocabulary))
 
 
-@ngram.command()
+@ngram.command(params=target_options())
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
-@_model_option
-def verify(paths: tuple[Path, ...], model: str | None) -> None:
+def verify(paths: tuple[Path, ...], **options: Any) -> None:
     """Check files from end to end, checksums included."""
-    vocabulary = _vocabulary(model)
+    vocabulary = _named_vocabulary(options)
     exit_code = 0
     for path in paths:
         try:
@@ -293,7 +291,10 @@ def verify(paths: tuple[Path, ...], model: str | None) -> None:
 
 
 @ngram.command(
-    params=[SettingOption(name) for name in (*_scan_settings, "drafters", "spec_ngram_cache_n_max")]
+    params=[
+        *target_options(),
+        *map(SettingOption, (*_scan_settings, "drafters", "spec_ngram_cache_n_max")),
+    ]
 )
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
 @click.argument("folder", metavar="DIR", type=_Path(exists=True, file_okay=False))
@@ -312,7 +313,7 @@ def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: An
     --drafters from the text so far: once without statistics, and once with each file. Files of
     growing shares of a corpus show what more code would be worth.
     """
-    resolved = given_settings(options)
+    resolved = _target_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
     found, _ = found_files([folder], resolved)
     texts = list(texts_tokens(found, resolved.max_file_size, vocabulary))
@@ -387,21 +388,34 @@ def _orders(order: int, layout: Layout) -> Sequence[int]:
 
 
 def _opened_together(
-    paths: Sequence[Path], model: str | None
+    paths: Sequence[Path], vocabulary: VocabularyIdentity | None
 ) -> tuple[list[StatisticsFile], VocabularyIdentity | None]:
-    """Open files of one vocabulary: the model's, or the first that a file names."""
-    vocabulary: VocabularyIdentity | None = _vocabulary(model)
+    """Open files of one vocabulary: a given one, or the first that a file names."""
     if vocabulary is None:
         headers = (open_statistics(path, None).header for path in paths)
         vocabulary = next((header for header in headers if header is not None), None)
     return [open_statistics(path, vocabulary) for path in paths], vocabulary
 
 
-def _vocabulary(model: str | None) -> LlamaVocabulary | None:
-    if model is None:
+def _target_settings(options: Mapping[str, Any]) -> Settings:
+    """Return the settings that the command line gives; tell where they name no model."""
+    resolved = given_settings(options)
+    if resolved.model == EMBEDDED:
+        return replace(resolved, model="")
+    if not resolved.model:
+        click.echo(
+            "No model is named, so the tokens are those of the trial model, which no other model "
+            "can use: name yours by --model, or the trial model by --model embedded.",
+            err=True,
+        )
+    return resolved
+
+
+def _named_vocabulary(options: Mapping[str, Any]) -> LlamaVocabulary | None:
+    """Return the vocabulary of the model that the command line names, None where it names none."""
+    if not any(options[name] for name in ("model", "hf_repo", "hf_file")):
         return None
-    path = embedded.embedded_target() if model == EMBEDDED else named_path(model)
-    return load_vocabulary(path)
+    return load_vocabulary(model_files(_target_settings(options)).target)
 
 
 def _show_file(file: StatisticsFile) -> None:

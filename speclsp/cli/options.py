@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,15 +81,19 @@ class SettingsCommand(click.Command):
     """A command with an option for every setting, passed as keyword arguments.
 
     Options that are not given are None or empty; :func:`given_options` leaves them out.
-    Its help lists the settings by group.
+    Its help shows its own options; ``--help-settings`` lists the settings by group.
     llama-server's options that are not needed are told and ignored, unless the command has them.
     """
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         own = {spelling for parameter in self.params for spelling in parameter.opts}
-        self.params += [SettingOption(name) for name in settings.FIELDS]
-        self.params += _hub_options()
+        self._groups: dict[str, list[click.Parameter]] = {}
+        for name in settings.FIELDS:
+            self._groups.setdefault(settings.info(name).group, []).append(SettingOption(name))
+        self._groups["models"] += _hub_options()
+        self._own = [*self.params, _help_settings_option()]
+        self.params += [*self._own[-1:], *chain.from_iterable(self._groups.values())]
         for row in NOT_NEEDED:
             self.params += [
                 click.Option(
@@ -127,23 +132,44 @@ class SettingsCommand(click.Command):
             ) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options, then the settings under their groups' names."""
-        own: list[tuple[str, str]] = []
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is None:
-                continue
-            if isinstance(parameter, SettingOption):
-                group = settings.info(parameter.setting_name).group
-                groups.setdefault(group, []).append(record)
-            else:
-                own.append(record)
-        with formatter.section("Options"):
-            formatter.write_dl(own)
-        for group, records in groups.items():
-            with formatter.section(f"Settings: {group}"):
-                formatter.write_dl(records)
+        """Write the command's own options."""
+        own = [*self._own, *filter(None, [self.get_help_option(ctx)])]
+        _write_options(ctx, formatter, "Options", own)
+
+    def format_settings(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the settings under their groups' names."""
+        for group, parameters in self._groups.items():
+            _write_options(ctx, formatter, f"Settings: {group}", parameters)
+
+
+def _write_options(
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    title: str,
+    parameters: Sequence[click.Parameter],
+) -> None:
+    records = (parameter.get_help_record(ctx) for parameter in parameters)
+    with formatter.section(title):
+        formatter.write_dl([record for record in records if record is not None])
+
+
+def _help_settings_option() -> click.Option:
+    def show(ctx: click.Context, _parameter: click.Parameter, is_given: bool) -> None:
+        if is_given and isinstance(ctx.command, SettingsCommand):
+            formatter = ctx.make_formatter()
+            ctx.command.format_usage(ctx, formatter)
+            ctx.command.format_settings(ctx, formatter)
+            click.echo(formatter.getvalue().rstrip("\n"))
+            ctx.exit()
+
+    return click.Option(
+        ["--help-settings"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Show the options of all settings, such as --model, and exit.",
+    )
 
 
 def _tell_not_needed(
@@ -163,13 +189,29 @@ show_timings_option = click.option(
 _OF_MODELS: Final = ("model", "spec_draft_model")
 
 
+_REPOSITORY: Final = "OWNER/NAME[:QUANTIZATION]"
+
+
 def _hub_options() -> list[click.Option]:
     """Return llama.cpp's options for Hugging Face, which set the models and the token."""
-    repository = "OWNER/NAME[:QUANTIZATION]"
+    draft = click.Option(
+        ["spec_draft_hf", "--spec-draft-hf", "--hf-repo-draft", "--hfrd", "-hfd"],
+        metavar=_REPOSITORY,
+        help="The draft model, as `--spec-draft-model` of this form.",
+    )
+    return [*_target_hub_options(), draft, hf_token_option()]
+
+
+def target_options() -> list[click.Option]:
+    """Return the options that name the target model, for commands without the other settings."""
+    return [SettingOption("model"), *_target_hub_options()]
+
+
+def _target_hub_options() -> list[click.Option]:
     return [
         click.Option(
             ["hf_repo", "--hf-repo", "--hfr", "-hf"],
-            metavar=repository,
+            metavar=_REPOSITORY,
             help="The target model, as `--model` of this form.",
         ),
         click.Option(
@@ -177,12 +219,6 @@ def _hub_options() -> list[click.Option]:
             metavar="FILE.gguf",
             help="The file of `--hf-repo`, instead of a quantization.",
         ),
-        click.Option(
-            ["spec_draft_hf", "--spec-draft-hf", "--hf-repo-draft", "--hfrd", "-hfd"],
-            metavar=repository,
-            help="The draft model, as `--spec-draft-model` of this form.",
-        ),
-        hf_token_option(),
     ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from llama_cpp_statistics import as_counts, counted, loaded, record
 
 from speclsp.cli import ngram as ngram_command
 from speclsp.cli.main import cli
+from speclsp.embedded import embedded_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import SpecLspError
 from speclsp.ngrams.files import open_statistics
@@ -72,6 +75,38 @@ def test_build_counts_what_may_be_indexed(
     assert f"{output}: " in result.stdout
     found = as_counts(open_statistics(output, vocabulary).tables)
     assert found == expected_counts(project, vocabulary, range(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_told"),
+    [((), True), (("--model", "embedded"), False), (("--model", "TARGET"), False)],
+)
+def test_tokens_of_the_trial_model_are_told_unless_it_is_named(
+    project: Path, tmp_path: Path, arguments: tuple[str, ...], is_told: bool
+) -> None:
+    arguments = tuple(str(embedded_target()) if a == "TARGET" else a for a in arguments)
+    file = tmp_path / "f"
+    for command in (("build", project, "-o", file), ("evaluate", file, project, "--tokens", "9")):
+        process = subprocess.run(
+            [sys.executable, "-m", "speclsp", "ngram", *map(str, command), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ("tokens are those of the trial model" in process.stderr) == is_told
+        assert ("--model" in process.stderr) == is_told
+
+
+@pytest.mark.parametrize("command", ["build", "evaluate", "merge", "info", "verify", "convert"])
+def test_every_command_takes_models_by_name(project: Path, tmp_path: Path, command: str) -> None:
+    file = tmp_path / "f"
+    run("build", project, "-o", file, "--processes", "1")
+    output = ("-o", tmp_path / "g") if command in ("build", "merge", "convert") else ()
+    paths = {"build": (project,), "evaluate": (file, project)}.get(command, (file,))
+    with pytest.raises(SpecLspError, match="speclsp models pull nobody/none"):
+        run(command, *paths, *output, "-hf", "nobody/none")
+    with pytest.raises(SpecLspError, match=r"Did you mean qwen2\.5-coder-7b-q8_0"):
+        run(command, *paths, *output, "--model", "qwen2.5-codr-7b")
 
 
 def test_several_processes_write_the_same_file(project: Path, tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from typing import Any
 
 import click
@@ -138,12 +140,28 @@ def test_a_wrong_value_is_a_usage_error_that_names_the_option(
         assert word in output
 
 
-def test_help_names_every_setting_once_under_its_group(parsed: Any) -> None:
-    output = parsed("--help")
+def test_help_of_settings_names_every_setting_once_under_its_group(parsed: Any) -> None:
+    output = parsed("--help-settings")
     for name in settings.FIELDS:
         assert output.count(f"{options.long_option(name)} ") >= 1
     for group in {settings.info(name).group for name in settings.FIELDS}:
         assert output.count(f"Settings: {group}:") == 1
+    assert "-hf, --hf-repo" in output
+
+
+@pytest.mark.parametrize("command", ["serve", "complete", "explain", "bench", "doctor", "demo"])
+def test_help_shows_a_commands_own_options_and_where_the_settings_are(command: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "speclsp", command, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shown = {name for name in settings.FIELDS if f"{options.long_option(name)} " in run.stdout}
+    assert shown <= {"model", "multiline", "deadline_ms"}  # texts name these
+    assert "--help-settings" in run.stdout
+    assert run.stdout.count("Settings: ") == 0
+    assert len(run.stdout.splitlines()) < 40
 
 
 def test_no_two_settings_share_a_spelling() -> None:
