@@ -71,15 +71,20 @@ class Finding:
     """Whether it works, but not as well as it could."""
 
 
-def findings(settings: Settings) -> Iterator[Finding]:
-    """Run all checks.  Those of the models need llama.cpp."""
+def findings(settings: Settings, missing: Finding | None = None) -> Iterator[Finding]:
+    """Run all checks.  Those of the models need llama.cpp, and models: ``missing`` says which lack.
+
+    Another model than the named one is not tried in its place.
+    """
     yield Finding("python", f"{platform.python_version()} ({sys.executable})")
     if settings.engine_url:
         yield from completion(settings)
     else:
         engine = list(engine_library(settings))
         yield from engine
-        if not engine[0].remedy:
+        if missing is not None:
+            yield missing
+        elif not engine[0].remedy:
             yield from models(settings)
     yield writable("cache folder", cache_dir())
     yield writable("state folder", state_dir())
@@ -250,13 +255,13 @@ def watch_limits() -> Iterator[Finding]:
         yield Finding("file watching", f"fs.inotify.{name} = {limit}", remedy)
 
 
-def named_models(settings: Settings) -> tuple[list[Finding], Settings]:
-    """Return the problem of a model that is not downloaded, and settings that name files only."""
+def named_models(settings: Settings) -> tuple[Finding | None, Settings]:
+    """Return the problem of a model that is not there, and settings that name files only."""
     try:
-        return [], resolve_models(settings)
+        return None, resolve_models(settings)
     except SpecLspError as error:
         remedy = error.remedy or "Name another model."
-        return [Finding("model", error.message, remedy)], without_names(settings)
+        return Finding("model", error.message, remedy), without_names(settings)
 
 
 def next_step(settings: Settings) -> str:
@@ -285,7 +290,7 @@ def doctor(**options: Any) -> None:
     given = resolve([given_options(options)]).settings
     missing, resolved = named_models(given)
     problems: list[Finding] = []
-    for finding in (*missing, *findings(resolved)):
+    for finding in findings(resolved, missing):
         if finding.remedy:
             problems.append(finding)
             mark = click.style("problem", fg="red")

@@ -63,9 +63,9 @@ _LEAST_BYTES: Final = 120 << 10
 """A connection that brings less in ``_PACE_S`` seconds counts as lost, and one that is lost before
 it brought as much as no progress.  At these 4 KiB/s the smallest preset takes a day and a half."""
 _CONNECTION_REMEDY: Final = (
-    "Check the connection, and the proxy in HTTPS_PROXY; HF_ENDPOINT names a mirror. "
-    "The received part is kept: the same command resumes the download."
+    "Check the connection, and the proxy in HTTPS_PROXY; HF_ENDPOINT names a mirror."
 )
+_RESUME_REMEDY: Final = "The received part is kept: the same command resumes the download."
 _LOGIN_REMEDY: Final = (
     "Log in with `hf auth login`, or set HF_TOKEN to a token that may read the repository."
 )
@@ -126,8 +126,10 @@ def pull(
         report(n_before + n_bytes, total)
 
     for origin, files in groupby(wanted.files, attrgetter("origin")):
-        with _mapped_errors(origin, cache_folder()):
-            for file in files:
+        of_origin = tuple(files)
+        partials = [_partial(place_of(file)) for file in of_origin]
+        with _mapped_errors(origin, cache_folder(), partials):
+            for file in of_origin:
                 _Transfer(
                     file,
                     place_of(file),
@@ -168,7 +170,7 @@ def fetch(file: RemoteFile, output: Path, *, report: Report = _no_report) -> Pat
     Raises DownloadError.
     """
     place = output.with_name(f".{output.name}.{file.sha256[:16]}")
-    with _mapped_errors(file.origin, output.parent):
+    with _mapped_errors(file.origin, output.parent, [_partial(place)]):
         with suppress(FileNotFoundError):
             # An interrupted pull left it, or somebody else: verify its checksum.
             place.replace(_partial(place))
@@ -420,12 +422,20 @@ def _size(path: Path) -> int:
 
 
 @contextmanager
-def _mapped_errors(origin: str, folder: Path) -> Iterator[None]:
-    """Raise DownloadError for what the client and the disk of ``folder`` raise."""
+def _mapped_errors(origin: str, folder: Path, partials: Sequence[Path] = ()) -> Iterator[None]:
+    """Raise DownloadError for what the client and the disk of ``folder`` raise.
+
+    ``partials`` are the files that parts are received into.
+    """
+
+    def remedy() -> str:
+        is_begun = any(map(_size, partials))
+        return f"{_CONNECTION_REMEDY} {_RESUME_REMEDY}" if is_begun else _CONNECTION_REMEDY
+
     try:
         yield
     except client.RefusedError as error:
-        raise _refusal(origin, error) from error
+        raise _refusal(origin, error, remedy()) from error
     except client.OfflineError as error:
         raise DownloadError(
             f"{origin} is not in the cache, and downloads are switched off.",
@@ -438,7 +448,7 @@ def _mapped_errors(origin: str, folder: Path) -> Iterator[None]:
             f"{_server(origin)} cannot be reached for {origin}: {why}."
             if isinstance(error, client.UNREACHABLE)
             else f"The connection for {origin} was lost: {why}.",
-            remedy=_CONNECTION_REMEDY,
+            remedy=remedy(),
         ) from error
     except OSError as error:
         if error.errno == errno.ENOSPC:
@@ -456,7 +466,7 @@ def _server(origin: str) -> str:
     return "Hugging Face" if host == "huggingface.co" else f"The mirror {host}"
 
 
-def _refusal(origin: str, error: client.RefusedError) -> DownloadError:
+def _refusal(origin: str, error: client.RefusedError, remedy: str) -> DownloadError:
     is_hub = "://" not in origin
     if is_hub and error.code == "GatedRepo":
         return DownloadError(
@@ -476,7 +486,7 @@ def _refusal(origin: str, error: client.RefusedError) -> DownloadError:
         )
     return DownloadError(
         f"{_server(origin)} answered {error.status} for {origin}.",
-        remedy="Check the address, or try again later. " + _CONNECTION_REMEDY,
+        remedy=f"Check the address, or try again later. {remedy}",
     )
 
 

@@ -126,6 +126,7 @@ def test_the_next_download_goes_on_where_one_was_given_up(
     hub.cuts = [2 * MEBIBYTE, *[0] * 10]
     error = refusal(REPOSITORY)
     assert "was lost" in error.message
+    assert "received part is kept" in error.remedy
     assert "resumes the download" in error.remedy
     hub.cuts.clear()
     hub.asked.clear()

@@ -199,3 +199,39 @@ def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(
         "Run `speclsp models pull qwen2.5-coder-7b-q8_0-draft -hfd owner/else`.\n"
     )
     assert "Name a model" in speclsp("models", "pull").stderr
+
+
+def test_a_hub_that_cannot_be_reached_keeps_nothing_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nothing listens there
+    run = subprocess.run(
+        [*SPECLSP, "models", "pull", "qwen2.5-coder-0.5b-q8_0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    (line,) = run.stderr.splitlines()
+    assert "cannot be reached" in line
+    assert "HF_ENDPOINT names a mirror." in line
+    assert "is kept" not in line
+
+
+@pytest.mark.parametrize("command", ["doctor", "models pull"])
+def test_an_unknown_name_is_one_problem_with_what_was_meant(command: str) -> None:
+    given = ["--model"] if command == "doctor" else []
+    run = subprocess.run(
+        [*SPECLSP, *command.split(), *given, "qwen2.5-codr-7b"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    problems = [line for line in run.stdout.splitlines() if line.startswith("problem")]
+    assert len(problems) == (command == "doctor")
+    assert not any("embedded" in line for line in run.stdout.splitlines())
+    last = (run.stdout or run.stderr).splitlines()[-1]
+    assert last.startswith("Next: " if command == "doctor" else "Error: ")
+    assert last.count("Did you mean qwen2.5-coder-7b-q8_0?") == 1
