@@ -46,7 +46,9 @@ def test_both_sides_are_asked_alike_and_one_of_them_drafts(project: Path) -> Non
     assert passes_on > 1.0
     assert table.keys() >= {"tokens per second", "speed-up", "acceptance rate"}
     assert table.keys() >= {"from key to suggestion, p50", "from key to suggestion, p95"}
-    assert "--model" in result.stdout.splitlines()[-1]
+    typing, _, step = result.stdout.splitlines()[-3:]
+    assert re.fullmatch(r"Typing: .+; 19 of 20 suggestions came within \d+ ms of the key\.", typing)
+    assert step.startswith("Next: `speclsp models recommend`")
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
     assert result.stderr.splitlines()[-1] == "3 of 3 lines typed"
 
@@ -116,20 +118,33 @@ def test_a_benchmark_that_was_moved_is_named(
 
 
 @pytest.mark.parametrize(
-    ("model", "speed_ups", "p95_ms", "said"),
+    ("model", "speed_ups", "off_ms", "on_ms", "typing", "speculation", "step"),
     [
-        ("embedded-target-f16.gguf", [2.0] * 9, 20.0, "--model"),
-        ("m.gguf", [2.0] * 9, 2000.0, "Slow: "),
-        ("m.gguf", [2.0, 1.8, 2.1, 1.9], 20.0, "Speculation pays"),
-        ("m.gguf", [0.5, 0.6, 0.5, 0.6], 20.0, "--no-speculation"),
-        ("m.gguf", [0.5, 2.0, 0.6, 1.9], 20.0, "No clear difference"),
-        ("m.gguf", [2.0, 2.0], 20.0, "No clear difference"),
-        ("m.gguf", [], 20.0, "No clear difference"),
+        ("embedded-target-f16.gguf", [2.0] * 9, 30, 20, "fast enough; 19 of 20", "pays", "NAME"),
+        ("m.gguf", [2.0] * 9, 3000, 2000, "too slow", "pays", "a smaller model"),
+        ("m.gguf", [2.0] * 9, 800, 400, "usable, with waits", "pays", "set this model"),
+        ("m.gguf", [2.0, 1.8, 2.1, 1.9], 40, 20, "fast enough", "leave it on", "set this model"),
+        ("m.gguf", [0.5, 0.6, 0.5, 0.6], 200, 900, "came within 200 ms", "costs time", "--no-spec"),
+        ("m.gguf", [0.5, 2.0, 0.6, 1.9], 30, 20, "fast enough", "no clear", "--lines"),
+        ("m.gguf", [2.0, 2.0], 30, 20, "came within 20 ms", "no clear", "--lines"),
+        ("m.gguf", [], 0, 0, "fast enough", "no clear", "--lines"),
     ],
 )
-def test_the_advice_follows_the_figures(
-    model: str, speed_ups: list[float], p95_ms: float, said: str
+def test_the_verdict_follows_the_figures(
+    model: str,
+    speed_ups: list[float],
+    off_ms: float,
+    on_ms: float,
+    typing: str,
+    speculation: str,
+    step: str,
 ) -> None:
-    advice = bench_module._advice(model, speed_ups, p95_ms)
-    assert said in advice
-    assert len(advice) <= 80
+    verdict = bench_module._verdict(model, speed_ups, off_ms, on_ms)
+    for sentence, (word, said) in zip(
+        verdict,
+        (("Typing: ", typing), ("Speculation: ", speculation), ("Next: ", step)),
+        strict=True,
+    ):
+        assert sentence.startswith(word)
+        assert said in sentence
+        assert len(sentence) <= 80
