@@ -14,24 +14,37 @@ from typing import Any
 import click
 
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.headless import NO_DEADLINE_MS, HeadlessOptions, HeadlessServer
+from speclsp.cli.headless import HeadlessOptions, HeadlessServer
 from speclsp.cli.options import (
     SettingsCommand,
     given_options,
     given_settings,
     show_timings_option,
 )
-from speclsp.cli.without_editor import complete_when_ready, running, shown_timings, write_line
+from speclsp.cli.without_editor import (
+    IGNORED,
+    NO_DEADLINE_MS,
+    NO_TEXT,
+    complete_when_ready,
+    document_at,
+    folder_of,
+    refusal_of,
+    running,
+    shown_timings,
+    split_at,
+    write_line,
+)
 from speclsp.decoding.report import report_lines
 from speclsp.lsp.log import logging_by
 from speclsp.lsp.stdio import claimed_descriptors, serve_pipe
 from speclsp.project.repository import repository_name
-from speclsp.request import CompletionRequest, Document, WorkspaceFolder
+from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
 
 @click.command(cls=SettingsCommand)
+@click.argument("place", metavar="[FILE:LINE:COL]", default="")
 @click.option(
     "--project",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -45,16 +58,28 @@ from speclsp.suggestions.window import Window
     "completion, and read no requests.",
 )
 @show_timings_option
-def complete(project: Path | None, prompt: str | None, show_timings: bool, **options: Any) -> None:
+def complete(
+    place: str, project: Path | None, prompt: str | None, show_timings: bool, **options: Any
+) -> None:
     """Complete headless: JSON-RPC 2.0 requests on standard input, answers on standard output.
 
     One message per line, or each after a Content-Length header.
     The methods are complete, accepted, cancel, statistics and shutdown.
     Requests wait until the model is loaded and have no deadline unless --deadline-ms is given.
+
+    With FILE:LINE:COL, which count from 1, complete there once, print the completion, and read no
+    requests; the project is the file's repository, or its folder, unless --project names another.
     """
+    at = split_at(place) if place else None
+    if at is not None and prompt is not None:
+        raise click.UsageError("Give one of FILE:LINE:COL and --prompt.")
+    if at is not None:  # a person reads what is printed
+        options["log_level"] = options["log_level"] or "warning"
     if prompt is not None:
         options["multiline"] = options["multiline"] or "always"
     resolved = given_settings(options)
+    if at is not None and project is None:
+        project = folder_of(at[0])
     if project is not None:
         project = Path(os.path.abspath(project))  # noqa: PTH100  .. goes, links stay
     headless = HeadlessOptions(
@@ -64,8 +89,19 @@ def complete(project: Path | None, prompt: str | None, show_timings: bool, **opt
         masks=resolved.mask_secrets,
         show_timings=show_timings,
     )
+    if at is not None and project is not None:
+        _complete_once(resolved, headless, document_at(project, at[0], at[1]), at[2])
+        return
     if prompt is not None:
-        _complete_once(resolved, headless, prompt)
+        document = Document(
+            uri="prompt:",
+            path="",
+            repo_name=headless.repo_name,
+            language_id="",
+            version=1,
+            text=prompt,
+        )
+        _complete_once(resolved, headless, document, len(prompt))
         return
     write = partial(write_line, resolved.log_level)
     with claimed_descriptors() as wire, logging_by(write):
@@ -75,27 +111,34 @@ def complete(project: Path | None, prompt: str | None, show_timings: bool, **opt
     sys.exit(code)
 
 
-def _complete_once(resolved: Settings, headless: HeadlessOptions, prompt: str) -> None:
-    """Print the completion of a text.  Raises SpecLspError."""
-    uri = "prompt:"
+def _complete_once(
+    resolved: Settings, headless: HeadlessOptions, document: Document, offset: int
+) -> None:
+    """Print the completion at a place of a document.  Raises SpecLspError."""
     with _reporting(resolved, headless) as window:
-        repo_name = headless.repo_name
-        document = Document(
-            uri=uri, path="", repo_name=repo_name, language_id="", version=1, text=prompt
-        )
         window.open_document(document)
         request = CompletionRequest(
-            uri=uri,
+            uri=document.uri,
             version=document.version,
-            offset=len(prompt),
+            offset=offset,
             origin="program",
+            trigger="invoked",
             settings={"deadline_ms": headless.deadline_ms},
         )
         result = complete_when_ready(window, request, CancellationToken())
         assert result is not None
         click.echo(result.text)
+        if document.file and not result.text:
+            click.echo(f"No completion: {_why_none(window, request, result)}.", err=True)
         if headless.show_timings:
             click.echo(shown_timings(result.stats), err=True)
+
+
+def _why_none(window: Window, request: CompletionRequest, result: CompletionResult) -> str:
+    document = window.document(request.uri)
+    if document is not None and not isinstance(window.masked_request(request), CompletionRequest):
+        return refusal_of(document)
+    return IGNORED if result.source == "filter" else NO_TEXT
 
 
 async def _serve(resolved: Settings, headless: HeadlessOptions, stdin: int, stdout: int) -> int:

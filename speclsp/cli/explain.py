@@ -1,9 +1,12 @@
-"""``speclsp explain``: the prompt at a place in a file, and the reason for each part."""
+"""``speclsp explain``: the suggestion at a place in a file, and the prompt behind it."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import click
@@ -14,15 +17,29 @@ from rich.table import Table
 from rich.text import Text
 
 from speclsp.cli.options import SettingsCommand, given_settings
-from speclsp.cli.without_editor import running
+from speclsp.cli.without_editor import (
+    document_at,
+    folder_of,
+    refusal_of,
+    running,
+    split_at,
+    suggested,
+)
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.errors import SpecLspError
 from speclsp.printable import printable
-from speclsp.project.repository import find_repository, repository_name
 from speclsp.request import CompletionRequest, Document, WorkspaceFolder
-from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceExplanation(PromptExplanation):
+    """The prompt at a place, and what the model makes of it."""
+
+    suggestion: str = ""
+    why_not: str = ""
+    """Why no suggestion is shown while you type; empty where one is."""
 
 
 @click.command(cls=SettingsCommand)
@@ -34,73 +51,32 @@ from speclsp.settings import Settings
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) -> None:
-    """Print the prompt for a cursor: its parts, each chunk of context with its reason and tokens.
+    """Show the suggestion at a place in a file, or why there is none, and the prompt behind it.
 
-    Also prints how much the KV cache reuses of the prompt of one keystroke earlier. LINE and COL
-    count from 1; COL 1 is before the first character.
+    The prompt is shown with its parts, each piece of another file with its reason, and how much of
+    it is kept from one key to the next. LINE and COL count from 1; COL 1 is before the first
+    character. `speclsp complete FILE:LINE:COL` prints the suggestion alone.
     """
-    file, prefix, suffix = _split_at(place)
-    folder = Path(os.path.abspath(project)) if project else _folder_of(file)  # noqa: PTH100
+    file, text, offset = split_at(place)
+    folder = Path(os.path.abspath(project)) if project else folder_of(file)  # noqa: PTH100
     resolved = given_settings(options)
     if resolved.engine_listens:
         raise SpecLspError(
             f"The engine at {resolved.engine_host} makes the prompt, on the other machine.",
             remedy="Run `speclsp explain` there, or without engine_url.",
         )
-    explanation = _explain(resolved, folder, file, prefix, suffix)
+    explanation = _explain(resolved, document_at(folder, file, text), offset, folder)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))
     else:
         _print(Console(highlight=False, markup=False), place, explanation)
 
 
-def _split_at(place: str) -> tuple[Path, str, str]:
-    """Return the file of ``FILE:LINE:COL``, absolute, and the text before and after the cursor."""
-    name, line_text, column_text = ([*place.rsplit(":", 2), "", ""])[:3]
-    if not (name and line_text.isdecimal() and column_text.isdecimal()):
-        raise click.BadParameter(f"{place!r} is not FILE:LINE:COL, for example shop/cart.py:12:5.")
-    file = Path(os.path.abspath(name))  # noqa: PTH100  .. goes, links stay
-    try:
-        text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-    except OSError as error:
-        raise click.BadParameter(f"{name} cannot be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise click.BadParameter(f"{name} is not UTF-8 text.") from error
-    lines = text.split("\n")
-    line_idx, column = int(line_text) - 1, int(column_text) - 1
-    if not 0 <= line_idx < len(lines):
-        raise click.BadParameter(f"{name} has the lines 1 to {len(lines)}, not {line_text}.")
-    if not 0 <= column <= len(lines[line_idx]):
-        n_columns = len(lines[line_idx]) + 1
-        raise click.BadParameter(
-            f"line {line_text} of {name} has the columns 1 to {n_columns}, not {column_text}."
-        )
-    offset = sum(len(line) + 1 for line in lines[:line_idx]) + column
-    return file, text[:offset], text[offset:]
-
-
-def _folder_of(file: Path) -> Path:
-    repository = find_repository(file.parent)
-    return file.parent if repository is None else repository.work_tree
-
-
-def _explain(
-    resolved: Settings, folder: Path, file: Path, prefix: str, suffix: str
-) -> PromptExplanation:
-    inside = file.is_relative_to(folder)
-    document = Document(
-        uri=file.as_uri(),
-        path=file.relative_to(folder).as_posix() if inside else file.name,
-        repo_name=repository_name(folder),
-        language_id="",
-        version=1,
-        text=prefix + suffix,
-        file=str(file),
-    )
+def _explain(resolved: Settings, document: Document, offset: int, folder: Path) -> PlaceExplanation:
     cursor = CompletionRequest(
         uri=document.uri,
         version=document.version,
-        offset=len(prefix),
+        offset=offset,
         origin="program",
         wait_for_model=True,
     )
@@ -109,44 +85,63 @@ def _explain(
         window.open_document(document)
         request = window.masked_request(cursor)
         if not isinstance(request, CompletionRequest):
-            is_secret = is_secret_path(document.path)
-            what = "file looks as if it held secrets" if is_secret else "line holds a secret"
-            return PromptExplanation(refused=f"the {what}")
+            return PlaceExplanation(refused=refusal_of(document))
         assert isinstance(window.completer, LocalCompleter)
-        return window.completer.explain(request).result()
-
-
-def _print(console: Console, place: str, explained: PromptExplanation) -> None:
-    if explained.refused:
-        console.print(
-            f"No completion is requested at {place}: {explained.refused}.", soft_wrap=True
+        explained = window.completer.explain(request).result()
+        suggestion, why_not = (
+            "",
+            "a remote engine is not asked here: `speclsp complete FILE:LINE:COL` asks it",
         )
+        if not (explained.refused or resolved.engine_url):
+            suggestion, why_not = suggested(window, resolved, cursor)
+        fields = {
+            each.name: getattr(explained, each.name) for each in dataclasses.fields(explained)
+        }
+        return PlaceExplanation(**fields, suggestion=suggestion, why_not=why_not)
+
+
+def _print(console: Console, place: str, explained: PlaceExplanation) -> None:
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True)
+
+    if explained.refused:
+        say(f"No completion is requested at {place}: {explained.refused}.")
         return
-    console.print(
-        f"{place}: {explained.n_tokens} of at most {explained.n_tokens_max} prompt tokens, "
-        f"layout {explained.layout}, family {explained.family}.",
-        soft_wrap=True,
+    if not explained.suggestion:
+        say(f"{place}: there is no suggestion: {explained.why_not}.\n")
+    elif explained.why_not:
+        say(f"{place}: no suggestion is shown while you type: {explained.why_not}. By hand:\n")
+    else:
+        say(f"{place}: the suggestion is\n")
+    if explained.suggestion:
+        shown = printable(explained.suggestion, keep="\t\n")
+        console.print(Text(f"{indent(shown, '    ')}\n"), soft_wrap=True)
+    say(
+        f"The model reads a prompt of {explained.n_tokens} tokens, of at most "
+        f"{explained.n_tokens_max}: the file around the cursor, and pieces of other files "
+        f"(family {explained.family}, layout {explained.layout})."
     )
-    held_back = repr(explained.held_back) if explained.held_back else "nothing"
-    console.print(
-        f"The middle begins at line {explained.anchor_line}, column {explained.anchor_column}; "
-        f"the healing prefix, which the model generates again, is {held_back}.",
-        soft_wrap=True,
+    say(
+        f"It continues the file from line {explained.anchor_line}, column "
+        f"{explained.anchor_column}: what is before that place and after the cursor comes first."
     )
+    if explained.held_back:
+        say(
+            f"The last characters before the cursor, {explained.held_back!r}, are left out and "
+            "generated again, so that no token is cut in two."
+        )
     if explained.reuse is not None:
-        console.print(
-            f"One keystroke after the previous prompt, it is {explained.reuse.layout}: the KV "
-            f"cache holds {explained.reuse.n_reused} of its tokens, and "
-            f"{explained.reuse.n_evaluated} must be evaluated.",
-            soft_wrap=True,
+        say(
+            f"One key earlier most of it was known already: {explained.reuse.n_reused} tokens are "
+            f"kept in the KV cache, and {explained.reuse.n_evaluated} are evaluated "
+            f"({explained.reuse.layout})."
         )
     console.print(_parts_table(explained))
     if explained.chunks:
         console.print(_chunk_table(explained))
     else:
         console.print("No context from other files was found.\n")
-    if explained.request:
-        console.print("The remote engine would be sent:\n")
+    console.print("The remote engine would be sent:\n" if explained.request else "The prompt:\n")
     shown = printable(explained.request or explained.text, keep="\t\n")
     console.print(Text(shown), soft_wrap=True)
 

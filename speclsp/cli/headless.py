@@ -23,7 +23,7 @@ from pygls.server import JsonRPCServer
 
 from speclsp import settings
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.without_editor import complete_when_ready, shown_timings
+from speclsp.cli.without_editor import NO_DEADLINE_MS, complete_when_ready, shown_timings
 from speclsp.completer.accepted import is_learned
 from speclsp.errors import SpecLspError
 from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
@@ -37,9 +37,6 @@ from speclsp.request import (
 )
 from speclsp.suggestions.ledger import CONTEXT_LINES
 from speclsp.suggestions.window import Window
-
-NO_DEADLINE_MS = 7 * 24 * 3600 * 1000
-"""The deadline of a request that names none."""
 
 MAX_OPEN_DOCUMENTS = 32
 MAX_COMPLETED = 256

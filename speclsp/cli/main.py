@@ -15,8 +15,8 @@ from speclsp.errors import EngineLibraryError, SpecLspError
 
 SUBCOMMANDS: Mapping[str, str] = {
     "serve": "Run the language server.",
-    "complete": "Complete headless: JSON-RPC on stdin and stdout.",
-    "explain": "Show the prompt at a place in a file, with reasons.",
+    "complete": "Complete at a place, or headless: JSON-RPC on stdin and stdout.",
+    "explain": "Show the suggestion at a place in a file, or why there is none.",
     "demo": "Type into a sample project and watch the ghost text.",
     "doctor": "Check the installation.",
     "models": "Choose, download and remove models by name.",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import click
 
@@ -15,22 +19,33 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import draft_acceptance_line, timing_lines
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.log import LEVELS, EventPump
+from speclsp.project.repository import find_repository, repository_name
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,
+    Document,
     Event,
     LogLevel,
     LogLine,
     Problem,
     Progress,
     RequestStats,
+    SettingValue,
     StateChanged,
+    Trigger,
     WorkspaceFolder,
 )
+from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
+from speclsp.suggestions.window import Window, is_inside_word
 
 _POLL_S = 0.01
+
+NO_DEADLINE_MS = 7 * 24 * 3600 * 1000
+"""The deadline of a request that names none."""
+IGNORED = ".gitignore or the setting exclude leaves the file out"
+NO_TEXT = "the model's text is empty, or repeats what follows the cursor"
+"""Why there is no completion."""
 
 
 @contextmanager
@@ -116,3 +131,86 @@ def describe(event: Event) -> tuple[LogLevel, str]:
             return "info", message
         case Progress():
             return "debug", f"{event.percentage or 0} % {event.message}".strip()
+
+
+def split_at(place: str) -> tuple[Path, str, int]:
+    """Return the file of ``FILE:LINE:COL``, absolute, its text, and the offset of the cursor.
+
+    Raises click.BadParameter.
+    """
+    name, line_text, column_text = ([*place.rsplit(":", 2), "", ""])[:3]
+    if not (name and line_text.isdecimal() and column_text.isdecimal()):
+        raise click.BadParameter(f"{place!r} is not FILE:LINE:COL, for example shop/cart.py:12:5.")
+    file = Path(os.path.abspath(name))  # noqa: PTH100  .. goes, links stay
+    try:
+        text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise click.BadParameter(f"{name} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{name} is not UTF-8 text.") from error
+    lines = text.split("\n")
+    line_idx, column = int(line_text) - 1, int(column_text) - 1
+    if not 0 <= line_idx < len(lines):
+        raise click.BadParameter(f"{name} has the lines 1 to {len(lines)}, not {line_text}.")
+    if not 0 <= column <= len(lines[line_idx]):
+        n_columns = len(lines[line_idx]) + 1
+        raise click.BadParameter(
+            f"line {line_text} of {name} has the columns 1 to {n_columns}, not {column_text}."
+        )
+    offset = sum(len(line) + 1 for line in lines[:line_idx]) + column
+    return file, text, offset
+
+
+def folder_of(file: Path) -> Path:
+    """Return the folder of a file's repository, or the file's folder."""
+    repository = find_repository(file.parent)
+    return file.parent if repository is None else repository.work_tree
+
+
+def document_at(folder: Path, file: Path, text: str) -> Document:
+    """Return a file of a project's folder, or another one, as an open document."""
+    inside = file.is_relative_to(folder)
+    return Document(
+        uri=file.as_uri(),
+        path=file.relative_to(folder).as_posix() if inside else file.name,
+        repo_name=repository_name(folder),
+        language_id="",
+        version=1,
+        text=text,
+        file=str(file),
+    )
+
+
+def refusal_of(document: Document) -> str:
+    """Return why nothing is asked at a place of a document that holds secrets."""
+    if is_secret_path(document.path):
+        return "the file looks as if it held secrets"
+    return "the line holds a secret"
+
+
+def suggested(window: Window, settings: Settings, cursor: CompletionRequest) -> tuple[str, str]:
+    """Return the suggestion at a place, and why it is not shown while you type, "" if it is.
+
+    Without a suggestion the reason says why there is none.  Raises SpecLspError.
+    """
+    document = window.document(cursor.uri)
+    assert document is not None
+    automatic = _answer(window, cursor, "automatic")
+    why = ""
+    if settings.automatic_filters and is_inside_word(document.text, cursor.offset):
+        why = "inside a word nothing is asked while you type, unless automatic_filters is off"
+    elif automatic.withheld and automatic.mean_logprob is not None:
+        why = (
+            f"the mean probability of its tokens, {math.exp(automatic.mean_logprob):.2f}, is below "
+            f"min_confidence, {settings.min_confidence:g}"
+        )
+    text = automatic.text or _answer(window, cursor, "invoked").text
+    if not text:
+        why = f"{why}; asked by hand, {NO_TEXT}" if why else NO_TEXT
+    return text, why
+
+
+def _answer(window: Window, cursor: CompletionRequest, trigger: Trigger) -> CompletionResult:
+    settings: dict[str, SettingValue] = {"deadline_ms": NO_DEADLINE_MS}
+    request = replace(cursor, trigger=trigger, settings=settings)
+    return window.ask(request, CancellationToken()).result()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -12,9 +14,9 @@ from indexed_project import write
 from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
+from speclsp.cli.explain import PlaceExplanation
 from speclsp.cli.main import cli
 from speclsp.cli.without_editor import complete_when_ready
-from speclsp.completer.explaining import PromptExplanation
 from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
 from speclsp.request import Document, WorkspaceFolder
@@ -51,7 +53,7 @@ def test_the_parts_add_up_and_chunks_have_reasons(project: Path) -> None:
     result = explain(f"{project / 'cart.py'}:10:22", "--json")
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
-    plain = msgspec.convert(said, PromptExplanation)
+    plain = msgspec.convert(said, PlaceExplanation)
     assert json.loads(msgspec.json.encode(plain)) == said  # it could cross the seam
     chunks = said["chunks"]
     n_parts = sum(window["n_tokens"] for window in said["windows"])
@@ -175,8 +177,63 @@ def test_the_start_of_an_empty_file(project: Path) -> None:
 
 def test_names_with_brackets_are_printed_as_they_are(project: Path) -> None:
     write(project / "pages" / "[bold].py", "from models import Box\n\nx = Box([/red\n")
-    for column, held_back in (("1", "nothing"), ("10", "'(['")):
+    for column, held_back in (("1", ""), ("10", "before the cursor, '([', are left out")):
         result = explain(f"{project}/pages/[bold].py:3:{column}", "--project", str(project))
         assert result.exit_code == 0, result.output
         assert result.stdout.startswith(f"{project}/pages/[bold].py:3:{column}: ")
-        assert f"generates again, is {held_back}." in result.stdout
+        assert held_back in result.stdout
+
+
+def run_speclsp(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "speclsp", *arguments], capture_output=True, text=True, check=True
+    )
+
+
+SHAPES = (
+    "class Shape:\n    def __init__(self, width, height):\n        self.width = width\n"
+    "        self.\n"
+)
+
+
+def test_the_suggestion_comes_first_and_complete_prints_it_alone(project: Path) -> None:
+    place = f"{write(project / 'shapes.py', SHAPES)}:4:14"
+    said = json.loads(run_speclsp("explain", place, "--json").stdout)
+    assert said["suggestion"]
+    assert said["why_not"] == ""
+    shown = run_speclsp("explain", place).stdout
+    assert shown.startswith(f"{place}: the suggestion is\n\n    {said['suggestion']}\n")
+    alone = run_speclsp("complete", place)
+    assert alone.stdout == f"{said['suggestion']}\n"
+    assert alone.stderr == ""
+
+
+def test_why_nothing_is_suggested_while_typing(project: Path) -> None:
+    shapes = write(project / "shapes.py", SHAPES)
+    inside_a_word = run_speclsp("explain", f"{shapes}:2:19").stdout
+    assert "inside a word nothing is asked while you type" in inside_a_word
+    unsure = run_speclsp("explain", f"{shapes}:4:14", "--min-confidence", "1").stdout
+    assert "is below min_confidence, 1" in unsure
+    assert "By hand:\n\n    " in unsure
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("cart.py:3:5", "the line holds a secret"),
+        (".env:1:3", "the file looks as if it held secrets"),
+        ("private.py:1:3", ".gitignore or the setting exclude leaves the file out"),
+    ],
+)
+def test_complete_says_why_there_is_nothing(project: Path, place: str, why: str) -> None:
+    write(project / ".env", "PORT=1\n")
+    write(project / ".gitignore", "private.py\n")
+    write(project / "private.py", "x = 1\n")
+    result = run_speclsp("complete", f"{project}/{place}", "--project", str(project))
+    assert (result.stdout, result.stderr) == ("\n", f"No completion: {why}.\n")
+
+
+def test_complete_takes_one_place_or_one_text(project: Path) -> None:
+    result = CliRunner().invoke(cli, ["complete", f"{project / 'cart.py'}:1:1", "-p", "x = "])
+    assert result.exit_code == 2
+    assert "Give one of FILE:LINE:COL and --prompt." in result.output
