@@ -172,3 +172,23 @@ def test_the_fixtures_say_where_they_are_from_as_their_tool_does() -> None:
     cases = load_cases(folder / "cases.jsonl")
     assert tool["readme"](cases) == (folder / "README.md").read_text(encoding="utf-8")
     assert {case.project_name for case in cases} == {package.name for package in tool["PACKAGES"]}
+
+
+def test_what_is_installed_is_copied_and_not_compiled_again(tmp_path: Path) -> None:
+    tool = [sys.executable, str(ROOT / "tools" / "copy_installed.py")]
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    place = "import sysconfig; print(sysconfig.get_path('platlib'))"
+    folder = subprocess.check_output([python, "-c", place], text=True).strip()
+    subprocess.run([*tool, "llama-cpp-python", folder], check=True)
+    version = "from importlib.metadata import version; print(version('llama-cpp-python'))"
+    assert subprocess.check_output([python, "-c", version]) == subprocess.check_output(
+        [sys.executable, "-c", version]
+    )
+    assert list(Path(folder, "llama_cpp", "lib").glob("*llama*"))
+
+    missing = subprocess.run(
+        [*tool, "no-such-package", folder], capture_output=True, text=True, check=False
+    )
+    assert missing.returncode == 1
+    assert "is not installed for" in missing.stderr

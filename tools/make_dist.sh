@@ -9,6 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 python=$1
 version=$("$python" -c 'import speclsp; print(speclsp.__version__)')
+echo "Building the packages takes about half a minute, and as long to check them; npm's packages are downloaded the first time." >&2
 rm -rf dist && mkdir dist
 
 "$python" -m hatchling build -d dist -t wheel -t sdist >/dev/null
@@ -33,13 +34,16 @@ else
 	missing="npm is missing: the VSIX was not built."
 fi
 
-# A fresh environment: llama.cpp's build first, then the wheel, then the command.
+# A fresh environment: the llama.cpp that is there, then the wheel, then the command.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 "$python" -m venv "$scratch/venv"
 fresh="$scratch/venv/bin"
-PYTHONPATH="$PWD/$wheel" "$fresh/python" -m speclsp.install_llama_cpp
-"$fresh/python" -m pip --disable-pip-version-check --no-input install --quiet "$wheel"
+"$python" tools/copy_installed.py llama-cpp-python \
+	"$("$fresh/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
+PYTHONPATH="$PWD/$wheel" "$fresh/python" -m speclsp.install_llama_cpp --dry-run >/dev/null
+"$fresh/python" -m pip --disable-pip-version-check --no-input install --quiet \
+	--only-binary llama-cpp-python "$wheel"
 found=$(cd "$scratch" && "$fresh/speclsp" --version)
 [ "$found" = "speclsp, version $version" ] || { echo "the wheel says '$found'" >&2; exit 1; }
 (cd "$scratch" && "$fresh/speclsp" models recommend >/dev/null)
