@@ -397,13 +397,6 @@ LED: Final = (
         "https://example.org/?user=a&api_key={alnum:24}&page=1",
     ),
     _led(
-        "password in a connection string",
-        "password= pwd= accountkey= sharedaccesskey=",
-        r"(?i:password|pwd|accountkey|sharedaccesskey)\s?=\s?(?![A-Za-z_$][\w.$]*\()(?=[^;\s\"'`]+(?:;|\"|'|`))",
-        r"[^;\s\"'`]+",
-        "Server=s;User Id=u;Password={password};Encrypt=true",
-    ),
-    _led(
         "authorization header",
         "bearer basic",
         r"(?i:bearer|basic)(?:[ \t]+|[ \t]*[\"'][ \t]*[+.&][ \t]*[\"'])(?=[A-Za-z._~+/\-]{0,7}[0-9=]|[A-Za-z0-9._~+/\-]{8})",

@@ -480,3 +480,8 @@ def test_an_offset_behind_a_masked_url_is_the_same_place() -> None:
     offset = text.masked_offset(len(text.raw) - 2)
     assert offset is not None
     assert text.text[offset:] == "1\n"
+
+
+def test_a_hash_sign_within_a_value_begins_no_comment() -> None:
+    for name in (".env", "a.sh", "a.conf"):
+        assert masked("DB_PASSWORD=Xk#92jdkLs8f\n", name) == f"DB_PASSWORD={PLACEHOLDER}\n"
