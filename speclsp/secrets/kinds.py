@@ -363,7 +363,7 @@ _WORD_OF_SECRETS: Final = (
     r"(?:passw(?:or)?d|passphrase|secret|token|(?:api|private|access)[_\-]?key)"
 )
 _SHELL_WORD: Final = r"[^\s\"'`$<{\-\[(|;&][^\s\"'`|;&]*"
-_ARGUMENT: Final = r"(?:[\"'](?:[^\"'\\\n]|\\.){0,200}[\"']|[\w.$@:\->\[\]]{1,80})[ \t]*,[ \t\n]*(?:\w+[ \t]*[=:][ \t]*)?"
+_ARGUMENT: Final = r"(?:[\"'](?:[^\"'\\\n]|\\.){0,200}[\"']|[\w.$@:\->\[\]]{1,80})[ \t]*,[ \t\n]*"
 _SENTENCE: Final = (
     r"(?:(?i:[a-z]{0,20}_)?(?i:password|passphrase|passwd|pwd?|passwort|kennwort|mot\s+de\s+passe"
     r"|contraseña|пароль)|密码|密碼|口令)"
@@ -474,7 +474,7 @@ LED: Final = (
     _led(
         "password as an argument",
         "connect( login( bind( bind_s( getconnection( mysqli(",
-        rf"(?:(?:login|(?:simple_)?bind(?:_s)?)\((?=[ \t]*[\"'\w]){_ARGUMENT}|(?:getConnection|(?:\w{{0,20}}_)?connect(?!\([ \t]*[\"'](?!localhost)[\w\-]*[\"'])|mysqli)\({_ARGUMENT}{_ARGUMENT})"
+        rf"(?:(?:login|(?:simple_)?bind(?:_s)?)\((?![ \t]*(?:null|this|undefined)\b)(?=[ \t]*[\"'\w]){_ARGUMENT}|(?:getConnection|(?:\w{{0,20}}_)?connect(?!\([ \t]*[\"'](?!localhost)[\w\-]*[\"'])|mysqli)\({_ARGUMENT}{_ARGUMENT})"
         r"(?=[A-Za-z@]{0,2}[\"'][^\s\"'/]{2,80}(?:[\"'][ \t]*(?:[,)\r\n]|$)|[ \t\r]*$))",
         None,
         'DriverManager.getConnection(url, "joe", "{password}")',

@@ -452,6 +452,8 @@ def test_names_of_files_are_masked_as_texts_are(path: str, shown: str) -> None:
         ("user, password = credentials", "a.py"),
         ("items identified by the key", "a.md"),
         ('connect("click", "handler", "arg")', "a.js"),
+        ('const f = report.bind(null, "unexpected");', "a.js"),
+        ("m.bind('example.com', subdomain='static')", "a.py"),
     ],
 )
 def test_what_only_looks_like_a_password_stays(line: str, name: str) -> None:
