@@ -244,6 +244,27 @@ class CompletionResult(Result):
         return not self.text
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditResult(Result):
+    """The next edit of a document, or none."""
+
+    edit: TextEdit | None = None
+    """The smallest replacement that covers all hunks."""
+    hunks: tuple[TextEdit, ...] = ()
+    """The lines that change, as they are shown; whole lines, rising."""
+    is_far: bool = False
+    """Whether the edit begins or ends more than two lines from the cursor."""
+    probability: float | None = None
+    """Of the token with which the answer first leaves the text as it is, by the model."""
+    withheld: str = ""
+    """Why an edit that the model proposed is not shown (:data:`speclsp.edits.edit.Withheld`)."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it suggests nothing."""
+        return self.edit is None
+
+
 # Requests: a cursor, options, and what each kind adds.
 
 
@@ -312,6 +333,26 @@ class CompletionRequest(Request[CompletionResult]):
         return CompletionResult(
             completion_id=self.completion_id,
             text="",
+            finish_reason=reason,
+            stats=RequestStats(),
+            source=source,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRequest(Request[EditResult]):
+    """A request for the next edit around the cursor."""
+
+    kind: ClassVar[str] = "edit"
+    urgency: ClassVar[int] = 1
+
+    declined: tuple[tuple[str, str], ...] = ()
+    """Old and new lines of hunks that the user declined."""
+
+    def empty(self, reason: FinishReason, source: AnswerSource = "model") -> EditResult:
+        """Return a result without an edit."""
+        return EditResult(
+            completion_id=self.completion_id,
             finish_reason=reason,
             stats=RequestStats(),
             source=source,
@@ -403,6 +444,23 @@ class IndexStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EditStats:
+    """Sums over a session's next edits, which are in no other sum."""
+
+    n_asked: int = 0
+    n_proposed: int = 0
+    """Requests that were answered with an edit."""
+    n_shown: int = 0
+    n_accepted: int = 0
+    n_declined: int = 0
+    withheld: dict[str, int] = field(default_factory=dict)
+    """By reason: how many requests were answered without an edit."""
+    totals: RequestStats = field(default_factory=RequestStats)
+    answer: Percentiles = field(default_factory=Percentiles)
+    """From the request to the edit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStats:
     """Sums over a session, from ``initialize`` to ``exit``."""
 
@@ -434,6 +492,7 @@ class SessionStats:
     """Those of which only words or lines were."""
     n_chars_accepted: int = 0
     totals: RequestStats = field(default_factory=RequestStats)
+    edits: EditStats = field(default_factory=EditStats)
     latency: dict[str, Percentiles] = field(default_factory=dict)
     """By stage: ``answer``, from a request's arrival at the window's server to a suggestion that
     was not given before, which is what users are told; queue, tokenize, prompt, draft, verify,

@@ -25,6 +25,7 @@ Scope = Literal["live", "engine", "restart"]
 KvCacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
 FlashAttn = Literal["on", "off", "auto"]
 FimLayout = Literal["anchored", "plain"]
+EditFormat = Literal["auto", "sweep-8", "sweep-21", "zeta-1", "zeta-2", "zeta-2.1"]
 Multiline = Literal["auto", "always", "never"]
 DraftMode = Literal["auto", "tree", "chain", "first"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
@@ -83,6 +84,7 @@ _MODEL = SettingInfo(group="models", scope="engine")
 _MODEL_FILES = replace(_MODEL, of_machine=True)
 _REMOTE = SettingInfo(group="remote engine", scope="engine", of_machine=True)
 _PROMPT = SettingInfo(group="prompt", by_folder=True)
+_EDITS = SettingInfo(group="next edits", by_folder=True)
 _SPECULATION = SettingInfo(group="speculation")
 _DRAFTERS = replace(_SPECULATION, scope="engine")
 _STATISTICS_FILES = replace(_SPECULATION, of_machine=True)
@@ -121,6 +123,17 @@ class Settings:
         _COMPLETION,
         "Minimum geometric mean probability of a suggestion's tokens while you type; 0 shows "
         "every suggestion.",
+    )
+    edit_format: EditFormat = _setting(
+        "auto",
+        _EDITS,
+        "Prompt format of next edits; `auto` follows from the model's name and vocabulary.",
+    )
+    min_edit_confidence: _Probability = _setting(
+        0.0,
+        _EDITS,
+        "Minimum probability of the token with which a next edit leaves the text as it is; 0 "
+        "shows every edit.",
     )
     n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(
         3, _COMPLETION, "Number of suggestions where you ask for them; while you type there is one."

@@ -16,7 +16,7 @@ from speclsp import settings
 from speclsp.cli.headless import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, SettingsCommand, long_option
-from speclsp.lsp import execute_command
+from speclsp.lsp import execute_command, next_edit
 from speclsp.lsp.execute_command import STATISTICS
 from speclsp.request import EngineState
 from tools.settings_table import with_settings
@@ -109,6 +109,7 @@ def test_what_the_server_knows_beyond_lsp_is_documented() -> None:
         *execute_command.COMMANDS,
         execute_command.DID_SHOW,
         execute_command.DID_PARTIALLY_ACCEPT,
+        next_edit.DID_SHOW,
         STATISTICS,
     )
     for name in (*own, "$/speclsp/status"):

@@ -32,6 +32,8 @@ from speclsp.request import (
     CompletionRequest,
     CompletionResult,
     Document,
+    EditRequest,
+    EditResult,
     GeneratedText,
     Trigger,
 )
@@ -46,6 +48,7 @@ ENGINE_ERROR = -32000
 """The engine cannot answer, or a file of ours is broken; ``data.remedy`` says what to do."""
 
 _PLACE = re.compile(r" - at `\$(?P<place>[^`]*)`")
+_SNAKE = re.compile(r"(?=[A-Z])")
 _FIELD = re.compile(r"field `(?P<field>[^`]*)`")
 
 # --- params ---------------------------------------------------------------------------------------
@@ -84,6 +87,22 @@ CompleteParams = msgspec.defstruct(
 A program that sends a request wants an answer, so ``trigger`` is ``invoked`` by default.
 """
 
+NextEditParams = msgspec.defstruct(
+    "NextEditParams",
+    [
+        ("text", str),
+        ("offset", int),
+        ("path", str, ""),
+        ("language_id", str, ""),
+        ("before", list[str], msgspec.field(default_factory=list)),
+        ("deadline_ms", settings.TYPES["deadline_ms"] | None, None),
+    ],
+    rename="camel",
+    forbid_unknown_fields=True,
+    frozen=True,
+)
+"""The params of ``nextEdit``; ``before`` are the file's texts before its latest changes."""
+
 AcceptedParams = msgspec.defstruct(
     "AcceptedParams",
     [("id", MessageId | None, None), ("text", str, ""), ("prefix", str, ""), ("path", str, "")],
@@ -95,6 +114,7 @@ AcceptedParams = msgspec.defstruct(
 _NO_PARAMS = msgspec.defstruct("NoParams", [], forbid_unknown_fields=True)
 METHODS: dict[str, type[Any]] = {
     "complete": CompleteParams,
+    "nextEdit": NextEditParams,
     "accepted": AcceptedParams,
     "cancel": msgspec.defstruct("CancelParams", [("id", MessageId)], forbid_unknown_fields=True),
     "statistics": _NO_PARAMS,
@@ -164,7 +184,7 @@ class HeadlessConnection(JsonRpcConnection):
             ) from error
 
     def _handle_request(self, msg_id: MessageId, method_name: str, params: Any) -> None:
-        if method_name == "complete":
+        if method_name in {"complete", "nextEdit"}:
             self.cancellations[msg_id] = CancellationToken()
         super()._handle_request(msg_id, method_name, params)
 
@@ -193,7 +213,7 @@ class HeadlessServer(JsonRPCServer):
         self._n_learned = self._n_learned_chars = 0
         for method in METHODS:
             # pygls sets attributes on handlers, which bound methods do not allow.
-            self.feature(method)(partial(getattr(self, f"_{method}")))
+            self.feature(method)(partial(getattr(self, f"_{_SNAKE.sub('_', method).lower()}")))
 
     async def _complete(self, params: Any) -> dict[str, Any]:
         """Complete as soon as the model is loaded."""
@@ -216,6 +236,59 @@ class HeadlessServer(JsonRPCServer):
             while len(self._completed) > MAX_COMPLETED:
                 del self._completed[next(iter(self._completed))]
         return completion_object(result, cancelled=cancelled, n_candidates=params.n_candidates)
+
+    async def _next_edit(self, params: Any) -> dict[str, Any]:
+        """Return the next edit as soon as the model is loaded."""
+        msg_id = self.protocol.msg_id
+        assert msg_id is not None
+        cancel = self.protocol.cancellations[msg_id]
+        try:
+            async with self._turn:
+                request = self._open_edited(params)
+                result = await self._window.next_edits.next_edit(request, cancel)
+        except SpecLspError as error:
+            data = {"type": type(error).__name__, "remedy": error.remedy}
+            raise JsonRpcException(str(error), ENGINE_ERROR, data) from error
+        finally:
+            self._close_documents()
+            cancel.cancel()
+            del self.protocol.cancellations[msg_id]
+        return edit_object(result)
+
+    def _open_edited(self, params: Any) -> EditRequest:
+        """Open the document of a request, and make its earlier changes."""
+        if not 0 <= params.offset <= len(params.text):
+            raise JsonRpcInvalidParams(
+                f"invalid params: $.params.offset: the text has {len(params.text)} characters",
+                data={"field": "$.params.offset"},
+            )
+        file = self._file(params.path)
+        uri = Path(file).as_uri() if file else f"headless:{params.path}"
+        self._open_documents.pop(uri, None)
+        texts = [*params.before, params.text]
+        self._window.open_document(
+            Document(
+                uri=uri,
+                path=params.path,
+                file=file,
+                repo_name=self._options.repo_name,
+                language_id=params.language_id,
+                version=1,
+                text=texts[0],
+            )
+        )
+        self._open_documents[uri] = len(texts)
+        for version, text in enumerate(texts[1:], 2):
+            self._window.change_document(uri, version, text)
+        deadline_ms = params.deadline_ms or self._options.deadline_ms
+        return EditRequest(
+            uri=uri,
+            version=len(texts),
+            offset=params.offset,
+            settings={"deadline_ms": deadline_ms},
+            origin="program",
+            wait_for_model=True,
+        )
 
     def _result(self, params: Any, cancel: CancellationToken) -> CompletionResult:
         try:
@@ -338,6 +411,25 @@ _STATS = (
     "ms_draft",
 )
 _DRAFTER_STATS = ("n_drafts", "n_drafted", "n_accepted")
+
+
+def edit_object(result: EditResult) -> dict[str, Any]:
+    """Return an edit's JSON object; ``edit`` is null where there is none."""
+    return cast(
+        "dict[str, Any]",
+        json_value(
+            {
+                "id": result.completion_id,
+                "edit": result.edit,
+                "hunks": result.hunks,
+                "isFar": result.is_far,
+                "probability": result.probability,
+                "withheld": result.withheld,
+                "finishReason": result.finish_reason,
+                "stats": result.stats,
+            }
+        ),
+    )
 
 
 def completion_object(

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from speclsp.drafting.protocol import (
     TokenArray,
     TokenCorpus,
 )
+from speclsp.edits.formats import Change
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import SpecLspError
@@ -73,6 +74,8 @@ class DraftSources:
     statistics: Statistics = NO_STATISTICS
     chunks: ChunkSource = NO_CHUNK_SOURCE
     """Context from other files for the prompt."""
+    changes: tuple[Change, ...] = ()
+    """The window's latest edits, the oldest first."""
 
 
 class EngineWindow(Protocol):
@@ -129,6 +132,9 @@ class Plan(ABC, Generic[R]):
 @dataclass(slots=True, kw_only=True, eq=False)
 class Job(ABC, Generic[Q, R]):
     """A request and its future.  ``submitted`` and ``deadline`` are seconds of the clock."""
+
+    own_drafters: ClassVar[str] = ""
+    """The drafters of this kind, as ``drafters`` names them; empty for those of the settings."""
 
     request: PlacedRequest[Q]
     settings: Settings

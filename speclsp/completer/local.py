@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.completion import CompletionJob
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
+from speclsp.completer.edits import EditJob
 from speclsp.completer.engine import Engine
 from speclsp.completer.explaining import PromptExplanation, explain_prompt
 from speclsp.completer.jobs import AnyJob, DraftSources
@@ -23,6 +25,8 @@ from speclsp.completer.project import Project
 from speclsp.completer.sent_corpus import SentCorpora
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.documents import Documents
+from speclsp.edits.formats import Change
+from speclsp.edits.trail import Trail
 from speclsp.engine.models import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
 from speclsp.events import EventQueue
@@ -33,6 +37,7 @@ from speclsp.request import (
     CompletionRequest,
     CompletionResult,
     Document,
+    EditRequest,
     EngineState,
     Event,
     R,
@@ -46,7 +51,10 @@ from speclsp.seam import answered
 from speclsp.settings import Settings
 from speclsp.text.typed_text import may_share_text
 
-JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {CompletionRequest: CompletionJob}
+JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {
+    CompletionRequest: CompletionJob,
+    EditRequest: EditJob,
+}
 """The job of each kind of request."""
 
 _N_LINES_BEFORE = 2
@@ -84,6 +92,8 @@ class LocalCompleter:
         self._documents = Documents()
         self._tokenizer: Tokenizer | None = None
         self.tokens = DocumentTokens(self._documents, self._is_ignored)
+        self._trail = Trail(self._clock)
+        self._trail_lock = threading.Lock()
         self._project = Project(
             _indexed(settings), self._events, self._documents, self._engine.indexes
         )
@@ -204,6 +214,8 @@ class LocalCompleter:
         document = self._documents.change(uri, version, edit)
         if former is not None and document is not None:
             self.tokens.deleted.changed(former, edit)
+            with self._trail_lock:
+                self._trail.changed(former, edit)
             self._context.edited(former, edit)
             self._took(document)
 
@@ -217,6 +229,8 @@ class LocalCompleter:
         """Forget a document."""
         document = self._documents.close(uri)
         self.tokens.deleted.closed(uri)
+        with self._trail_lock:
+            self._trail.closed(uri)
         if document is not None:
             self._project.documents_changed()
             self._project.saved(document.file)
@@ -311,11 +325,27 @@ class LocalCompleter:
 
     def learn(self, accepted: AcceptedText) -> None:
         """Keep what the user accepted, and draft from it."""
+        with self._trail_lock:
+            self._trail.accepted(accepted.uri, accepted.text)
         root = accepted.workspace or self._project.root_of(accepted.file)
         self._accepted.take(accepted, root, learn_into(self.settings))
 
     def _is_ignored(self, file: str) -> bool:
         return self.settings.mask_secrets and bool(file) and self._project.is_ignored(file)
+
+    def _changes(self, request: AnyPlaced) -> tuple[Change, ...]:
+        """Return the latest edits in files of the request's folder that are not ignored."""
+        root = self._project.root_of(request.file)
+        with self._trail_lock:
+            changes = self._trail.changes()
+        of_folder = ((change, self._documents.get(change.uri)) for change in changes)
+        return tuple(
+            change
+            for change, document in of_folder
+            if document is not None
+            and not self._is_ignored(document.file)
+            and self._project.root_of(document.file) == root
+        )
 
     # --- called by the engine ---------------------------------------------------------------------
 
@@ -355,6 +385,7 @@ class LocalCompleter:
             corpora=self._project.corpora(),
             accepted=(accepted.tokens,) if accepted is not None and accepted.tokens.size else (),
             statistics=counts,
+            changes=self._changes(request),
             chunks=ChunkSource(
                 ranked=lambda: self._context.ranked(request),
                 may_show=lambda path: self._context.may_show(request, path),

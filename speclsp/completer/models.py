@@ -13,6 +13,7 @@ from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.jobs import N_GENERATED, Workbench
 from speclsp.completer.prompts import N_IDLE_CHUNK, Prompts
 from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.cost import SHAPES
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import TokenArray
@@ -186,15 +187,20 @@ class Models:
         self._free_weights("closed")
         self._set_state("off", EngineUnavailableError("completion is switched off."))
 
-    def workbench(self, settings: Settings, tokens: DocumentTokens) -> Workbench:
-        """Return what a completion with these settings works with; there must be weights."""
+    def workbench(
+        self, settings: Settings, tokens: DocumentTokens, own_drafters: str = ""
+    ) -> Workbench:
+        """Return what a job with these settings works with; there must be weights.
+
+        ``own_drafters`` are those of the job's kind; empty for those of the settings.
+        """
         assert self._tokenizer is not None
         assert self.weights is not None
         assert self.prompts is not None
         return Workbench(
             tokenizer=self._tokenizer,
             weights=self.weights,
-            proposer=self._proposer(settings),
+            proposer=self._proposer(settings, own_drafters),
             tokens=tokens,
             prompts=self.prompts,
             generated=self._generated,
@@ -274,18 +280,18 @@ class Models:
             weights.close()
             self._events.log("info", f"freed the model's memory ({why}).")
 
-    def _proposer(self, settings: Settings) -> Proposer | None:
+    def _proposer(self, settings: Settings, own_drafters: str = "") -> Proposer | None:
         """Return the drafters of the settings; there must be weights.
 
         Windows may differ in them, and drafters keep what they learned.
         """
         assert self.weights is not None
-        drafting = repr([getattr(settings, name) for name in _DRAFTING])
+        drafting = own_drafters + repr([getattr(settings, name) for name in _DRAFTING])
         if drafting not in self._proposers:
             if len(self._proposers) == _N_PROPOSERS:
                 del self._proposers[next(iter(self._proposers))]
             self._proposers[drafting] = make_proposer(
-                settings, self.weights, self._acceptance, self._report_once
+                settings, self.weights, self._acceptance, self._report_once, own_drafters
             )
         return self._proposers[drafting]
 
@@ -329,19 +335,25 @@ def make_proposer(
     weights: Weights,
     table: AcceptanceTable,
     report: Callable[[SpecLspError], None],
+    own_drafters: str = "",
 ) -> Proposer | None:
     """Return the drafters of these settings, merged; None for none.  Problems go to ``report``.
 
-    ``table`` holds how often drafts were right with these weights.
+    ``table`` holds how often drafts were right with these weights.  ``own_drafters`` are drafted
+    with in place of the settings', as long drafts as passes are measured for.
     """
     if not settings.drafts_here:
         return None
     if not weights.supports_rollback:
         report(DrafterError("speculation is off: this model's memory cannot be rolled back."))
         return None
+    if own_drafters:
+        n_max = SHAPES[-1] - 1
+        settings = replace(settings, drafters=own_drafters, max_draft=n_max)
     drafters, problems = load_drafters(settings, draft_model=weights.draft)
     running = {drafter.name for drafter in drafters}
-    for problem in (*problems, *unread_settings(settings, running)):
+    unread = unread_settings(settings, running) if not own_drafters else []
+    for problem in (*problems, *unread):
         report(problem)
     if not drafters:
         if drafter_names(settings.drafters) == (DRAFT_MODEL,):

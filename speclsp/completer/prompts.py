@@ -54,6 +54,10 @@ class Prompts:
         self._asked = question if question.n_first < question.budget.n_prompt else None
         return prompt
 
+    def prepare(self, tokens: Sequence[int]) -> None:
+        """Restore the saved KV state that shares most with a prompt of another kind."""
+        self._states.prepare(tokens)
+
     def has_plan(self) -> bool:
         """Whether there is something to evaluate in idle time."""
         return self._plan() is not None

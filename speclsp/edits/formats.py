@@ -41,6 +41,8 @@ class Change:
     after: str = ""
     is_accepted: bool = False
     """Whether it was a suggestion."""
+    uri: str = ""
+    """The document's; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,6 +163,7 @@ def _trimmed(entry: _Entry) -> Change | None:
     after = [*new[len(new) - tail :], *entry.after][:_N_CONTEXT_LINES]
     return Change(
         path=entry.path,
+        uri=entry.uri,
         line=entry.line + head,
         old=_ended(old[head : len(old) - tail]),
         new=_ended(new[head : len(new) - tail]),

@@ -22,6 +22,8 @@ from speclsp.request import (
     CompletionRequest,
     CompletionResult,
     Document,
+    EditRequest,
+    EditResult,
     Event,
     Q,
     R,
@@ -120,6 +122,10 @@ class Complete(Ask[CompletionRequest], frozen=True):
     """A request for a completion."""
 
 
+class AskEdit(Ask[EditRequest], frozen=True):
+    """A request for a next edit."""
+
+
 class Cancel(_Message, frozen=True):
     """Stop a request; it is still answered."""
 
@@ -154,6 +160,7 @@ WindowMessage = (
     | SaveDocument
     | CloseDocument
     | Complete
+    | AskEdit
     | Cancel
     | Learn
     | AskStatistics
@@ -173,6 +180,10 @@ class Answer(_Message, Generic[R], frozen=True):
 
 class Completed(Answer[CompletionResult], frozen=True):
     """The result of a request for a completion."""
+
+
+class Edited(Answer[EditResult], frozen=True):
+    """The result of a request for a next edit."""
 
 
 class Failed(_Message, frozen=True):
@@ -211,15 +222,17 @@ class Closing(_Message, frozen=True):
     """The engine shuts down on purpose; it is not restarted before the next request."""
 
 
-ASKS: Final[Mapping[type[Request[Any]], Callable[[int, Any], Complete]]] = {
-    CompletionRequest: Complete
+ASKS: Final[Mapping[type[Request[Any]], Callable[[int, Any], Complete | AskEdit]]] = {
+    CompletionRequest: Complete,
+    EditRequest: AskEdit,
 }
-ANSWERS: Final[Mapping[type[Result], Callable[[int, Any], Completed]]] = {
-    CompletionResult: Completed
+ANSWERS: Final[Mapping[type[Result], Callable[[int, Any], Completed | Edited]]] = {
+    CompletionResult: Completed,
+    EditResult: Edited,
 }
 """The messages of each kind of request and result."""
 
-EngineMessage = Completed | Failed | Generating | Event | Statistics | Idle | Closing
+EngineMessage = Completed | Edited | Failed | Generating | Event | Statistics | Idle | Closing
 
 
 # --- the connection -------------------------------------------------------------------------------

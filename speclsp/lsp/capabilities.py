@@ -24,6 +24,8 @@ class Command(StrEnum):
     """The commands of ``workspace/executeCommand``."""
 
     ACCEPTED = "speclsp.accepted"
+    ACCEPTED_EDIT = "speclsp.acceptedEdit"
+    DECLINED_EDIT = "speclsp.declinedEdit"
     SHOW_STATISTICS = "speclsp.showStatistics"
     REINDEX = "speclsp.reindex"
     TOGGLE = "speclsp.toggle"

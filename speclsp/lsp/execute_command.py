@@ -16,6 +16,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcRequestCancelled
 
 from speclsp.errors import DownloadCancelledError, SpecLspError
+from speclsp.lsp import next_edit
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import code_points
@@ -125,6 +126,8 @@ def _model_name(command: str, arguments: Sequence[Any]) -> str:
 
 COMMANDS: Mapping[str, Callable[[Session, Sequence[Any]], Any]] = {
     Command.ACCEPTED: accepted,
+    Command.ACCEPTED_EDIT: next_edit.accepted,
+    Command.DECLINED_EDIT: next_edit.declined,
     Command.SHOW_STATISTICS: show_statistics,
     Command.REINDEX: reindex,
     Command.TOGGLE: toggle,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 from cattrs import Converter
@@ -28,6 +28,11 @@ from speclsp.lsp.converter import structure_params
 from speclsp.lsp.json_rpc import JsonRpcConnection
 
 logger = logging.getLogger(__name__)
+
+OWN_PARAMS: Final[Mapping[str, type[Any]]] = {
+    "textDocument/copilotInlineEdit": types.TextDocumentPositionParams,
+}
+"""The params of methods that are not in LSP."""
 
 
 class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
@@ -86,6 +91,8 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
                 return initialize_params(params)
             except msgspec.ValidationError as error:
                 raise JsonRpcInvalidParams(f"{method}: {error}") from error
+        if method in OWN_PARAMS:
+            return structure_params(self._converter, method, params, OWN_PARAMS[method])
         known = types.METHOD_TO_TYPES.get(method)
         if known is None or known[2] is None:
             return params

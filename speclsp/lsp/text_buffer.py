@@ -82,6 +82,12 @@ class TextBuffer:
         before = "".join(self._lines[: cursor.line]) + self._lines[cursor.line][: cursor.column]
         return len(with_line_feeds(before))
 
+    def cursor_of(self, offset: int) -> Cursor:
+        """Return the cursor at a character of :attr:`text`; beyond its end, the end."""
+        text = self.text[:offset]
+        line = text.count("\n")
+        return Cursor(line, min(len(text) - text.rfind("\n") - 1, len(self.line(line))))
+
     def replace(self, start: Cursor, end: Cursor, text: str) -> None:
         """Replace the text between two cursors.
 

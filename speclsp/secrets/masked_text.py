@@ -212,6 +212,23 @@ class MaskedText:
         n_removed = sum(end - start for start, end in self._spans[:n_before])
         return cursor - n_removed + n_before * len(PLACEHOLDER)
 
+    def raw_range(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return where a range of the masked text stands in the raw one.
+
+        None if it holds a placeholder or part of one, or if the text is secret as a whole.
+        """
+        if self.is_secret:
+            return None
+        n_more = 0
+        for span in self._spans:
+            at = span.start + n_more
+            if at >= end:
+                break
+            if at + len(PLACEHOLDER) > start:
+                return None
+            n_more += len(PLACEHOLDER) - (span.end - span.start)
+        return start - n_more, end - n_more
+
     def _is_begun(self, cursor: int) -> bool:
         """Whether the cursor is in a secret, were the text to end there.
 

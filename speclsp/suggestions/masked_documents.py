@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Literal
 
 from speclsp.documents import Documents, edit_between, n_versions
-from speclsp.request import Document, DocumentCursor, PlacedRequest, Q
+from speclsp.request import Document, DocumentCursor, PlacedRequest, Q, TextEdit
 from speclsp.seam import Completer
 from speclsp.secrets.masked_text import MaskedText
 from speclsp.secrets.paths import is_secret_path
@@ -110,6 +110,19 @@ class MaskedDocuments:
         if edit is not None:
             edit = edit_between(text, masked.text, cursor=offset)
         return self.place_masked(dataclasses.replace(request, offset=offset, edit=edit))
+
+    def raw_edit(self, uri: str, version: int, edit: TextEdit) -> TextEdit | None:
+        """Return an edit of a version's masked text as one of the window's text.
+
+        None where it touches a secret, or the version is not kept any more.
+        """
+        if not self._masks:
+            return edit
+        with self._lock:
+            versions = self._masked.get(uri, ())
+            found = next((masked for v, masked in reversed(versions) if v == version), None)
+            place = found.raw_range(edit.start, edit.end) if found is not None else None
+        return TextEdit(*place, edit.text) if place is not None else None
 
     def place_masked(self, request: Q) -> PlacedRequest[Q] | Literal["unknown"]:
         """Return a request whose offset and edit refer to the masked text."""

@@ -40,6 +40,7 @@ from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.suggestions.ledger import Ledger, Suggestion
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
+from speclsp.suggestions.next_edits import NextEdits
 from speclsp.text.typed_text import may_share_text
 
 MASK_POLL_S: Final = 0.01
@@ -77,6 +78,7 @@ class Window:
         self._documents = MaskedDocuments(
             completer, masks=settings.mask_secrets, masks_late=masks_late
         )
+        self.next_edits = NextEdits(completer, self._documents, clock)
         self._counts = SessionRecorder()
         self._ledger = Ledger(self._counts)
         self._debounce = Debounce()
@@ -101,7 +103,8 @@ class Window:
         engine = self.completer.statistics()
         with self._lock:
             shown = self._ledger.impressions.counts(self._clock())
-            return dataclasses.replace(self._counts.snapshot(engine), **shown)
+            sums = self._counts.snapshot(engine)
+            return dataclasses.replace(sums, edits=self.next_edits.statistics(), **shown)
 
     def close(self) -> None:
         """Let the completer learn what was accepted in lines that were left, and close it."""

@@ -47,7 +47,7 @@ def test_keys_that_follow_each_other_are_one_change() -> None:
         edited.now += 0.4
     assert edited.trail.changes() == (
         Change(
-            path="a.py", line=5, old="line 5\n", new="line xy\n",
+            path="a.py", uri="file:///a.py", line=5, old="line 5\n", new="line xy\n",
             before="line 2\nline 3\nline 4\n", after="line 6\nline 7\nline 8\n",
         ),
     )  # fmt: skip

@@ -1,0 +1,333 @@
+"""One next edit, from the request to the smallest edit: prompt, drafts, answer, filters."""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
+
+import numpy as np
+
+from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
+from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.decoding.speculate import Generation
+from speclsp.decoding.token_scores import TokenScores
+from speclsp.drafting.protocol import DraftContext, TokenArray
+from speclsp.drafting.region import NAME as REGION
+from speclsp.drafting.suffix import NAME as SUFFIX
+from speclsp.edits.edit import hunks, repeated, smallest_edit, why_withheld
+from speclsp.edits.formats import (
+    FORMATS,
+    Change,
+    EditFormat,
+    EditPrompt,
+    EditSource,
+    format_of,
+    missing_tokens,
+    n_common,
+)
+from speclsp.engine.remote import RemoteTarget
+from speclsp.errors import EditRefusedError, SettingsError
+from speclsp.prompt.protocol import Vocabulary
+from speclsp.remote.protocol import RemoteParams, RemotePrompt
+from speclsp.request import (
+    EditRequest,
+    EditResult,
+    FinishReason,
+    PlacedRequest,
+    TextEdit,
+)
+from speclsp.secrets.masked_text import PLACEHOLDER, masked_path
+from speclsp.settings import Settings
+
+_GROWTH: Final = 2
+"""An answer may have so many times the region's tokens."""
+_LEAST_PREDICTED: Final = 64
+_FAR_LINES: Final = 2
+"""Lines between the cursor and an edit above which it is far."""
+_N_STOP_CHARS: Final = 48
+"""Characters at an answer's end that are searched for the text that ends it."""
+
+
+class AnswerText:
+    """The answer while it is decoded; ``feed`` is the decoding loop's stop predicate."""
+
+    def __init__(self, vocabulary: Vocabulary, end_tokens: Iterable[int], stops: Iterable[str]):
+        self._piece = vocabulary.piece
+        self._end_tokens = frozenset(end_tokens)
+        self._stops = tuple(stops)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.ended = False
+        """Whether the model ended the answer."""
+        self.so_far = ""
+
+    def feed(self, token: int) -> bool:
+        """Take the next token; return whether to stop."""
+        if token in self._end_tokens:
+            self.ended = True
+            return True
+        self.so_far += self._decoder.decode(self._piece(token))
+        tail = self.so_far[-_N_STOP_CHARS:]
+        found = min((at for stop in self._stops if (at := tail.find(stop)) >= 0), default=-1)
+        if found < 0:
+            return False
+        self.so_far = self.so_far[: len(self.so_far) - len(tail) + found]
+        self.ended = True
+        return True
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class EditJob(Job[EditRequest, EditResult]):
+    """A request for the next edit."""
+
+    own_drafters: ClassVar[str] = f"{REGION},{SUFFIX}"
+
+    def plan(
+        self,
+        bench: Workbench,
+        sources: DraftSources,
+        clock: Callable[[], float],  # noqa: ARG002
+    ) -> EditPlan | None:
+        """Return the prompt of the model's format, and what the answer is drafted from."""
+        request, settings, vocabulary = self.request, self.settings, bench.tokenizer.vocabulary
+        one = edit_format(settings, bench)
+        if one is None:
+            return None
+        source = edit_source(request, settings, sources.changes)
+        n_ctx = bench.weights.target.n_ctx
+        try:
+            prompt, tokens = _fitting_prompt(one, source, vocabulary, n_ctx)
+        except EditRefusedError as error:
+            bench.report(SettingsError(error.message, remedy=error.remedy))
+            return None
+        regions = _regions(one, prompt, source, vocabulary)
+        bench.prompts.prepare(tokens)
+        cost = bench.weights.pass_cost if settings.mode == "auto" else None
+        ends = {*vocabulary.end_tokens, *_control_ids(one, vocabulary).values()}
+        params = SamplingParams(
+            temperature=settings.temperature,
+            top_k=settings.top_k,
+            top_p=settings.top_p,
+            min_p=settings.min_p,
+            seed=settings.seed,
+        )
+        n_predict = min(_GROWTH * len(regions[0]) + _LEAST_PREDICTED, n_ctx - len(tokens))
+        remote = None
+        if isinstance(bench.weights.target, RemoteTarget):
+            remote = _remote(prompt, tokens, n_predict, params, bench)
+        return EditPlan(
+            request=request,
+            source=source,
+            settings=settings,
+            prompt=prompt,
+            edit_format=one,
+            context=DraftContext(
+                prompt=tokens,
+                prefix=np.array(tokens, dtype=np.int32),
+                end_tokens=frozenset(ends),
+                generated=tuple(bench.generated),
+                regions=regions,
+                ends_line=lambda token: vocabulary.piece(token).endswith(b"\n"),
+                verify_curve=cost.curve if cost is not None else None,
+                single_s=cost.single_s if cost is not None else 0.0,
+            ),
+            remote=remote,
+            output=AnswerText(vocabulary, ends, one.stops),
+            sampler=make_sampler(params),
+            scores=TokenScores(),
+            n_predict=n_predict,
+            deadline_s=settings.deadline_ms / 1000,
+            piece=vocabulary.piece,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class EditPlan(Plan[EditResult]):
+    """What is decoded for a next edit, and how that becomes the edit."""
+
+    request: PlacedRequest[EditRequest]
+    source: EditSource
+    settings: Settings
+    prompt: EditPrompt
+    edit_format: EditFormat
+    output: AnswerText
+    piece: Callable[[int], bytes] = field(repr=False)
+
+    def finish(
+        self,
+        generation: Generation,
+        interrupted: Callable[[], FinishReason | None],  # noqa: ARG002
+    ) -> EditResult:
+        """Return the smallest edit, or why there is none."""
+        reason = generation.finish_reason
+        empty = EditResult(
+            completion_id=self.request.completion_id, finish_reason=reason, stats=generation.stats
+        )
+        if reason in ("cancelled", "deadline"):
+            return empty
+        old, start = self.prompt.old, self.prompt.region.start
+        new = self.edit_format.rewritten(self.prompt, self.output.so_far)
+        if new is None:
+            return replace(empty, withheld="unchanged")
+        probability = self._probability(generation)
+        why: str | None = why_withheld(
+            old,
+            new,
+            cursor=self.source.cursor - start,
+            edit_format=self.edit_format,
+            is_whole=self.output.ended,
+            changes=[one for one in self.source.changes if one.path == self.source.path],
+            declined=set(self.request.plain.declined),
+        )
+        changed = hunks(old, new)
+        if why is None and any(PLACEHOLDER in hunk.old + hunk.new for hunk in changed):
+            why = "secret"
+        least = self.settings.min_edit_confidence
+        if why is None and probability is not None and probability < least:
+            why = "uncertain"
+        if why is not None:
+            return replace(empty, withheld=why, probability=probability)
+        edit = smallest_edit(changed, old)
+        text, cursor = self.source.text, self.source.cursor
+        moved = TextEdit(edit.start + start, edit.end + start, edit.text)
+        return replace(
+            empty,
+            edit=moved,
+            hunks=tuple(TextEdit(one.start + start, one.end + start, one.new) for one in changed),
+            is_far=_lines_apart(text, moved, cursor) > _FAR_LINES,
+            probability=probability,
+        )
+
+    def _probability(self, generation: Generation) -> float | None:
+        """Return the probability of the token with which the answer first left the region."""
+        unchanged = self.edit_format.answer(self.prompt, self.prompt.old)
+        n_same = len(unchanged[: n_common(self.output.so_far, unchanged)].encode())
+        n_bytes = 0
+        for token, logprob in zip(generation.tokens, self.scores.logprobs, strict=False):
+            n_bytes += len(self.piece(token))
+            if n_bytes > n_same:
+                return math.exp(logprob) if math.isfinite(logprob) else None
+        return None
+
+
+def edit_format(settings: Settings, bench: Workbench) -> EditFormat | None:
+    """Return the format that the settings name, or that the model has; None for none, told once."""
+    special = bench.tokenizer.vocabulary.special
+    if settings.edit_format != "auto":
+        one = FORMATS[settings.edit_format]
+        missing = missing_tokens(one, special) if not bench.tokenizer.is_estimate else []
+        if missing:
+            bench.report(
+                SettingsError(
+                    f"no next edits: the model's vocabulary lacks {', '.join(missing)}, which "
+                    f"edit_format {one.name} needs.",
+                    remedy="Choose a next-edit model, or set `edit_format` to auto.",
+                )
+            )
+        return None if missing else one
+    name = f"{settings.model} {bench.weights.title} {bench.weights.description}"
+    found = format_of(name, special)
+    if found is None:
+        bench.report(
+            SettingsError(
+                "no next edits: the model is not known to propose them.",
+                remedy="Choose Sweep's next-edit models or Zeta, or name the model's prompt "
+                "format with `edit_format`.",
+            )
+        )
+    return found
+
+
+def edit_source(
+    request: PlacedRequest[EditRequest], settings: Settings, changes: Sequence[Change]
+) -> EditSource:
+    """Return what the prompt of a request is made of."""
+    path = masked_path(request.path) if settings.mask_secrets else request.path
+    return EditSource(path=path, text=request.text, cursor=request.cursor, changes=changes)
+
+
+def _fitting_prompt(
+    one: EditFormat, source: EditSource, vocabulary: Vocabulary, n_ctx: int
+) -> tuple[EditPrompt, list[int]]:
+    """Return the prompt that leaves room for its answer, with as many changes as fit.
+
+    Raises :class:`~speclsp.errors.EditRefusedError` where even one without changes does not.
+    """
+    while True:
+        prompt = one.prompt(source)
+        tokens = edit_tokens(prompt.text, one, vocabulary)
+        n_answer = len(vocabulary.tokenize(prompt.old)) + _LEAST_PREDICTED
+        if len(tokens) + n_answer <= n_ctx:
+            return prompt, tokens
+        if not source.changes:
+            raise EditRefusedError(
+                f"no next edit: the prompt has {len(tokens)} tokens, and the model's context "
+                f"{n_ctx}.",
+                remedy="Raise `n_ctx`.",
+            )
+        source = replace(source, changes=source.changes[1:])
+
+
+def edit_tokens(text: str, one: EditFormat, vocabulary: Vocabulary) -> list[int]:
+    """Tokenise a prompt or an answer: the format's special tokens are single tokens."""
+    ids = _control_ids(one, vocabulary)
+    tokens: list[int] = []
+    if not ids:
+        tokens += vocabulary.tokenize(text).tolist()
+        return tokens
+    for part in re.split(f"({'|'.join(map(re.escape, ids))})", text):
+        if part in ids:
+            tokens.append(ids[part])
+        elif part:
+            tokens += vocabulary.tokenize(part).tolist()
+    return tokens
+
+
+def _control_ids(one: EditFormat, vocabulary: Vocabulary) -> dict[str, int]:
+    found = ((name, vocabulary.special(name)) for name in (*one.control, *one.marks))
+    return {name: token for name, token in found if token is not None}
+
+
+def _regions(
+    one: EditFormat, prompt: EditPrompt, source: EditSource, vocabulary: Vocabulary
+) -> tuple[TokenArray, ...]:
+    """Return the answer that changes nothing, and the one that repeats the latest change."""
+    texts = [prompt.old]
+    for change in source.changes[-1:]:
+        again = repeated(prompt.old, change)
+        if again is not None and again.startswith(prompt.prefill):
+            texts.append(again)
+    answers = (edit_tokens(one.answer(prompt, text), one, vocabulary) for text in texts)
+    return tuple(np.array(tokens, dtype=np.int32) for tokens in answers)
+
+
+def _remote(
+    prompt: EditPrompt,
+    tokens: list[int],
+    n_predict: int,
+    params: SamplingParams,
+    bench: Workbench,
+) -> tuple[RemotePrompt, RemoteParams]:
+    known = () if bench.tokenizer.is_estimate else tuple(tokens)
+    return (
+        RemotePrompt(prefix=prompt.text, suffix="", text=prompt.text, tokens=known),
+        RemoteParams(
+            n_predict=n_predict,
+            temperature=params.temperature,
+            top_k=params.top_k,
+            top_p=params.top_p,
+            min_p=params.min_p,
+            seed=params.seed,
+            wants_logprobs=False,
+        ),
+    )
+
+
+def _lines_apart(text: str, edit: TextEdit, cursor: int) -> int:
+    """Return how many line ends lie between the cursor and the nearest end of an edit."""
+    above = text.count("\n", edit.end, cursor)
+    below = text.count("\n", cursor, edit.start)
+    return max(above, below)

@@ -1,0 +1,342 @@
+"""Next edits behind a window: prompts, drafts, recorded answers of real models, filters."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from planted_secrets import planted_secrets
+from recorded_edits import RecordedAnswer, recorded_answers
+from scripted_models import ScriptedLoader
+from scripted_remote import ScriptedRemote
+from shared_engine import AcrossSocket
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.local import LocalCompleter
+from speclsp.edits.edit import hunks, why_withheld
+from speclsp.engine.remote import RemoteLoader
+from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt
+from speclsp.request import CompletionRequest, Document, EditRequest, EditResult, TextEdit
+from speclsp.secrets.masked_text import PLACEHOLDER
+from speclsp.settings import Settings
+from speclsp.suggestions.window import Window
+
+WAIT_S = 60
+URI = "file:///p/a.py"
+CODE = "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n"
+
+
+class ReplayingRemote(ScriptedRemote):
+    """Answers every prompt with ``answer``, in pieces of three characters."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            model=RemoteModel(kind="llama-server", name=model, n_ctx=4096, takes_text=True)
+        )
+        self.answer = ""
+
+    def stream(
+        self,
+        prompt: RemotePrompt,
+        params: RemoteParams,
+        interrupted: Callable[[], bool],
+        deadline_s: float,
+    ) -> Generator[Piece]:
+        self.sent.append((prompt, params))
+        for start in range(0, len(self.answer), 3):
+            if interrupted():
+                return
+            yield Piece(self.answer[start : start + 3])
+
+
+class Edited:
+    """A window whose only document is typed into, and asked for next edits."""
+
+    def __init__(self, completer: Any, settings: Settings, path: str = "a.py") -> None:
+        self.window = Window(completer, settings)
+        self.path = path
+        self.version = 0
+        completer.start()
+        end = time.monotonic() + WAIT_S
+        while completer.state() == "loading":  # an engine gets a document as it is by then
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+    def become(self, text: str) -> None:
+        self.version += 1
+        if self.version > 1:
+            self.window.change_document(URI, self.version, text)
+            return
+        self.window.open_document(
+            Document(uri=URI, path=self.path, language_id="python", version=1, text=text)
+        )
+
+    def ask(self, offset: int, **fields: Any) -> EditResult:
+        request = EditRequest(
+            uri=URI, version=self.version, offset=offset, wait_for_model=True, **fields
+        )
+        return asyncio.run(self.window.next_edits.next_edit(request, CancellationToken()))
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Edited]]:
+    made: list[Edited] = []
+
+    def make_one(
+        engine: ScriptedRemote | None = None, *, kind: Any = LocalCompleter, **settings: Any
+    ) -> Edited:
+        path = settings.pop("path", "a.py")
+        given = Settings(persist=False, idle_work="never", **settings)
+        loader = None
+        if engine is not None:
+            given = replace(given, engine_url="http://desk:8080")
+            loader = RemoteLoader(ScriptedLoader(), lambda _settings, _key: engine)
+        made.append(Edited(kind(given, loader=loader, clock=time.perf_counter), given, path))
+        return made[-1]
+
+    yield make_one
+    for one in made:
+        one.window.close()
+
+
+# What real models answered
+
+
+def recorded_of_zeta_2() -> list[RecordedAnswer]:
+    return [one for one in recorded_answers() if one.model == "zeta-2"]
+
+
+@pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
+def test_recorded_answers_become_edits(make, kind) -> None:
+    """Whole buffers, by what the answer says; or the filter that withholds it."""
+    remote = ReplayingRemote("zeta-2")
+    n_edits = n_withheld = 0
+    for one in recorded_of_zeta_2():
+        text, region = one.source.text, one.prompt.region
+        if one.edit_format.region(text, one.source.cursor).end != region.end or region.start:
+            continue  # that client chose its region by other rules
+        remote.answer = one.answer + ">>>>>>> UPDATED\n"
+        edited = make(remote, kind=kind, edit_format="zeta-2", path=one.source.path)
+        before = text
+        for change in one.changes[-1:]:
+            before = text.replace(change.new, change.old, 1) if change.new.strip() else text
+        edited.become(before)
+        edited.become(text)
+        result = edited.ask(one.source.cursor)
+        new = one.edit_format.rewritten(one.prompt, one.answer)
+        assert new is not None
+        why = why_withheld(
+            one.prompt.old,
+            new,
+            cursor=one.source.cursor,
+            edit_format=one.edit_format,
+            is_whole=True,
+            changes=one.changes if before != text else (),
+        )
+        assert (result.withheld or None) == why, one.scenario
+        if result.edit is None:
+            n_withheld += 1
+            continue
+        n_edits += 1
+        assert result.edit.applied_to(text) == new, one.scenario
+        shown = text
+        for hunk in reversed(result.hunks):
+            shown = hunk.applied_to(shown)
+        assert shown == new
+    assert (n_edits, n_withheld) >= (8, 6)
+
+
+# What models are sent
+
+
+def test_the_prompt_has_the_trail_and_the_region(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    remote.answer = CODE.replace("result", "total") + ">>>>>>> UPDATED\n"
+    edited = make(remote, edit_format="zeta-2")
+    edited.become(CODE.replace("prices", "numbers"))
+    edited.become(CODE)
+    result = edited.ask(CODE.index("result"))
+    (prompt, _params) = remote.sent[0]
+    assert "-def total(numbers):\n" in prompt.text
+    assert "+def total(prices):\n" in prompt.text
+    assert f"<<<<<<< CURRENT\n{CODE[:23]}<|user_cursor|>{CODE[23:]}=======\n" in prompt.text
+    assert result.edit is not None
+    assert result.edit.applied_to(CODE) == CODE.replace("result", "total")
+    assert not result.is_far
+
+
+def test_no_secret_reaches_the_prompt_and_none_is_edited(make) -> None:
+    secret = "ghp_" + "aB3dE6gH9kLmN0pQ2rS5" + "tUvWxYz12345678x"
+    text = f'{CODE}key = "{secret}"\nlast = 1\n'
+    masked = text.replace(secret, PLACEHOLDER)
+    remote = ReplayingRemote("zeta-2")
+    remote.answer = masked.replace("last = 1", "last = 2") + ">>>>>>> UPDATED\n"
+    edited = make(remote, edit_format="zeta-2")
+    edited.become(CODE)
+    edited.become(text)
+    result = edited.ask(text.index("last"))
+    # Behind the secret, the edit stands where the window's own text has it.
+    assert result.edit is not None
+    assert result.edit.applied_to(text) == text.replace("last = 1", "last = 2")
+    remote.answer = masked.replace("key", "token") + ">>>>>>> UPDATED\n"
+    assert edited.ask(text.index("last")).withheld == "secret"
+    assert all(secret not in prompt.text for prompt, _ in remote.sent)
+
+
+def test_deleted_lines_in_prompts_hold_no_secrets(make) -> None:
+    """Secrets are typed, deleted, and never sent, in files of many languages."""
+    for one in planted_secrets()[::7]:
+        remote = ReplayingRemote("zeta-2")
+        remote.answer = "NO_EDITS"
+        edited = make(remote, edit_format="zeta-2", path=one.name)
+        shown = CODE + "\n" + one.lines + "\n"
+        for end in range(len(CODE), len(shown), 7):
+            edited.become(shown[:end] + "\n")
+        for text in (shown, CODE):
+            edited.become(text)
+            edited.ask(10)
+        sent = "".join(prompt.text for prompt, _ in remote.sent)
+        assert len(remote.sent) == 2 or not sent, one.kind
+        assert not any(secret in sent for secret in one.secrets), one.kind
+
+
+def test_what_was_declined_is_not_proposed_again_until_its_lines_change(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    edited = make(remote, edit_format="zeta-2")
+    edited.become(CODE)
+    remote.answer = CODE.replace("= 0", "= 0.0") + ">>>>>>> UPDATED\n"
+    first = edited.ask(0)
+    assert first.edit is not None
+    assert edited.window.next_edits.declined(first.completion_id)
+    assert edited.ask(0).withheld == "declined"
+    other = CODE.replace("result = 0", "total = 0")
+    edited.become(other)
+    remote.answer = other.replace("= 0", "= 0.0") + ">>>>>>> UPDATED\n"
+    assert edited.ask(0).edit is not None
+    stats = edited.window.statistics().edits
+    assert (stats.n_asked, stats.n_proposed, stats.n_shown, stats.n_declined) == (3, 2, 1, 1)
+    assert stats.withheld == {"declined": 1}
+
+
+def test_what_was_accepted_is_marked_in_the_next_prompt(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    edited = make(remote, edit_format="zeta-2")
+    edited.become(CODE)
+    new = CODE + "    return result\n"
+    remote.answer = new + ">>>>>>> UPDATED\n"
+    proposed = edited.ask(len(CODE) - 2)
+    assert proposed.edit is not None
+    edited.become(proposed.edit.applied_to(CODE))
+    assert edited.window.next_edits.accepted(proposed.completion_id)
+    assert not edited.window.next_edits.accepted(proposed.completion_id)
+    edited.ask(3)
+    assert "// User accepted prediction:\n--- a/a.py" in remote.sent[1][0].text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("x = '<|user_cursor|>'\n", "stop"), ("", "unchanged")]
+)
+def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(make, text, reason) -> None:
+    remote = ReplayingRemote("zeta-2")
+    edited = make(remote, edit_format="zeta-2")
+    edited.become(text)
+    result = edited.ask(0)
+    assert result.edit is None
+    assert (result.withheld or result.finish_reason) == reason
+    assert bool(remote.sent) == (reason == "unchanged")
+
+
+def test_a_model_without_a_format_says_so_once(make) -> None:
+    edited = make(ReplayingRemote("qwen2.5-coder-7b"))
+    edited.become(CODE)
+    for _ in range(2):
+        assert edited.ask(0).is_empty
+    lines: list[str] = []
+    while (event := edited.window.completer.next_event(0.1)) is not None:
+        lines.append(getattr(event, "message", ""))
+    assert sum("no next edits: the model is not known" in line for line in lines) == 1
+
+
+# The embedded model
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 7}])
+@pytest.mark.parametrize("edit_format", ["sweep-8", "sweep-21", "zeta-1"])
+def test_drafts_do_not_change_the_answer(make, edit_format, sampling) -> None:
+    answers: list[list[list[int]]] = []
+    n_passes: list[int] = []
+    for speculation in (True, False):
+        edited = make(
+            edit_format=edit_format, speculation=speculation, mode="tree", threads=1, **sampling
+        )
+        edited.become(CODE.replace("prices", "numbers"))
+        edited.become(CODE)
+        results = [edited.ask(offset) for offset in (10, 30, 60)]
+        assert all(result.finish_reason in ("stop", "length") for result in results)
+        generated = edited.window.completer._engine.models._generated
+        answers.append([tokens.tolist()[16:] for tokens in generated])
+        n_passes.append(sum(result.stats.n_target_passes for result in results))
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 3
+    assert n_passes[0] < n_passes[1]
+
+
+def test_the_next_request_evaluates_only_what_changed(make) -> None:
+    edited = make(edit_format="sweep-8", mode="tree")
+    text = "".join(f"value_{number} = {number}\n" for number in range(60))
+    edited.become(text)
+    first = edited.ask(len(text) - 5)
+    edited.become(text + "v")
+    second = edited.ask(len(text) + 1)
+    assert first.stats.n_prompt_evaluated == first.stats.n_prompt
+    assert second.stats.n_prompt_evaluated < second.stats.n_prompt / 2
+
+
+def test_completions_and_edits_do_not_end_each_other(make) -> None:
+    edited = make(edit_format="sweep-8", mode="tree")
+    edited.become(CODE)
+
+    async def both() -> tuple[EditResult, Any]:
+        request = EditRequest(uri=URI, version=1, offset=30, wait_for_model=True)
+        edit = asyncio.create_task(edited.window.next_edits.next_edit(request, CancellationToken()))
+        completion = asyncio.create_task(
+            edited.window.complete(
+                CompletionRequest(uri=URI, version=1, offset=len(CODE), wait_for_model=True),
+                CancellationToken(),
+            )
+        )
+        return await edit, await completion
+
+    edit, completion = asyncio.run(both())
+    assert edit.finish_reason in ("stop", "length")
+    assert completion.finish_reason in ("stop", "length", "deadline")
+
+
+def test_a_newer_request_supersedes_the_older_one(make) -> None:
+    edited = make(edit_format="sweep-8", mode="tree")
+    edited.become(CODE)
+
+    async def three() -> list[EditResult]:
+        request = EditRequest(uri=URI, version=1, offset=30, wait_for_model=True)
+        return await asyncio.gather(
+            *(
+                edited.window.next_edits.next_edit(
+                    replace(request, offset=offset), CancellationToken()
+                )
+                for offset in (10, 30, 60)
+            )
+        )
+
+    results = asyncio.run(three())
+    assert [one.finish_reason for one in results[:2]] == ["cancelled", "cancelled"]
+    assert results[2].finish_reason in ("stop", "length")
+
+
+def test_hunks_of_an_edit_cover_it() -> None:
+    edit = TextEdit(4, 8, "2\n")
+    assert edit.applied_to("one\ntwo\nthree\n") == "one\n2\nthree\n"
+    assert len(hunks("one\ntwo\nthree\n", "one\n2\nthree\n")) == 1

@@ -1,0 +1,163 @@
+"""``textDocument/copilotInlineEdit``: one edit or none, in the client's units, and reports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from lsp_wire import URI, LspWire
+from scripted_completer import Asked
+
+from speclsp.errors import EngineError, EngineUnavailableError
+from speclsp.request import EditResult, RequestStats, TextEdit
+
+METHOD = "textDocument/copilotInlineEdit"
+TEXT = "s = '😋'\r\nt = '😋'\r\nu\r\n"
+
+
+def at(line: int, character: int, version: int = 1) -> dict[str, Any]:
+    return {
+        "textDocument": {"uri": URI, "version": version},
+        "position": {"line": line, "character": character},
+    }
+
+
+def proposing(*edits: TextEdit, **fields: Any) -> Callable[[Asked], None]:
+    def script(asked: Asked) -> None:
+        asked.future.set_result(
+            EditResult(
+                completion_id=asked.completion_id,
+                finish_reason="stop",
+                stats=RequestStats(n_prompt=9),
+                edit=edits[0] if edits else None,
+                hunks=edits,
+                **fields,
+            )
+        )
+
+    return script
+
+
+@pytest.mark.parametrize(("encoding", "n_units"), [("utf-8", 4), ("utf-16", 2), ("utf-32", 1)])
+async def test_an_edit_has_the_clients_units_and_line_ends(
+    encoding: str, n_units: int, connect: Callable[..., LspWire]
+) -> None:
+    wire = connect()
+    await wire.initialize(encoding=encoding)
+    wire.open(TEXT)
+    # The second line's emoji becomes a letter, and a line follows.
+    start = "s = '😋'\nt = '".__len__()
+    wire.completer.script = proposing(
+        TextEdit(start, start + 3, "x'\nnew\n"), probability=0.5, is_far=True
+    )
+    answer = await wire.ask(METHOD, at(1, 5 + n_units))
+    (edit,) = answer["edits"]
+    assert edit["range"] == {
+        "start": {"line": 1, "character": 5},
+        "end": {"line": 2, "character": 0},
+    }
+    assert edit["text"] == "x'\r\nnew\r\n"
+    assert edit["textDocument"] == {"uri": URI, "version": 1}
+    assert edit["command"] == {
+        "title": "Accept the edit",
+        "command": "speclsp.acceptedEdit",
+        "arguments": [edit["id"]],
+    }
+    assert edit["hunks"] == [{"range": edit["range"], "text": edit["text"]}]
+    assert (edit["isFar"], edit["probability"]) == (True, 0.5)
+    request = wire.completer.asked[0].request
+    assert request.text[: request.cursor] == "s = '😋'\nt = '😋"
+
+
+async def test_no_edit_is_an_empty_list(wire: LspWire) -> None:
+    nothing = {"edits": []}
+    assert await wire.ask(METHOD, at(0, 0)) == nothing  # not open
+    wire.open(TEXT)
+    wire.completer.script = proposing()
+    assert await wire.ask(METHOD, at(0, 0)) == nothing
+    for error in (EngineUnavailableError("loading."), EngineError("broken."), ValueError("?")):
+        wire.completer.script = lambda asked, error=error: asked.future.set_exception(error)
+        assert await wire.ask(METHOD, at(0, 0)) == nothing
+    await wire.ask("workspace/executeCommand", {"command": "speclsp.toggle", "arguments": [False]})
+    wire.completer.script = proposing(TextEdit(0, 1, "x"))
+    assert await wire.ask(METHOD, at(0, 0)) == nothing
+
+
+@pytest.mark.parametrize(
+    "params", [None, {}, {"textDocument": {"uri": 1}, "position": {}}, at(0, 0) | {"position": 3}]
+)
+async def test_malformed_params_are_refused(wire: LspWire, params: Any) -> None:
+    wire.open(TEXT)
+    assert await wire.refusal(METHOD, params) == -32602
+
+
+async def test_a_cancelled_request_is_answered_so(wire: LspWire) -> None:
+    wire.open(TEXT)
+    wire.completer.script = lambda asked: None
+    msg_id = wire.request(METHOD, at(0, 0))
+    await wire.until(lambda: wire.completer.asked)
+    wire.notify("$/cancelRequest", {"id": msg_id})
+    answer = await wire.answer(msg_id)
+    assert answer["error"]["code"] == -32800
+    assert wire.completer.asked[0].cancel.cancelled
+
+
+async def test_an_edit_of_a_text_that_changed_meanwhile_is_dropped(wire: LspWire) -> None:
+    wire.open(TEXT)
+    asked: list[Asked] = []
+    wire.completer.script = asked.append
+    msg_id = wire.request(METHOD, at(0, 0))
+    await wire.until(lambda: asked)
+    start = {"line": 0, "character": 0}
+    wire.change(2, {"range": {"start": start, "end": start}, "text": "x"})
+    proposing(TextEdit(0, 1, "y"))(asked[0])
+    assert (await wire.answer(msg_id))["result"] == {"edits": []}
+
+
+async def test_a_completion_does_not_end_an_edit(wire: LspWire) -> None:
+    wire.open("a = 1\n")
+    asked: list[Asked] = []
+    wire.completer.script = asked.append
+    msg_id = wire.request(METHOD, at(0, 0))
+    await wire.until(lambda: asked)
+    wire.completer.script = lambda one: one.answer("completed")
+    await wire.ghost(0, 5)
+    assert not asked[0].cancel.cancelled
+    proposing(TextEdit(0, 1, "b"))(asked[0])
+    assert len((await wire.answer(msg_id))["result"]["edits"]) == 1
+
+
+async def test_reports_of_an_edit_are_counted_once(wire: LspWire) -> None:
+    wire.open("a = 1\nb = 2\n")
+    wire.completer.script = proposing(TextEdit(6, 12, "b = 3\n"))
+
+    async def proposed() -> dict[str, Any]:
+        (edit,) = (await wire.ask(METHOD, at(0, 0)))["edits"]
+        for _ in range(2):
+            wire.notify("textDocument/didShowInlineEdit", {"item": {"command": edit["command"]}})
+        return edit
+
+    async def run(command: str, edit: dict[str, Any]) -> None:
+        params = {"command": command, "arguments": [edit["id"]]}
+        await wire.ask("workspace/executeCommand", params)
+
+    first, second, _third = [await proposed() for _ in range(3)]
+    await run("speclsp.acceptedEdit", first)
+    await run("speclsp.acceptedEdit", first)
+    await run("speclsp.declinedEdit", second)
+    edits = (await wire.ask("speclsp/statistics"))["edits"]
+    names = ("n_asked", "n_proposed", "n_shown", "n_accepted", "n_declined")
+    assert [edits[name] for name in names] == [3, 3, 3, 1, 1]
+    assert [text.text for text in wire.completer.learned] == ["b = 3\n"]
+    await asyncio.sleep(0)
+    await wire.ask(METHOD, at(0, 0))
+    assert wire.completer.asked[-1].request.plain.declined == (("b = 2\n", "b = 3\n"),)
+
+
+@pytest.mark.parametrize("arguments", [[], [1], ["a", "b"]])
+async def test_commands_want_an_id(wire: LspWire, arguments: list[Any]) -> None:
+    for command in ("speclsp.acceptedEdit", "speclsp.declinedEdit"):
+        params = {"command": command, "arguments": arguments}
+        assert await wire.refusal("workspace/executeCommand", params) == -32602
