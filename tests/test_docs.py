@@ -16,8 +16,8 @@ from speclsp import settings
 from speclsp.cli.headless import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, SettingsCommand, long_option
-from speclsp.lsp import execute_command, next_edit
-from speclsp.lsp.execute_command import STATISTICS
+from speclsp.lsp import execute_command
+from speclsp.lsp.own_methods import NEXT_EDIT, OWN_METHODS
 from speclsp.request import EngineState
 from tools.settings_table import with_settings
 
@@ -107,11 +107,9 @@ def test_what_the_server_knows_beyond_lsp_is_documented() -> None:
     text = page("lsp.md")
     own = (
         *execute_command.COMMANDS,
-        execute_command.DID_SHOW,
-        execute_command.DID_PARTIALLY_ACCEPT,
-        next_edit.DID_SHOW,
-        STATISTICS,
+        *(method for method in OWN_METHODS if method != NEXT_EDIT),
     )
+    assert f"`{NEXT_EDIT}`" in text
     for name in (*own, "$/speclsp/status"):
         assert f"| `{name}` |" in text
     (status,) = [line for line in text.splitlines() if line.startswith("| `$/speclsp/status`")]

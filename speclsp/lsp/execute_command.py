@@ -1,8 +1,4 @@
-"""``workspace/executeCommand``, ``speclsp/statistics``, and reports of shown and accepted items.
-
-``textDocument/didShowCompletion`` and ``textDocument/didPartiallyAcceptCompletion`` are not in LSP:
-their names and params are those of Copilot's language server.
-"""
+"""``workspace/executeCommand``, ``speclsp/statistics``, and reports of shown and accepted items."""
 
 from __future__ import annotations
 
@@ -18,6 +14,14 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcRequ
 from speclsp.errors import DownloadCancelledError, SpecLspError
 from speclsp.lsp import next_edit
 from speclsp.lsp.capabilities import Command
+from speclsp.lsp.own_methods import (
+    DID_PARTIALLY_ACCEPT,
+    DID_SHOW,
+    DidPartiallyAcceptCompletionParams,
+    DidShowCompletionParams,
+    ItemCommand,
+    ShownItem,
+)
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import code_points
 
@@ -27,12 +31,6 @@ MAX_SNOOZE_MINUTES = 24 * 60
 
 _REQUEST_FAILED = -32803
 """LSP's code for a valid request that failed."""
-
-STATISTICS = "speclsp/statistics"
-"""A request that returns the same as ``speclsp.showStatistics``, and logs nothing."""
-
-DID_SHOW = "textDocument/didShowCompletion"
-DID_PARTIALLY_ACCEPT = "textDocument/didPartiallyAcceptCompletion"
 
 
 async def execute_command(session: Session, params: types.ExecuteCommandParams) -> Any:
@@ -143,35 +141,37 @@ def statistics(session: Session, _: Any) -> Any:
     return msgspec.to_builtins(session.statistics())
 
 
-def did_show_completion(session: Session, params: Any) -> None:
+def did_show_completion(session: Session, params: DidShowCompletionParams) -> None:
     """Note that an item is on screen."""
     session.client_reports_shown = True
-    completion_id = _completion_id(params)
+    completion_id = _completion_id(params.item)
     if completion_id is None:
         logger.warning("%s: no item of ours in %r", DID_SHOW, params)
     elif session.window is not None:
         session.tell(session.window.shown, completion_id)
 
 
-def did_partially_accept_completion(session: Session, params: Any) -> None:
+def did_partially_accept_completion(
+    session: Session, params: DidPartiallyAcceptCompletionParams
+) -> None:
     """Note how much of an item the user has accepted so far, in UTF-16 units from its start."""
     window = session.window
-    completion_id = _completion_id(params)
-    n_units = params.get("acceptedLength") if isinstance(params, dict) else None
+    completion_id = _completion_id(params.item)
     suggestion = window.suggestion(completion_id) if window and completion_id else None
-    if suggestion is None or isinstance(n_units, bool) or not isinstance(n_units, int):
-        logger.warning("%s: no item of ours and length in %r", DID_PARTIALLY_ACCEPT, params)
+    if suggestion is None:
+        logger.warning("%s: no item of ours in %r", DID_PARTIALLY_ACCEPT, params)
         return
-    n_chars = code_points(suggestion.sent_text, max(0, n_units), "utf-16") - suggestion.n_foreign
+    n_units = max(0, params.accepted_length)
+    n_chars = code_points(suggestion.sent_text, n_units, "utf-16") - suggestion.n_foreign
     if n_chars > 0 and window is not None:
         session.tell(window.accepted, suggestion.completion_id, n_chars)
 
 
-def _completion_id(params: Any) -> str | None:
-    """Return the id in the command of the params' item; None if it is no item of this server."""
-    match params:
-        case {"item": {"command": {"command": name, "arguments": [str(completion_id), *_]}}}:
-            return completion_id if name == Command.ACCEPTED else None
+def _completion_id(item: ShownItem | None) -> str | None:
+    """Return the id in an item's command; None if it is no item of this server."""
+    match item:
+        case ShownItem(command=ItemCommand(command, [str(completion_id), *_])):
+            return completion_id if command == Command.ACCEPTED else None
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
@@ -17,15 +17,19 @@ from pygls.exceptions import JsonRpcInvalidParams
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.capabilities import Command
+from speclsp.lsp.own_methods import (
+    DID_SHOW_EDIT,
+    NEXT_EDIT,
+    DidShowCompletionParams,
+    ItemCommand,
+    ShownItem,
+)
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer
 from speclsp.request import EditRequest, EditResult, TextEdit
 from speclsp.settings_resolution import for_language
 
 logger = logging.getLogger(__name__)
-
-METHOD: Final = "textDocument/copilotInlineEdit"
-DID_SHOW: Final = "textDocument/didShowInlineEdit"
 
 
 async def next_edit(
@@ -50,7 +54,7 @@ async def next_edit(
         offset=buffer.offset(cursor),
         overrides=session.settings.overrides(folder_uri),
     )
-    with session.requests.newest(METHOD, buffer.uri):
+    with session.requests.newest(NEXT_EDIT, buffer.uri):
         result = await _result(session, request)
     now = session.documents.get(buffer.uri)
     if result is None or result.edit is None or now is None or now.opening is not buffer.opening:
@@ -118,13 +122,14 @@ def _wire_range(session: Session, buffer: TextBuffer, edit: TextEdit) -> dict[st
     return {"start": places[0], "end": places[1]}
 
 
-def did_show(session: Session, params: Any) -> None:
+def did_show(session: Session, params: DidShowCompletionParams) -> None:
     """Note that an edit is on screen."""
-    match params:
-        case {"item": {"command": {"arguments": [str(edit_id), *_]}}} if session.window is not None:
-            session.tell(session.window.next_edits.shown, edit_id)
+    match params.item:
+        case ShownItem(command=ItemCommand(Command.ACCEPTED_EDIT, [str(edit_id), *_])):
+            if session.window is not None:
+                session.tell(session.window.next_edits.shown, edit_id)
         case _:
-            logger.warning("%s: no edit of ours in %r", DID_SHOW, params)
+            logger.warning("%s: no edit of ours in %r", DID_SHOW_EDIT, params)
 
 
 def accepted(session: Session, arguments: Sequence[Any]) -> None:

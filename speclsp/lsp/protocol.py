@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from cattrs import Converter
@@ -26,13 +26,9 @@ from pygls.protocol import LanguageServerProtocol
 from speclsp.lsp.capabilities import InitializeParams, initialize_params, initialize_result
 from speclsp.lsp.converter import structure_params
 from speclsp.lsp.json_rpc import JsonRpcConnection
+from speclsp.lsp.own_methods import OWN_METHODS
 
 logger = logging.getLogger(__name__)
-
-OWN_PARAMS: Final[Mapping[str, type[Any]]] = {
-    "textDocument/copilotInlineEdit": types.TextDocumentPositionParams,
-}
-"""The params of methods that are not in LSP."""
 
 
 class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
@@ -64,7 +60,9 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
             raise JsonRpcInvalidRequest("initialized already")
 
     def is_request(self, method: str) -> bool:
-        """Return whether a method is a request by LSP's definition; methods of our own are."""
+        """Return whether a method is a request."""
+        if method in OWN_METHODS:
+            return OWN_METHODS[method].is_request
         known = types.METHOD_TO_TYPES.get(method)
         return known is None or known[1] is not None
 
@@ -79,7 +77,8 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
             # Kate sends it without an id, waits for no answer, and sends exit next.
             self._shutdown_announced = True
             return False
-        if method in types.METHOD_TO_TYPES and self.is_request(method):
+        is_known = method in types.METHOD_TO_TYPES or method in OWN_METHODS
+        if is_known and self.is_request(method):
             logger.warning("dropped %s: a request without an id", method)
             return False
         return True
@@ -91,14 +90,16 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
                 return initialize_params(params)
             except msgspec.ValidationError as error:
                 raise JsonRpcInvalidParams(f"{method}: {error}") from error
-        if method in OWN_PARAMS:
-            return structure_params(self._converter, method, params, OWN_PARAMS[method])
-        known = types.METHOD_TO_TYPES.get(method)
-        if known is None or known[2] is None:
+        if method in OWN_METHODS:
+            params_class: Any = OWN_METHODS[method].params
+        else:
+            known = types.METHOD_TO_TYPES.get(method)
+            params_class = None if known is None else known[2]
+        if params_class is None:
             return params
         if params is None and method == types.INITIALIZED:
             params = {}  # some clients leave out the empty object
-        return structure_params(self._converter, method, params, known[2])
+        return structure_params(self._converter, method, params, params_class)
 
     # --- the server's own requests --------------------------------------------------------------
 

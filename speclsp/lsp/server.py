@@ -11,7 +11,14 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from speclsp import __version__
-from speclsp.lsp import completion, documents, execute_command, next_edit, workspace
+from speclsp.lsp import (
+    completion,
+    documents,
+    execute_command,
+    next_edit,
+    own_methods,
+    workspace,
+)
 from speclsp.lsp.converter import make_converter
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.session import CompleterFactory, Session
@@ -36,11 +43,11 @@ _METHODS: Mapping[str, Callable[..., Any]] = {
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: execute_command.cancel_progress,
     types.TEXT_DOCUMENT_INLINE_COMPLETION: completion.inline_completion,
     types.TEXT_DOCUMENT_COMPLETION: completion.completion,
-    next_edit.METHOD: next_edit.next_edit,
-    next_edit.DID_SHOW: next_edit.did_show,
-    execute_command.DID_SHOW: execute_command.did_show_completion,
-    execute_command.DID_PARTIALLY_ACCEPT: execute_command.did_partially_accept_completion,
-    execute_command.STATISTICS: execute_command.statistics,
+    own_methods.NEXT_EDIT: next_edit.next_edit,
+    own_methods.DID_SHOW_EDIT: next_edit.did_show,
+    own_methods.DID_SHOW: execute_command.did_show_completion,
+    own_methods.DID_PARTIALLY_ACCEPT: execute_command.did_partially_accept_completion,
+    own_methods.STATISTICS: execute_command.statistics,
 }
 
 

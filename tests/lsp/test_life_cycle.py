@@ -37,6 +37,8 @@ async def test_capabilities(connect: Callable[..., LspWire]) -> None:
     assert able["workspace"]["workspaceFolders"]["changeNotifications"] is True
     assert able["executeCommandProvider"]["commands"] == [
         "speclsp.accepted",
+        "speclsp.acceptedEdit",
+        "speclsp.declinedEdit",
         "speclsp.showStatistics",
         "speclsp.reindex",
         "speclsp.toggle",

@@ -7,9 +7,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 from lsp_wire import INLINE, URI, LspWire, at, span
 from lsprotocol import types
+
+from speclsp.lsp.own_methods import OWN_METHODS, OwnMethod
 
 IDENTIFIER = {"uri": URI}
 VERSIONED = {"uri": URI, "version": 2}
@@ -311,3 +314,36 @@ async def test_nested_jsonrpc_key_is_plain_data(wire: LspWire) -> None:
     wire.notify("workspace/didChangeConfiguration", params)
     await wire.until(lambda: any("jsonrpc" in message for message in wire.shown))
     await works(wire)
+
+
+# --- methods of our own ---------------------------------------------------------------------------
+
+
+@attrs.define
+class TextParams:
+    text_document: types.TextDocumentIdentifier
+    how_long: float = 0.0
+
+
+async def test_a_method_of_our_own_has_typed_params_a_snapshot_and_cancellation(
+    wire: LspWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = "speclsp/text"
+    monkeypatch.setitem(OWN_METHODS, method, OwnMethod(TextParams, is_request=True))
+
+    async def text(params: TextParams) -> str:
+        await asyncio.sleep(params.how_long)
+        buffer = wire.server.session.documents.as_of_arrival(params.text_document.uri)
+        assert buffer is not None
+        return buffer.text
+
+    wire.server.feature(method)(text)
+    wire.open("x")
+    asked = wire.request(method, {"textDocument": IDENTIFIER})
+    wire.change(2, {"text": "y"})
+    assert (await wire.answer(asked))["result"] == "x"
+    for wrong in (None, {}, {"textDocument": {"uri": 5}}, {"textDocument": []}):
+        assert await wire.refusal(method, wrong) == -32602
+    slow = wire.request(method, {"textDocument": IDENTIFIER, "howLong": 60})
+    wire.notify("$/cancelRequest", {"id": slow})
+    assert (await wire.answer(slow))["error"]["code"] == -32800

@@ -21,7 +21,7 @@ from pygls.lsp.client import LanguageClient
 from speclsp import __version__
 from speclsp.documents import edit_between
 from speclsp.errors import SpecLspError
-from speclsp.lsp.execute_command import DID_PARTIALLY_ACCEPT
+from speclsp.lsp.own_methods import DID_PARTIALLY_ACCEPT
 from speclsp.lsp.text_buffer import code_units
 from speclsp.request import LogLevel, LogLine, Progress, StateChanged
 
