@@ -48,6 +48,7 @@ def _of_ngrams(drafter: str) -> _Knobs:
 DRAFT_MODEL: Final = "draft"
 KNOBS: Final = {
     "suffix": _Knobs("max_draft"),
+    "region": _Knobs("max_draft"),
     "prompt-lookup": _Knobs("num_pred_tokens", ("min_ngram_size",)),
     "ngram-simple": _of_ngrams("ngram_simple"),
     "ngram-map-k": _of_ngrams("ngram_map_k"),

@@ -19,9 +19,10 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
-from speclsp.cli import ngram, ngram_build
+from speclsp.cli import ngram_build
 from speclsp.cli.main import cli
-from speclsp.engine.llama.vocabulary import LlamaVocabulary
+from speclsp.embedded import embedded_target
+from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import open_statistics, write
@@ -46,17 +47,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The file that a build in memory writes."""
-    vocabulary = embedded_vocabulary()
+    vocabulary = load_vocabulary(embedded_target())
     texts = [vocabulary.tokenize(path.read_text()) for path in sorted(corpus.iterdir())]
     path = tmp_path_factory.mktemp("expected") / "file"
     write(path, count_tokens(texts, range(1, 5)).by_order, "speclsp", vocabulary)
     return path.read_bytes()
-
-
-def embedded_vocabulary() -> LlamaVocabulary:
-    found = ngram._vocabulary("embedded")
-    assert found is not None
-    return found
 
 
 def run(*arguments: str | Path) -> Result:

@@ -165,7 +165,7 @@ def test_without_memory_there_is_one_problem_and_the_window_goes_on(windows, n_m
     # cancels it.
     with contextlib.suppress(EngineError, ModelLoadError):
         result = ask(window, "x = 1\n").result(WAIT_S)
-        assert result.text == ("" if result.finish_reason == "cancelled" else "return 1")
+        assert result.text == ("" if result.finish_reason == "cancelled" else "return 1"), result
     if not isinstance(event, Problem):
         return
     assert event.remedy
