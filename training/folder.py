@@ -93,6 +93,11 @@ class Checkpoint:
         return self.root / "target.pt"
 
     @property
+    def draft(self) -> Path:
+        """The draft model that was distilled from these weights, once there is one."""
+        return self.root / "embedded-draft-q8_0.gguf"
+
+    @property
     def tokenizer(self) -> Path:
         """The tokenizer."""
         return self.root / "tokenizer.json"

@@ -95,7 +95,10 @@ def go_on_from(folder: WorkFolder, checkpoint: Checkpoint) -> None:
 
 
 def keep_checkpoint(folder: WorkFolder, checkpoint: Checkpoint) -> None:
-    """Write the target's weights in half precision, its tokenizer and what it was trained on."""
+    """Write the target's weights in half precision, its tokenizer and what it was trained on.
+
+    The exported draft model is kept as it is, since no training goes on from it.
+    """
     state = read_state(folder.state("target"))
     checkpoint.root.mkdir(parents=True, exist_ok=True)
     write_weights(checkpoint.weights, model_of_state(state), state["totals"])
@@ -105,6 +108,9 @@ def keep_checkpoint(folder: WorkFolder, checkpoint: Checkpoint) -> None:
         (folder.file_list, checkpoint.file_list),
     ):
         shutil.copyfile(source, target)
+    checkpoint.draft.unlink(missing_ok=True)
+    if folder.gguf("draft", "q8_0").is_file():
+        shutil.copyfile(folder.gguf("draft", "q8_0"), checkpoint.draft)
     checkpoint.readme.write_text(
         _checkpoint_page(Shape(**state["shape"]), state["totals"], checkpoint), encoding="utf-8"
     )
@@ -122,6 +128,7 @@ trained from random weights on {totals["tokens"] / 1e6:.1f} M tokens in \
 The loss of its last samples was {totals.get("context", 0):.2f} nats a token in the context and \
 {totals.get("middle", 0):.2f} in middles.
 `tokenizer.json` was trained on the same corpus.
+`embedded-draft-q8_0.gguf`, where it is, was distilled from these weights.
 `corpus-files.jsonl.xz` lists the corpus: {n_files:,} files with package, version, licence and \
 SHA-256; the list's own SHA-256 is {file_hash(checkpoint.file_list)}.
 `corpus.json` counts by package.

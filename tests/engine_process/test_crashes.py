@@ -103,13 +103,14 @@ def text_of(window: TypedWindow, text: str, uri: str = "file:///p/a.py") -> str:
 
 
 def answer_of(window: TypedWindow, text: str, uri: str = "file:///p/a.py") -> CompletionResult:
-    """Ask until there is an engine."""
+    """Ask until there is an engine, and again where it dies meanwhile."""
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
-        try:
-            return ask(window, text, uri).result(WAIT_S)
-        except EngineUnavailableError:
-            time.sleep(0.01)
+        with contextlib.suppress(EngineUnavailableError):
+            result = ask(window, text, uri).result(WAIT_S)
+            if result.finish_reason != "cancelled":
+                return result
+        time.sleep(0.01)
     raise TimeoutError
 
 

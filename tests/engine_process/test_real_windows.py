@@ -219,7 +219,7 @@ async def test_a_killed_engine_loses_nothing_that_reached_the_journal(
     window.server.change(window.text)
     await window.ask()
     async with asyncio.timeout(WAIT_S):
-        while not journal.exists():
+        while not journal.exists() or not journal.stat().st_size:
             await asyncio.sleep(0.02)
     pid = engine_pid()
     assert pid is not None

@@ -228,6 +228,10 @@ def test_a_checkpoint_says_what_it_was_trained_on(folder: WorkFolder, tmp_path: 
     train_worker(folder, TINY_PRESET, "target", 5, 0)
     checkpoint = Checkpoint(tmp_path / "checkpoint")
     keep_checkpoint(folder, checkpoint)
+    assert not checkpoint.draft.exists()
+    folder.gguf("draft", "q8_0").write_bytes(b"GGUF")
+    keep_checkpoint(folder, checkpoint)
+    assert checkpoint.draft.read_bytes() == b"GGUF"
     page = checkpoint.readme.read_text(encoding="utf-8")
     assert file_hash(folder.file_list) in page
     assert f"{len(read_list(checkpoint.file_list))} files" in page
