@@ -3,7 +3,14 @@ import { test } from "node:test";
 import { memoryWords, ordered, remarks, type Overview, type Preset } from "../src/modelList.js";
 
 function preset(name: string, change: Partial<Preset> = {}): Preset {
-  const known = { title: name, size_bytes: 4.68e9, licence: "MIT", why: "", fits: true, why_not: "" };
+  const known = {
+    title: name,
+    size_bytes: 4.68e9,
+    licence: "MIT",
+    why: "",
+    fits: true,
+    why_not: "",
+  };
   return { name, downloaded: false, ...known, ...change };
 }
 
