@@ -498,7 +498,7 @@ class SessionStats:
     was not given before, which is what users are told; queue, tokenize, prompt, draft, verify,
     predict and total, in the engine; and ``memory``, of those requests that needed no model."""
     answer_ms: tuple[float, ...] = ()
-    """The latest 200 times of ``answer``, the oldest first."""
+    """The times of which ``answer`` has the percentiles, the oldest first."""
     index: IndexStats = field(default_factory=IndexStats)
     state: EngineState = "loading"
     engine: str = ""

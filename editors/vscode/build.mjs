@@ -1,5 +1,5 @@
 // Bundles the extension, and with --tests its tests; --production leaves out source maps.
-import { readdirSync, rmSync } from "node:fs";
+import { cpSync, readdirSync, rmSync, statSync } from "node:fs";
 import { build } from "esbuild";
 
 const production = process.argv.includes("--production");
@@ -14,6 +14,13 @@ await build({
   external: ["vscode"],
   minify: production,
   sourcemap: !production,
+});
+
+// Help shows the project's documents, whose links lead from one to another.
+rmSync("dist/docs", { recursive: true, force: true });
+cpSync("../../docs", "dist/docs", {
+  recursive: true,
+  filter: (from) => statSync(from).isDirectory() || from.endsWith(".md"),
 });
 
 const testsIn = (folder) =>

@@ -9,6 +9,8 @@ const MAX_BYTES = 1_000_000 + (wheel ? statSync(`server/${wheel}`).size : 0);
 const PACKAGE = "dist/speclsp.vsix";
 const NEEDED = [
   "dist/extension.js",
+  "dist/docs/faq.md",
+  "dist/docs/statistics.md",
   "package.json",
   "media/icon.png",
   "media/panel.css",

@@ -24,8 +24,6 @@ MEMORY: Final = "memory"
 """The latency of requests that needed no model; the other stages are of those that did."""
 ANSWER: Final = "answer"
 """The latency that a user sees: from a request's arrival to a suggestion that is new."""
-N_ANSWERS: Final = 200
-"""Latest times of it that a snapshot holds."""
 
 
 class SessionRecorder:
@@ -66,7 +64,7 @@ class SessionRecorder:
 
     def answered(self, ms: float) -> None:
         """Note the milliseconds from a request's arrival to a new suggestion."""
-        self._latencies[ANSWER].append(ms)
+        self._latencies[ANSWER].append(round(ms, 2))
 
     def prefetched(self, stats: RequestStats) -> None:
         """Count a generation that nobody had asked for."""
@@ -91,7 +89,7 @@ class SessionRecorder:
             **self._counts,
             "prefetch": self._prefetch,
             "totals": summed(engine.totals, self._totals),
-            "answer_ms": tuple(self._latencies[ANSWER])[-N_ANSWERS:],
+            "answer_ms": tuple(self._latencies[ANSWER]),
             "latency": {s: percentiles(kept) for s, kept in self._latencies.items() if kept},
         }
         return dataclasses.replace(engine, **figures)

@@ -5,11 +5,13 @@
   const SVG = "http://www.w3.org/2000/svg";
   const HEIGHT = 120;
   let latencies = [];
+  let latency;
   let latest = "";
 
   const perCent = (share) =>
     share === undefined || share === null ? "–" : `${Math.round(100 * share)} %`;
   const count = (n) => n.toLocaleString();
+  const rounded = (ms) => (ms === undefined ? "–" : `${ms.toFixed(0)} ms`);
   const element = (name, properties = {}, ...children) => {
     const made = Object.assign(document.createElement(name), properties);
     made.append(...children);
@@ -29,8 +31,12 @@
   }
 
   function drawLatency() {
-    if (latencies.length === 0) return;
     const svg = byId("latency");
+    if (latencies.length === 0) {
+      svg.replaceChildren();
+      byId("latency-text").textContent = "No suggestion yet.";
+      return;
+    }
     const width = svg.clientWidth;
     svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     const top = roundedUp(Math.max(...latencies));
@@ -47,11 +53,10 @@
       drawn("polyline", { class: "line", points: points.map((point) => point.join()).join(" ") }),
       drawn("circle", { class: "latest", cx: lastX, cy: lastY, r: 3 }),
     );
-    const sorted = [...latencies].sort((a, b) => a - b);
-    const rank = (share) => sorted[Math.ceil(share * sorted.length) - 1].toFixed(0);
     byId("latency-text").textContent =
-      `The latest ${latencies.length} suggestions, oldest first: median ${rank(0.5)} ms, ` +
-      `95 of 100 within ${rank(0.95)} ms, the latest ${latencies.at(-1).toFixed(0)} ms.`;
+      `From a request's arrival at the server to a new suggestion, the latest ` +
+      `${count(latencies.length)}, oldest first: median ${rounded(latency.p50)}, ` +
+      `95 of 100 within ${rounded(latency.p95)}, the latest ${rounded(latencies.at(-1))}.`;
   }
 
   function drawDrafters(drafters) {
@@ -78,29 +83,56 @@
     byId("drafters").replaceChildren(...(rows.length > 0 ? rows : [none]));
   }
 
-  function drawFigures(stats, figures) {
-    const pairs = [
-      ["Tokens per pass", figures.tokensPerPass?.toFixed(2) ?? "–"],
-      ["Prompt reused (KV)", perCent(figures.promptReuse)],
-      ["From memory", count(stats.n_memory)],
-      ["Shown", count(stats.n_shown)],
-      ["Accepted", perCent(figures.acceptanceRate)],
-      ["Accepted in full", count(stats.n_accepted_items)],
-      ["Accepted in part", count(stats.n_partially_accepted)],
-      ["Characters accepted", count(stats.n_chars_accepted)],
-      ["Index, files", count(stats.index.n_files)],
-      ["Index, tokens", count(stats.index.n_tokens) + (stats.index.building ? " …" : "")],
-    ];
-    byId("figures").replaceChildren(
-      ...pairs.map(([name, value]) =>
+  /** Write a list of figures: name, value, and a line that explains it where the name does not. */
+  function drawFigures(list, rows) {
+    byId(list).replaceChildren(
+      ...rows.map(([name, value, remark]) =>
         element(
           "div",
           {},
           element("dt", { textContent: name }),
           element("dd", { textContent: value }),
+          ...(remark ? [element("dd", { className: "remark", textContent: remark })] : []),
         ),
       ),
     );
+  }
+
+  function drawAll(stats, figures) {
+    drawFigures("figures", [
+      ["Accepted", figures.accepted],
+      ["Accepted in part", count(stats.n_partially_accepted)],
+      ["Characters accepted", count(stats.n_chars_accepted)],
+      ["Latency, median", rounded(figures.latency?.p50)],
+    ]);
+    drawFigures("details", [
+      [
+        "Answered without the model",
+        count(stats.n_memory),
+        "Requests while you typed through a suggestion, which got the rest of it at once.",
+      ],
+      [
+        "Time in the engine, median",
+        rounded(figures.engineMs),
+        "The part of the latency without waiting for the next key and without the way there.",
+      ],
+      [
+        "Tokens per pass",
+        figures.tokensPerPass?.toFixed(2) ?? "–",
+        "What one run of the model gave; 1.00 without speculation.",
+      ],
+      [
+        "Prompt reused",
+        perCent(figures.promptReuse),
+        "The share of the text sent to the model that it still held from the request before.",
+      ],
+      [
+        "Index",
+        `${count(stats.index.n_files)} files${stats.index.building ? " …" : ""}`,
+        `Files of the project that drafts come from: ${count(stats.index.n_tokens)} tokens.`,
+      ],
+    ]);
+    drawDrafters(figures.drafters);
   }
 
   addEventListener("resize", drawLatency);
@@ -112,13 +144,14 @@
     // Only a change is written, since a screen reader says it.
     if (byId("state").textContent !== data.words) byId("state").textContent = data.words;
     byId("state").classList.toggle("problem", data.isProblem);
-    latencies = data.latencies;
+    byId("model").textContent = data.model;
+    byId("all").hidden = !data.stats;
+    byId("nothing").hidden = Boolean(data.stats);
+    latencies = data.stats?.answer_ms ?? [];
+    latency = data.figures?.latency;
     drawLatency();
-    if (data.stats) {
-      byId("model").textContent = data.stats.model;
-      drawDrafters(data.figures.drafters);
-      drawFigures(data.stats, data.figures);
-    }
+    if (data.stats) drawAll(data.stats, data.figures);
   });
-  vscode.postMessage("ready");
+  byId("help").addEventListener("click", () => vscode.postMessage("help"));
+  vscode.postMessage("figures");
 })();

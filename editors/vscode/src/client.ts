@@ -40,8 +40,6 @@ export interface Status {
   snoozedUntil: number | undefined;
   /** Requests that have not been answered. */
   nWaiting: number;
-  /** Milliseconds from asking to the latest answers with text, the newest last. */
-  latencies: readonly number[];
 }
 
 /** How the progress tokens of downloads begin. */
@@ -57,12 +55,15 @@ interface WireStatus {
 /** Members of the status while no server runs. */
 const NOTHING_RUNS = { model: undefined, snoozedUntil: undefined, nWaiting: 0 };
 
-const MAX_LATENCIES = 200;
 const STOP_WITHIN_MS = 5000;
 /** The context key of keybindings and commands that need a server. */
 const RUNNING = "speclsp.running";
 /** The context key of the walkthrough's step: a model other than the trial model was loaded. */
 const HAS_MODEL = "speclsp.hasModel";
+/** The context key of the walkthrough's step: something of a suggestion was accepted. */
+const HAS_ACCEPTED = "speclsp.hasAccepted";
+/** The server's command that reports an accepted suggestion. */
+const ACCEPTED = "speclsp.accepted";
 /** Key of the flag that the user chose "Don't Ask Again" when the installation was offered. */
 const NOT_ASKED = "installingIsNotOffered";
 /** Settings of the extension that the server does not know. */
@@ -79,7 +80,6 @@ export class Client implements vscode.Disposable {
     model: undefined,
     snoozedUntil: undefined,
     nWaiting: 0,
-    latencies: [],
   };
   private client: LanguageClient | undefined;
   /** Where the client's server was found. */
@@ -90,6 +90,8 @@ export class Client implements vscode.Disposable {
   private readonly wheel: Promise<Wheel | undefined>;
   private readonly listeners: vscode.Disposable[];
   private restarting: NodeJS.Timeout | undefined;
+  /** Whether an error message about the server waits for an answer. */
+  private hasOpenProblem = false;
   /** Resolves when the client has started or has failed to start; never rejects. */
   private started: Promise<void> = Promise.resolve();
   /** Serialises stops, starts and installations. */
@@ -124,6 +126,11 @@ export class Client implements vscode.Disposable {
     if (state !== this.current.state) {
       const isRunning = !["missing", "stopped", "starting"].includes(this.current.state);
       void vscode.commands.executeCommand("setContext", RUNNING, isRunning);
+      if (isRunning && this.hasOpenProblem) {
+        // A message cannot be closed; this one is answered by what the user has changed.
+        this.hasOpenProblem = false;
+        void vscode.commands.executeCommand("notifications.hideToasts");
+      }
     }
     const hasModel = this.current.model !== undefined && !this.current.model.is_trial;
     if (hasModel) void vscode.commands.executeCommand("setContext", HAS_MODEL, true);
@@ -258,18 +265,21 @@ export class Client implements vscode.Disposable {
   private middleware(): Middleware {
     return {
       provideInlineCompletionItems: async (document, position, context, token, next) => {
-        const askedAt = performance.now();
         this.update({ nWaiting: this.current.nWaiting + 1 });
         try {
           const answer = await next(document, position, context, token);
           const items = Array.isArray(answer) ? answer : (answer?.items ?? []);
           if (!token.isCancellationRequested && items.length > 0) {
-            this.answered(document, position, items, performance.now() - askedAt);
+            this.answered(document, position, items);
           }
           return answer;
         } finally {
           this.update({ nWaiting: Math.max(0, this.current.nWaiting - 1) });
         }
+      },
+      executeCommand: (command, args, next) => {
+        if (command === ACCEPTED) noteAcceptance();
+        return next(command, args) as unknown;
       },
       handleWorkDoneProgress: (token, progress, next) => {
         const isDownload = String(token).startsWith(DOWNLOAD);
@@ -306,10 +316,7 @@ export class Client implements vscode.Disposable {
     document: vscode.TextDocument,
     position: vscode.Position,
     items: vscode.InlineCompletionItem[],
-    milliseconds: number,
   ): void {
-    const latencies = [...this.current.latencies, milliseconds].slice(-MAX_LATENCIES);
-    this.update({ latencies });
     this.partial.give(
       document.uri.toString(),
       items.map((item) => ({
@@ -329,6 +336,7 @@ export class Client implements vscode.Disposable {
     }));
     const accepted = this.partial.changed(event.document.uri.toString(), changes);
     if (accepted === undefined || this.client?.state !== State.Running) return;
+    noteAcceptance();
     const { item, acceptedLength } = accepted;
     const text = typeof item.insertText === "string" ? item.insertText : item.insertText.value;
     void this.client.sendNotification("textDocument/didPartiallyAcceptCompletion", {
@@ -368,11 +376,13 @@ export class Client implements vscode.Disposable {
     remedy?: "Restart" | "Open the Setting",
   ): Promise<void> {
     this.log.error(message);
+    this.hasOpenProblem = true;
     const choice = await vscode.window.showErrorMessage(
       `speclsp: ${message}`,
       ...(remedy === undefined ? [] : [remedy]),
       "Show the Log",
     );
+    this.hasOpenProblem = false;
     if (choice === "Show the Log") this.log.show();
     if (choice === "Restart") await this.restart();
     if (choice === "Open the Setting") await openServerSettings();
@@ -411,6 +421,10 @@ export class Client implements vscode.Disposable {
 
   private async offerEnvironment(): Promise<void> {
     if (this.context.globalState.get<boolean>(NOT_ASKED)) return;
+    if (!vscode.workspace.isTrusted) {
+      await this.offerTrust();
+      return;
+    }
     const choice = await vscode.window.showInformationMessage(
       "speclsp: the server is not installed. It can go into a private Python environment; " +
         "llama.cpp is compiled only where no prebuilt one fits this machine.",
@@ -423,10 +437,19 @@ export class Client implements vscode.Disposable {
     if (choice === "Don't Ask Again") await this.context.globalState.update(NOT_ASKED, true);
   }
 
+  private async offerTrust(): Promise<void> {
+    const choice = await vscode.window.showWarningMessage(
+      "speclsp: the server is not installed, and Restricted Mode installs nothing. " +
+        "Trust this workspace to install it.",
+      "Manage Trust",
+    );
+    if (choice !== undefined) await vscode.commands.executeCommand("workbench.trust.manage");
+  }
+
   /** Install the server into the private environment, and start it. */
   async makeEnvironment(): Promise<void> {
     if (!vscode.workspace.isTrusted) {
-      void vscode.window.showWarningMessage("speclsp: trust this workspace before installing.");
+      await this.offerTrust();
       return;
     }
     try {
@@ -469,8 +492,13 @@ export class Client implements vscode.Disposable {
   }
 }
 
-async function openServerSettings(): Promise<void> {
+/** Show the settings of what is run. */
+export async function openServerSettings(): Promise<void> {
   await vscode.commands.executeCommand("workbench.action.openSettings", "speclsp.server.");
+}
+
+function noteAcceptance(): void {
+  void vscode.commands.executeCommand("setContext", HAS_ACCEPTED, true);
 }
 
 function plain(position: vscode.Position): Place {

@@ -1,8 +1,10 @@
 import * as vscode from "vscode";
-import { Client } from "./client.js";
+import { Client, openServerSettings } from "./client.js";
+import { openHelp } from "./help.js";
 import { Models } from "./models.js";
 import { Panel } from "./panel.js";
-import { snooze } from "./snooze.js";
+import { openSample } from "./sample.js";
+import { snooze, snoozeFor } from "./snooze.js";
 import { StatusBar } from "./statusBar.js";
 import { toggleEverywhere, toggleLanguage, toggleWorkspace } from "./toggle.js";
 
@@ -18,7 +20,7 @@ export function activate(context: vscode.ExtensionContext): Api {
   const statusBar = new StatusBar(client);
   const panel = new Panel(client, context.extensionUri);
   const models = new Models(client, context.globalState);
-  const command = (name: string, run: () => unknown): vscode.Disposable =>
+  const command = (name: string, run: (argument?: number) => unknown): vscode.Disposable =>
     vscode.commands.registerCommand(`speclsp.${name}`, run);
   context.subscriptions.push(
     log,
@@ -35,7 +37,9 @@ export function activate(context: vscode.ExtensionContext): Api {
     }),
     command("chooseModel", () => models.choose()),
     command("offerModel", () => models.offer()),
-    command("snoozeSuggestions", () => snooze(client)),
+    command("snoozeSuggestions", (minutes?: number) =>
+      minutes === undefined ? snooze(client) : snoozeFor(client, minutes),
+    ),
     command("rebuildIndex", () => client.execute("speclsp.reindex")),
     command("makeEnvironment", () => client.makeEnvironment()),
     command("toggleEverywhere", toggleEverywhere),
@@ -43,8 +47,14 @@ export function activate(context: vscode.ExtensionContext): Api {
     command("toggleWorkspace", toggleWorkspace),
     command("menu", () => statusBar.menu()),
     command("openSettings", () =>
-      vscode.commands.executeCommand("workbench.action.openSettings", "speclsp."),
+      vscode.commands.executeCommand(
+        "workbench.action.openSettings",
+        `@ext:${context.extension.id}`,
+      ),
     ),
+    command("openServerSettings", openServerSettings),
+    command("openSample", () => openSample(client)),
+    command("help", () => openHelp(context.extensionUri)),
     command("openWalkthrough", () =>
       vscode.commands.executeCommand(
         "workbench.action.openWalkthrough",

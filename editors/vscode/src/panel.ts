@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import type { Client } from "./client.js";
-import { shownState } from "./stateWords.js";
+import { openHelp } from "./help.js";
+import { modelWords, shownState } from "./stateWords.js";
 import { figures } from "./statistics.js";
 
 const REFRESH_MS = 1000;
@@ -35,7 +36,10 @@ export class Panel implements vscode.Disposable {
       clearInterval(this.timer);
       this.panel = undefined;
     });
-    panel.webview.onDidReceiveMessage(() => void this.send());
+    panel.webview.onDidReceiveMessage((asked: "figures" | "help") => {
+      if (asked === "help") void openHelp(this.extension, "statistics");
+      else void this.send();
+    });
     this.timer = setInterval(() => {
       if (panel.visible) void this.send();
     }, REFRESH_MS);
@@ -43,11 +47,12 @@ export class Panel implements vscode.Disposable {
 
   private async send(): Promise<void> {
     const stats = await this.client.statistics();
+    const { model } = this.client.status;
     const { words, isProblem } = shownState(this.client.status);
     await this.panel?.webview.postMessage({
       words,
       isProblem,
-      latencies: this.client.status.latencies,
+      model: model === undefined ? "" : modelWords(model),
       stats,
       figures: stats && figures(stats),
     });
@@ -76,20 +81,29 @@ function page(webview: vscode.Webview, media: vscode.Uri): string {
   <main>
     <h1>speclsp <span id="state" role="status"></span></h1>
     <p id="model"></p>
-    <section aria-labelledby="latency-title">
-      <h2 id="latency-title">Latency</h2>
-      <figure><svg id="latency" role="img" aria-labelledby="latency-text"></svg>
-      <figcaption id="latency-text">No suggestion yet.</figcaption></figure>
-    </section>
-    <section aria-labelledby="drafters-title">
-      <h2 id="drafters-title">Drafts</h2>
-      <table><thead><tr><th scope="col">Drafter</th><th scope="col">Accepted</th>
-      <th scope="col" class="number">Tokens</th></tr></thead><tbody id="drafters"></tbody></table>
-    </section>
-    <section aria-labelledby="figures-title">
-      <h2 id="figures-title">This Session</h2>
-      <dl id="figures"></dl>
-    </section>
+    <p id="nothing">No figures yet: they begin with the server.</p>
+    <div id="all" hidden>
+      <section aria-labelledby="figures-title">
+        <h2 id="figures-title">Since the server started</h2>
+        <dl id="figures"></dl>
+      </section>
+      <section aria-labelledby="latency-title">
+        <h2 id="latency-title">Latency</h2>
+        <figure><svg id="latency" role="img" aria-labelledby="latency-text"></svg>
+        <figcaption id="latency-text">No suggestion yet.</figcaption></figure>
+      </section>
+      <details>
+        <summary>Details</summary>
+        <dl id="details"></dl>
+        <h3 id="drafters-title">Drafts</h3>
+        <p class="remark">Tokens that were guessed ahead, which the model verified: accepted ones
+        cost it no further pass, and no other text is ever shown.</p>
+        <table aria-labelledby="drafters-title"><thead><tr><th scope="col">Drafter</th>
+        <th scope="col">Accepted</th><th scope="col" class="number">Tokens</th></tr></thead>
+        <tbody id="drafters"></tbody></table>
+        <p><button id="help" type="button">What these figures mean</button></p>
+      </details>
+    </div>
   </main>
   <script nonce="${nonce}" src="${uri("panel.js")}"></script>
 </body>

@@ -1,5 +1,5 @@
 import * as vscode from "vscode";
-import type { EngineState, Status } from "./client.js";
+import type { EngineState, LoadedModel, Status } from "./client.js";
 import { suggestsIn } from "./toggle.js";
 
 const ICONS: Record<EngineState, string> = {
@@ -34,18 +34,32 @@ export interface ShownState {
 }
 
 export function shownState(status: Status, isBusy = false): ShownState {
-  const { state, message, model, snoozedUntil } = status;
+  const { state, message, model } = status;
   const document = vscode.window.activeTextEditor?.document;
   if (state === "ready" && document !== undefined && !suggestsIn(document)) {
     return { icon: ICONS.off, words: "off for this file", isProblem: false };
   }
-  if (snoozedUntil !== undefined && snoozedUntil > Date.now()) {
-    const until = new Date(snoozedUntil).toLocaleTimeString([], { timeStyle: "short" });
-    return { icon: "$(bell-slash)", words: `snoozing until ${until}`, isProblem: false };
+  const minutes = minutesSnoozed(status);
+  if (minutes > 0) {
+    const words = `snoozed, ${String(minutes)} min left`;
+    return { icon: "$(bell-slash)", words, isProblem: false };
   }
   if (state === "ready" && isBusy) return { icon: ICONS.loading, words: "busy", isProblem: false };
   const isProblem = state === "failed" || state === "stopped" || state === "missing";
   const why = message !== "" && isProblem ? `: ${message}` : "";
   const trial = state === "ready" && model?.is_trial ? `, ${TRIAL}` : "";
   return { icon: ICONS[state], words: WORDS[state] + trial + why, isProblem };
+}
+
+/** Minutes that are left of a snooze, rounded up; 0 where there is none. */
+export function minutesSnoozed({ snoozedUntil }: Pick<Status, "snoozedUntil">): number {
+  return Math.max(0, Math.ceil(((snoozedUntil ?? 0) - Date.now()) / 60_000));
+}
+
+/** A model and the devices of its layers, such as `Qwen2.5-Coder 7B Q4_K_M on CUDA0`. */
+export function modelWords({ title, layers }: Pick<LoadedModel, "title" | "layers">): string {
+  const devices = Object.entries(layers);
+  if (devices.length <= 1) return [title, ...devices.map(([device]) => device)].join(" on ");
+  const parts = devices.map(([device, n]) => `${String(n)} layers on ${device}`);
+  return `${title}, ${parts.join(" and ")}`;
 }

@@ -5,6 +5,13 @@ export interface DrafterStats {
   n_accepted: number;
 }
 
+interface Percentiles {
+  n: number;
+  p50: number;
+  p95: number;
+  p99: number;
+}
+
 export interface SessionStats {
   n_requests: number;
   n_completions: number;
@@ -20,7 +27,10 @@ export interface SessionStats {
     n_target_passes: number;
     drafters: Record<string, DrafterStats>;
   };
-  latency: Record<string, { n: number; p50: number; p95: number; p99: number }>;
+  /** `answer` is from a request's arrival to a new suggestion, `total` the part in the engine. */
+  latency: Record<string, Percentiles>;
+  /** The times of which `latency.answer` has the percentiles, the oldest first. */
+  answer_ms: number[];
   index: { n_files: number; n_tokens: number; n_skipped: number; building: boolean };
   state: string;
   model: string;
@@ -34,16 +44,25 @@ function share(part: number, whole: number): number | undefined {
 
 /** The displayed figures; undefined where nothing was measured yet. */
 export interface Figures {
-  acceptanceRate: number | undefined;
+  /** For example `12 of 52 (23 %)`. */
+  accepted: string;
+  /** Median, and the time that 95 of 100 keep, in milliseconds. */
+  latency: { p50: number; p95: number } | undefined;
+  engineMs: number | undefined;
   tokensPerPass: number | undefined;
   promptReuse: number | undefined;
   drafters: { name: string; acceptance: number; nDrafted: number }[];
 }
 
 export function figures(stats: SessionStats): Figures {
-  const { totals } = stats;
+  const { totals, latency, n_shown: nShown } = stats;
+  const nAccepted = stats.n_accepted_items + stats.n_partially_accepted;
+  const rate = share(nAccepted, nShown);
   return {
-    acceptanceRate: share(stats.n_accepted_items + stats.n_partially_accepted, stats.n_shown),
+    accepted:
+      rate === undefined ? "–" : `${count(nAccepted)} of ${count(nShown)} (${perCent(rate)})`,
+    latency: latency["answer"],
+    engineMs: latency["total"]?.p50,
     tokensPerPass: share(totals.n_predicted, totals.n_target_passes),
     promptReuse: share(totals.n_prompt - totals.n_prompt_evaluated, totals.n_prompt),
     drafters: Object.entries(totals.drafters)
@@ -57,6 +76,14 @@ export function figures(stats: SessionStats): Figures {
   };
 }
 
+function count(n: number): string {
+  return n.toLocaleString();
+}
+
 export function perCent(part: number | undefined): string {
   return part === undefined ? "–" : `${(100 * part).toFixed(0)} %`;
+}
+
+export function milliseconds(ms: number | undefined): string {
+  return ms === undefined ? "–" : `${ms.toFixed(0)} ms`;
 }

@@ -1,13 +1,14 @@
 import * as vscode from "vscode";
 import type { Client, Status } from "./client.js";
-import { shownState } from "./stateWords.js";
-import { figures, perCent, type SessionStats } from "./statistics.js";
+import { minutesSnoozed, modelWords, shownState } from "./stateWords.js";
+import { figures, milliseconds, type SessionStats } from "./statistics.js";
+import { menuItems } from "./menu.js";
 
 const STATISTICS_EVERY_MS = 1000;
-/** With fewer suggestions shown, the acceptance rate is left out. */
-const SHOWN_FOR_A_RATE = 5;
 /** Shorter requests leave the icon alone: it would flicker at each key. */
 const BUSY_AFTER_MS = 250;
+/** How often the minutes that are left of a snooze are written. */
+const SNOOZE_EVERY_MS = 10_000;
 
 /** The state in the status bar, with figures in its tooltip. */
 export class StatusBar implements vscode.Disposable {
@@ -20,6 +21,7 @@ export class StatusBar implements vscode.Disposable {
   private stats: SessionStats | undefined;
   private statisticsDue: NodeJS.Timeout | undefined;
   private busyDue: NodeJS.Timeout | undefined;
+  private snoozeDue: NodeJS.Timeout | undefined;
   private isBusy = false;
 
   constructor(private readonly client: Client) {
@@ -36,6 +38,9 @@ export class StatusBar implements vscode.Disposable {
       }),
       vscode.workspace.onDidChangeConfiguration((event) => {
         if (event.affectsConfiguration("speclsp")) this.draw();
+      }),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => {
+        this.draw();
       }),
     ];
     this.draw();
@@ -67,114 +72,106 @@ export class StatusBar implements vscode.Disposable {
   }
 
   private draw(): void {
-    const { icon, words, isProblem } = shownState(this.client.status, this.isBusy);
-    const { state, latencies, model } = this.client.status;
-    const latest = latencies[latencies.length - 1];
-    const accepted =
-      this.stats !== undefined && this.stats.n_shown >= SHOWN_FOR_A_RATE
-        ? figures(this.stats).acceptanceRate
-        : undefined;
-    const shown = [
-      ...(latest === undefined ? [] : [`${latest.toFixed(0)} ms`]),
-      ...(accepted === undefined ? [] : [perCent(accepted)]),
-      ...(model?.is_trial ? ["trial model"] : []),
-    ];
-    const withFigures = !isProblem && state !== "off" && shown.length > 0;
-    this.item.text = `${icon} speclsp${withFigures ? ` ${shown.join(" · ")}` : ""}`;
+    const { status } = this.client;
+    const { icon, words, isProblem } = shownState(status, this.isBusy);
+    const latest = this.stats?.answer_ms.at(-1);
+    const minutes = minutesSnoozed(status);
+    const shown =
+      isProblem || status.state === "off"
+        ? []
+        : minutes > 0
+          ? [`snoozed ${String(minutes)} min`]
+          : [
+              ...(latest === undefined ? [] : [milliseconds(latest)]),
+              ...(status.model?.is_trial ? ["trial model"] : []),
+            ];
+    this.item.text = `${icon} ${["speclsp", shown.join(" · ")].join(" ").trim()}`;
     const spoken = [
       `speclsp: ${words}`,
       ...(latest === undefined ? [] : [`latest suggestion in ${latest.toFixed(0)} milliseconds`]),
-      ...(accepted === undefined ? [] : [`${perCent(accepted)} accepted`]),
     ];
     this.item.accessibilityInformation = { label: spoken.join(", "), role: "button" };
     this.item.backgroundColor = isProblem
       ? new vscode.ThemeColor("statusBarItem.warningBackground")
       : undefined;
-    this.item.tooltip = toolTip(words, this.client.status, this.stats);
+    this.item.tooltip = toolTip(words, status, this.stats);
+    clearTimeout(this.snoozeDue);
+    if (minutes > 0) {
+      this.snoozeDue = setTimeout(() => {
+        this.draw();
+      }, SNOOZE_EVERY_MS);
+    }
   }
 
   /** Show the menu that a click on the item opens. */
   async menu(): Promise<void> {
-    const { state } = this.client.status;
-    const language = vscode.window.activeTextEditor?.document.languageId;
-    const separator = { label: "", kind: vscode.QuickPickItemKind.Separator, command: "" };
-    const items = [
-      ...(state === "missing"
-        ? [{ label: "$(cloud-download) Install the server", command: "speclsp.makeEnvironment" }]
-        : []),
-      { label: "$(package) Choose a model", command: "speclsp.chooseModel" },
-      { label: "$(bell-slash) Snooze", command: "speclsp.snoozeSuggestions" },
-      separator,
-      { label: "$(graph-line) Show statistics", command: "speclsp.showPanel" },
-      { label: "$(output) Show the log", command: "speclsp.showLog" },
-      separator,
-      { label: "$(circle-slash) Switch off or on everywhere", command: "speclsp.toggleEverywhere" },
-      ...(language === undefined
-        ? []
-        : [
-            {
-              label: `$(circle-slash) Switch off or on for ${language}`,
-              command: "speclsp.toggleLanguage",
-            },
-          ]),
-      {
-        label: "$(circle-slash) Switch off or on in this workspace",
-        command: "speclsp.toggleWorkspace",
-      },
-      separator,
-      { label: "$(refresh) Rebuild the project index", command: "speclsp.rebuildIndex" },
-      { label: "$(debug-restart) Restart the server", command: "speclsp.restartServer" },
-      { label: "$(settings-gear) Settings", command: "speclsp.openSettings" },
-      { label: "$(book) First steps", command: "speclsp.openWalkthrough" },
-    ];
-    const choice = await vscode.window.showQuickPick(items, {
-      title: `speclsp: ${shownState(this.client.status, this.isBusy).words}`,
+    const { status } = this.client;
+    const { words } = shownState(status, this.isBusy);
+    const model = status.model === undefined ? "" : ` · ${modelWords(status.model)}`;
+    const choice = await vscode.window.showQuickPick(menuItems(this.client, this.stats), {
+      title: `speclsp: ${words}${model}`,
     });
-    if (choice !== undefined) await vscode.commands.executeCommand(choice.command);
+    if (choice?.command !== undefined) {
+      await vscode.commands.executeCommand(choice.command, ...(choice.args ?? []));
+    }
   }
 
   dispose(): void {
     clearTimeout(this.statisticsDue);
     clearTimeout(this.busyDue);
+    clearTimeout(this.snoozeDue);
     for (const listener of this.listeners) listener.dispose();
     this.item.dispose();
   }
 }
 
+const LINKS: Record<string, string> = {
+  "speclsp.showPanel": "[$(graph-line) Statistics](command:speclsp.showPanel)",
+  "speclsp.showLog": "[$(output) Log](command:speclsp.showLog)",
+  "speclsp.chooseModel": "[$(package) Choose a Model](command:speclsp.chooseModel)",
+  "speclsp.makeEnvironment": "[$(cloud-download) Install](command:speclsp.makeEnvironment)",
+  "speclsp.openServerSettings":
+    "[$(settings-gear) Server Settings](command:speclsp.openServerSettings)",
+  "workbench.trust.manage": "[$(shield) Manage Trust](command:workbench.trust.manage)",
+};
+
+/** The commands that help in a state. */
+function remedies({ state }: Status): string[] {
+  if (state === "missing") {
+    const install = vscode.workspace.isTrusted
+      ? "speclsp.makeEnvironment"
+      : "workbench.trust.manage";
+    return [install, "speclsp.openServerSettings", "speclsp.showLog"];
+  }
+  if (state === "stopped") return ["speclsp.openServerSettings", "speclsp.showLog"];
+  return ["speclsp.showPanel", "speclsp.showLog", "speclsp.chooseModel"];
+}
+
 function toolTip(
   words: string,
-  { state, message, model }: Status,
+  status: Status,
   stats: SessionStats | undefined,
 ): vscode.MarkdownString {
+  const { model } = status;
   const text = new vscode.MarkdownString("", true);
-  const enabledCommands = ["speclsp.showPanel", "speclsp.showLog", "speclsp.chooseModel"];
-  text.isTrusted = { enabledCommands };
+  text.isTrusted = { enabledCommands: Object.keys(LINKS) };
   text.appendMarkdown("**speclsp** ").appendText(words);
-  if (state === "ready" && message !== "") text.appendMarkdown("\n\n").appendText(message);
+  if (model !== undefined) text.appendMarkdown("\n\n").appendText(modelWords(model));
   if (model !== undefined && model.shortfall !== "") {
     text.appendMarkdown("\n\n$(warning) ").appendText(model.shortfall);
   }
   if (stats !== undefined) {
-    const { acceptanceRate, tokensPerPass, promptReuse } = figures(stats);
-    const total = stats.latency["total"];
+    const { accepted, latency } = figures(stats);
+    const { n_files: nFiles, building } = stats.index;
     const rows: [string, string][] = [
-      ["Suggestions shown", stats.n_shown.toLocaleString()],
-      ["Accepted", perCent(acceptanceRate)],
-      ["Median latency", total ? `${total.p50.toFixed(0)} ms` : "–"],
-      ["Tokens per pass", tokensPerPass?.toFixed(2) ?? "–"],
-      ["Prompt reused", perCent(promptReuse)],
-      [
-        "Index",
-        `${stats.index.n_files.toLocaleString()} files${stats.index.building ? ", growing" : ""}`,
-      ],
+      ["Accepted of shown", accepted],
+      ["Latency, median", milliseconds(latency?.p50)],
+      ["Index", `${nFiles.toLocaleString()} files${building ? ", growing" : ""}`],
     ];
     text.appendMarkdown("\n\n| | |\n|:---|---:|\n");
     for (const [name, value] of rows) text.appendMarkdown(`| ${name} &nbsp; | ${value} |\n`);
   }
-  text.appendMarkdown(
-    "\n\n[$(graph-line) Statistics](command:speclsp.showPanel) &nbsp; " +
-      "[$(output) Log](command:speclsp.showLog) &nbsp; " +
-      "[$(package) Choose a Model](command:speclsp.chooseModel)",
-  );
+  const links = remedies(status).map((command) => LINKS[command] ?? "");
+  text.appendMarkdown(`\n\n${links.join(" &nbsp; ")}`);
   return text;
 }

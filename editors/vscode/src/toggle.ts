@@ -6,9 +6,15 @@ function settings(): vscode.WorkspaceConfiguration {
   return vscode.workspace.getConfiguration("speclsp", vscode.window.activeTextEditor?.document.uri);
 }
 
+/** Whether the user's setting, or the one that holds here, has suggestions on. */
+export function isOn(where: "everywhere" | "here"): boolean {
+  const here = where === "here" ? settings().get<boolean>("enabled") : undefined;
+  return here ?? settings().inspect<boolean>("enabled")?.globalValue ?? true;
+}
+
 /** Switch suggestions everywhere: the user's setting. */
 export async function toggleEverywhere(): Promise<void> {
-  const enabled = !(settings().inspect<boolean>("enabled")?.globalValue ?? true);
+  const enabled = !isOn("everywhere");
   await settings().update("enabled", enabled, vscode.ConfigurationTarget.Global);
   tellUnlessHere(enabled, "everywhere", "workspace");
 }
@@ -23,8 +29,8 @@ export async function toggleWorkspace(): Promise<void> {
     void vscode.window.showInformationMessage("speclsp: no folder is open.");
     return;
   }
-  const enabled = !settings().get("enabled", true);
-  const everywhere = settings().inspect<boolean>("enabled")?.globalValue ?? true;
+  const enabled = !isOn("here");
+  const everywhere = isOn("everywhere");
   const value = enabled === everywhere ? undefined : enabled;
   await settings().update("enabled", value, vscode.ConfigurationTarget.Workspace);
   tellUnlessHere(enabled, "in the workspace", "folder");

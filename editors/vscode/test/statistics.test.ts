@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { figures, perCent, type SessionStats } from "../src/statistics.js";
+import { figures, milliseconds, perCent, type SessionStats } from "../src/statistics.js";
 
 function stats(change: Partial<SessionStats> = {}): SessionStats {
   return {
@@ -19,6 +19,7 @@ function stats(change: Partial<SessionStats> = {}): SessionStats {
       drafters: {},
     },
     latency: {},
+    answer_ms: [],
     index: { n_files: 0, n_tokens: 0, n_skipped: 0, building: false },
     state: "ready",
     model: "",
@@ -30,7 +31,9 @@ function stats(change: Partial<SessionStats> = {}): SessionStats {
 
 test("nothing measured gives no figures", () => {
   assert.deepEqual(figures(stats()), {
-    acceptanceRate: undefined,
+    accepted: "–",
+    latency: undefined,
+    engineMs: undefined,
     tokensPerPass: undefined,
     promptReuse: undefined,
     drafters: [],
@@ -44,6 +47,10 @@ test("figures follow from the sums", () => {
       n_shown: 8,
       n_accepted_items: 3,
       n_partially_accepted: 1,
+      latency: {
+        answer: { n: 9, p50: 27.4, p95: 60, p99: 80 },
+        total: { n: 7, p50: 19, p95: 40, p99: 41 },
+      },
       totals: {
         n_prompt: 400,
         n_prompt_evaluated: 100,
@@ -57,12 +64,13 @@ test("figures follow from the sums", () => {
       },
     }),
   );
-  assert.equal(found.acceptanceRate, 0.5);
+  assert.equal(found.accepted, "4 of 8 (50 %)");
+  assert.equal(milliseconds(found.latency?.p50), "27 ms");
+  assert.equal(found.engineMs, 19);
   assert.equal(found.tokensPerPass, 2.5);
   assert.equal(found.promptReuse, 0.75);
   assert.deepEqual(found.drafters, [
     { name: "draft", acceptance: 0.4, nDrafted: 10 },
     { name: "suffix", acceptance: 0.75, nDrafted: 20 },
   ]);
-  assert.equal(perCent(found.acceptanceRate), "50 %");
 });

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
+import type { Locator } from "playwright-core";
 import { Editor } from "./editor.js";
 import { serversBelow } from "./processes.js";
 import { choose } from "./quickInput.js";
@@ -71,6 +72,15 @@ function test(name: string, body: () => Promise<void>): void {
   });
 }
 
+/** Open the status bar item's menu, and read it. */
+async function openMenu(): Promise<{ title: string; all: string }> {
+  await editor.status.click();
+  const row = editor.page.locator(".quick-input-list .monaco-list-row");
+  await row.first().waitFor();
+  const all = await row.evaluateAll((nodes) => nodes.map((node) => node.textContent).join("\n"));
+  return { title: await editor.page.locator(".quick-input-title").first().innerText(), all };
+}
+
 /** Type a function's head, which has a body like the others. */
 async function typeHead(who: string): Promise<void> {
   await editor.toEnd();
@@ -98,10 +108,27 @@ test("Tab accepts what was shown, and nothing else is in the file", async () => 
   );
 });
 
-test("the status bar shows the state and the latest latency", async () => {
-  const said = await editor.untilStatus(/ready/);
-  assert.match(said, /latest suggestion in \d+ milliseconds/);
-  assert.match(await editor.status.innerText(), /speclsp \d+ ms/);
+test("the status bar shows the state and the latest latency, and no share", async () => {
+  await editor.untilStatus(/ready.*latest suggestion in \d+ milliseconds/);
+  assert.match(await editor.status.innerText(), /speclsp \d+ ms · trial model$/);
+});
+
+test("the menu tells what is on, what it will do, and which model runs where", async () => {
+  const rows = await openMenu();
+  assert.match(rows.title, /^speclsp: ready.* · embedded-target F16 on CPU$/);
+  for (const row of [
+    /Snooze.*no automatic suggestions for a while/,
+    /Switch off everywhere.*on now/,
+    /Switch off in this workspace.*on now/,
+    /Switch off for python.*on now/,
+    /Choose a model.*trial model is in use/,
+    /Show statistics.*accepted 1 of \d+ .*latency \d+ ms/,
+    /Help/,
+  ]) {
+    assert.match(rows.all, row);
+  }
+  await editor.picture("menu");
+  await editor.keys("Escape");
 });
 
 test("a word and a line are accepted, and the server hears of it", async () => {
@@ -126,7 +153,51 @@ test("a word and a line are accepted, and the server hears of it", async () => {
     const figure = await editor.figure("Accepted in part");
     return figure !== "" && figure !== "0" ? figure : undefined;
   });
-  assert.equal(partly, "2");
+  // Word and line are of one suggestion.
+  assert.equal(partly, "1");
+});
+
+test("a suggestion that is typed through counts once", async () => {
+  await editor.page.locator(".tab", { hasText: "parts.py" }).first().click();
+  await editor.toEnd();
+  await editor.keys("Escape", "Enter", "Home");
+  await typeHead("stranger");
+  const ghost = (await editor.untilGhost()).split("\n")[0] ?? "";
+  const nShown = async (): Promise<number> =>
+    Number(/ of ([\d,]+)/.exec(await editor.figure("Accepted"))?.[1]);
+  await editor.page.waitForTimeout(2500); // it counts after half a second, the panel asks each second
+  const before = await nShown();
+  assert.ok(before > 0);
+  for (const key of ghost.slice(0, 8)) {
+    await editor.type(key);
+    await editor.untilGhost();
+  }
+  await editor.page.waitForTimeout(2500);
+  assert.equal(await nShown(), before);
+  await editor.keys("Tab");
+  await editor.page.waitForTimeout(2500);
+  assert.ok((await nShown()) - before <= 1, "what follows it may count, too");
+});
+
+test("the panel has what was accepted and the latency first, explanations under Details", async () => {
+  const panel = editor.panel;
+  const names = await panel.locator("#figures dt").allInnerTexts();
+  assert.deepEqual(names.slice(0, 4), [
+    "Accepted",
+    "Accepted in part",
+    "Characters accepted",
+    "Latency, median",
+  ]);
+  const median = await editor.figure("Latency, median");
+  assert.match(median, /^\d+ ms$/);
+  assert.ok((await panel.locator("#latency-text").innerText()).includes(`median ${median}`));
+  assert.equal(await panel.locator("#details").isVisible(), false);
+  await panel.locator("summary").click();
+  await panel.locator("#details").waitFor();
+  const all = await panel.locator("#details > div").count();
+  assert.equal(await panel.locator("#details .remark").count(), all);
+  await editor.picture("statistics-details");
+  await panel.locator("summary").click();
 });
 
 test("the panel draws, narrow too, and a screen reader can read it", async () => {
@@ -210,7 +281,11 @@ test("a snooze stops what comes by itself, and nothing else", async () => {
       .click();
   };
   await snooze("5 minutes");
-  await editor.untilStatus(/snoozing until/);
+  await editor.untilStatus(/snoozed, 5 min left/);
+  assert.match(await editor.status.innerText(), /speclsp snoozed 5 min$/);
+  const menu = await openMenu();
+  assert.match(menu.all, /End the snooze.*5 min left/);
+  await editor.keys("Escape");
   await typeHead("sleeper");
   await editor.page.waitForTimeout(1000);
   assert.equal(await editor.ghost(), "");
@@ -218,6 +293,46 @@ test("a snooze stops what comes by itself, and nothing else", async () => {
   await editor.untilGhost();
   await snooze("End the snooze");
   await editor.untilStatus(/ready/);
+});
+
+test("the walkthrough opens a sample, and is ticked by what is accepted there", async () => {
+  await editor.command("speclsp: First Steps");
+  const step = editor.page.locator(".getting-started-step", { hasText: "Accept a suggestion" });
+  const ticked = (of: Locator): Locator =>
+    of.locator(".codicon-getting-started-step-checked").first();
+  await ticked(editor.page.locator(".getting-started-step", { hasText: "Install" })).waitFor();
+  await step.first().click();
+  await editor.picture("walkthrough");
+  await step.locator(".monaco-button", { hasText: "Try a Suggestion" }).first().click();
+  const ghost = await editor.untilGhost();
+  assert.match(ghost, /^greeting = /);
+  await editor.picture("sample");
+  await editor.keys("Tab");
+  await editor.untilNoGhost();
+  await editor.command("speclsp: First Steps");
+  await ticked(step).waitFor();
+});
+
+test("a message about a wrong path goes when the path is right", async () => {
+  const files = ["User", "Machine"].map((kind) =>
+    join(workbench.root, "data", kind, "settings.json"),
+  );
+  const right = files.map((file) => readFileSync(file, "utf8"));
+  for (const [idx, file] of files.entries()) {
+    const known = JSON.parse(right[idx] ?? "{}") as Record<string, unknown>;
+    const path = "/nowhere/speclsp";
+    writeFileSync(file, JSON.stringify({ ...known, "speclsp.server.path": path }));
+  }
+  const toast = editor.page.locator(".notifications-toasts .notification-list-item", {
+    hasText: "there is no executable /nowhere/speclsp",
+  });
+  await toast.first().waitFor();
+  await editor.status.hover();
+  await editor.page.locator(".hover-contents", { hasText: "Server Settings" }).first().waitFor();
+  await editor.picture("wrong-path");
+  for (const [idx, file] of files.entries()) writeFileSync(file, right[idx] ?? "");
+  await editor.untilStatus(/speclsp: ready/);
+  await toast.first().waitFor({ state: "hidden" });
 });
 
 test("a server that is killed comes back, and nothing is lost", async () => {

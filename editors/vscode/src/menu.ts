@@ -1,0 +1,79 @@
+import * as vscode from "vscode";
+import type { Client } from "./client.js";
+import { minutesSnoozed } from "./stateWords.js";
+import { figures, milliseconds, type SessionStats } from "./statistics.js";
+import { isOn, suggestsIn } from "./toggle.js";
+
+/** A row of the status bar item's menu, and the command that it runs. */
+export interface MenuItem extends vscode.QuickPickItem {
+  command?: string;
+  args?: unknown[];
+}
+
+/** The rows of the menu: each tells what is now, and what it will do. */
+export function menuItems(client: Client, stats: SessionStats | undefined): MenuItem[] {
+  const separator = { label: "", kind: vscode.QuickPickItemKind.Separator };
+  const { state, model } = client.status;
+  const minutes = minutesSnoozed(client.status);
+  const document = vscode.window.activeTextEditor?.document;
+  const measured = stats && figures(stats);
+  const toggle = (on: boolean, where: string, command: string): MenuItem => ({
+    label: on ? `$(circle-slash) Switch off ${where}` : `$(check) Switch on ${where}`,
+    description: on ? "on now" : "off now",
+    command,
+  });
+  return [
+    ...(state === "missing" && vscode.workspace.isTrusted
+      ? [{ label: "$(cloud-download) Install the server", command: "speclsp.makeEnvironment" }]
+      : []),
+    ...(state === "missing" && !vscode.workspace.isTrusted
+      ? [
+          {
+            label: "$(shield) Manage the workspace's trust",
+            description: "nothing is installed in Restricted Mode",
+            command: "workbench.trust.manage",
+          },
+        ]
+      : []),
+    minutes > 0
+      ? {
+          label: "$(bell) End the snooze",
+          description: `${String(minutes)} min left`,
+          command: "speclsp.snoozeSuggestions",
+          args: [0],
+        }
+      : {
+          label: "$(bell-slash) Snooze",
+          description: "no automatic suggestions for a while",
+          command: "speclsp.snoozeSuggestions",
+        },
+    toggle(isOn("everywhere"), "everywhere", "speclsp.toggleEverywhere"),
+    ...(vscode.workspace.workspaceFolders === undefined
+      ? []
+      : [toggle(isOn("here"), "in this workspace", "speclsp.toggleWorkspace")]),
+    ...(document === undefined
+      ? []
+      : [toggle(suggestsIn(document), `for ${document.languageId}`, "speclsp.toggleLanguage")]),
+    separator,
+    {
+      label: "$(package) Choose a model",
+      description: model?.is_trial ? "the trial model is in use" : (model?.title ?? ""),
+      command: "speclsp.chooseModel",
+    },
+    {
+      label: "$(graph-line) Show statistics",
+      description:
+        measured?.latency === undefined
+          ? ""
+          : `accepted ${measured.accepted}, latency ${milliseconds(measured.latency.p50)}`,
+      command: "speclsp.showPanel",
+    },
+    { label: "$(output) Show the log", command: "speclsp.showLog" },
+    separator,
+    { label: "$(refresh) Rebuild the project index", command: "speclsp.rebuildIndex" },
+    { label: "$(debug-restart) Restart the server", command: "speclsp.restartServer" },
+    { label: "$(settings-gear) Settings", command: "speclsp.openSettings" },
+    { label: "$(book) First steps", command: "speclsp.openWalkthrough" },
+    { label: "$(question) Help", command: "speclsp.help" },
+  ];
+}

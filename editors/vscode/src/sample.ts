@@ -1,0 +1,47 @@
+import * as vscode from "vscode";
+import type { Client } from "./client.js";
+
+/** Python whose last function goes on as the ones above it do: any model completes it. */
+export const SAMPLE = `# Grey text behind the cursor is a suggestion: Tab accepts it, Esc dismisses it.
+
+
+def greet_customer(name: str) -> str:
+    greeting = f"Hello, {name}, and welcome to the shop!"
+    return greeting
+
+
+def greet_supplier(name: str) -> str:
+    greeting = f"Hello, {name}, and welcome to the shop!"
+    return greeting
+
+
+def greet_visitor(name: str) -> str:
+    greeting = f"Hello, {name}, and welcome to the shop!"
+    return greeting
+
+
+def greet_guest(name: str) -> str:
+    `;
+
+/** Open the sample, with the cursor at its end, and ask for a suggestion once a model is there. */
+export async function openSample(client: Client): Promise<void> {
+  const document = await vscode.workspace.openTextDocument({ language: "python", content: SAMPLE });
+  const editor = await vscode.window.showTextDocument(document);
+  const end = document.positionAt(document.getText().length);
+  editor.selection = new vscode.Selection(end, end);
+  const ask = (): void => {
+    // Who has begun to type gets suggestions by that.
+    if (vscode.window.activeTextEditor !== editor || document.getText() !== SAMPLE) return;
+    void vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
+  };
+  const canSuggest = (): boolean => ["ready", "unloaded"].includes(client.status.state);
+  if (canSuggest()) {
+    ask();
+    return;
+  }
+  const waiting = client.onDidChange(() => {
+    if (!canSuggest()) return;
+    waiting.dispose();
+    ask();
+  });
+}
