@@ -8,6 +8,9 @@ import { snooze, snoozeFor } from "./snooze.js";
 import { StatusBar } from "./statusBar.js";
 import { toggleEverywhere, toggleLanguage, toggleWorkspace } from "./toggle.js";
 
+/** Time in which VS Code reads a walkthrough that it opens. */
+const READ_WITHIN_MS = 1000;
+
 /** The extension's exports, for tests. */
 export interface Api {
   client: Client;
@@ -34,6 +37,7 @@ export function activate(context: vscode.ExtensionContext): Api {
     }),
     command("showPanel", () => {
       panel.show();
+      void vscode.commands.executeCommand("setContext", "speclsp.hasSeenStatistics", true);
     }),
     command("chooseModel", () => models.choose()),
     command("offerModel", () => models.offer()),
@@ -55,14 +59,21 @@ export function activate(context: vscode.ExtensionContext): Api {
     command("openServerSettings", openServerSettings),
     command("openSample", () => openSample(client)),
     command("help", () => openHelp(context.extensionUri)),
-    command("openWalkthrough", () =>
-      vscode.commands.executeCommand(
-        "workbench.action.openWalkthrough",
-        `${context.extension.id}#start`,
-      ),
-    ),
+    command("openWalkthrough", () => openWalkthrough(context.extension.id)),
   );
   // Not awaited: other extensions start meanwhile.
   void client.restart();
   return { client, statusBar };
+}
+
+/**
+ * Open the walkthrough, with the steps ticked that are done.
+ *
+ * VS Code reads a walkthrough when it is first shown, and never ticks a step whose condition holds
+ * by then: each step has a second condition, which this key fulfils after that.
+ */
+async function openWalkthrough(extension: string): Promise<void> {
+  await vscode.commands.executeCommand("workbench.action.openWalkthrough", `${extension}#start`);
+  await new Promise((done) => setTimeout(done, READ_WITHIN_MS));
+  await vscode.commands.executeCommand("setContext", "speclsp.firstStepsAreOpen", true);
 }

@@ -166,7 +166,10 @@ function toolTip(
     const rows: [string, string][] = [
       ["Accepted of shown", accepted],
       ["Latency, median", milliseconds(latency?.p50)],
-      ["Index", `${nFiles.toLocaleString()} files${building ? ", growing" : ""}`],
+      [
+        "Index",
+        `${nFiles.toLocaleString()} file${nFiles === 1 ? "" : "s"}${building ? ", growing" : ""}`,
+      ],
     ];
     text.appendMarkdown("\n\n| | |\n|:---|---:|\n");
     for (const [name, value] of rows) text.appendMarkdown(`| ${name} &nbsp; | ${value} |\n`);

@@ -23,7 +23,10 @@ test("Restricted Mode says why nothing is installed, and leads to the workspace'
     await toast.waitFor();
     await page.screenshot({ path: join(ARTEFACTS, "restricted.png") });
     await toast.locator(".monaco-button", { hasText: "Manage Trust" }).first().click();
-    await page.locator(".workspace-trust-editor").waitFor();
+    const trust = page.locator(".workspace-trust-editor");
+    await trust.waitFor();
+    await page.keyboard.press("Escape");
+    await trust.waitFor({ state: "hidden" });
     await page.locator('[id="speclsp.speclsp.speclsp"]').click();
     const rows = page.locator(".quick-input-list .monaco-list-row");
     await rows.filter({ hasText: "Manage the workspace's trust" }).first().waitFor();
