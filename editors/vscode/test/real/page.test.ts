@@ -114,7 +114,13 @@ test("the status bar shows the state and the latest latency, and no share", asyn
 });
 
 test("the menu tells what is on, what it will do, and which model runs where", async () => {
-  const rows = await openMenu();
+  // The status bar's figures follow what was accepted.
+  const rows = await until("the menu counts what was accepted", async () => {
+    const shown = await openMenu();
+    if (/accepted 1 of/.test(shown.all)) return shown;
+    await editor.keys("Escape");
+    return undefined;
+  });
   assert.match(rows.title, /^speclsp: ready.* · embedded-target F16 on CPU$/);
   for (const row of [
     /Snooze.*no automatic suggestions for a while/,
