@@ -70,7 +70,7 @@ SECONDS_BETWEEN_LINES = 30
 
 @dataclass
 class Step:
-    """One way to install: pip's arguments, or the reason why it cannot work."""
+    """One way to install: what is said, pip's arguments, or the reason why it cannot work."""
 
     title: str
     arguments: tuple[str, ...] = ()
@@ -129,16 +129,16 @@ def steps(index: str, lock: str, environment: Mapping[str, str]) -> list[Step]:
     """Return what to try, in order."""
     cmake_args = environment.get("CMAKE_ARGS", "")
     if index:
-        return [wheel_step(f"a prebuilt wheel from {index}", index)]
+        return [wheel_step(f"Installing a prebuilt wheel from {index}", index)]
     if cmake_args:
         return [compile_step(cmake_args, lock, environment)]
     found = []
     version = driver_cuda()
     if platform.system() == "Darwin" and platform.machine() == "arm64":
-        found.append(wheel_step("a prebuilt wheel for Metal", WHEELS + "/metal"))
+        found.append(wheel_step("Installing a prebuilt wheel for Metal", WHEELS + "/metal"))
     if version is not None:
         kind = cuda_index(version)
-        title = "a prebuilt wheel for CUDA ({}.{} is the driver's)".format(*version)
+        title = "Installing a prebuilt wheel for CUDA ({}.{} is the driver's)".format(*version)
         if kind is None:
             found.append(Step(title, problem="llama-cpp-python has none for so old a driver"))
         else:
@@ -146,8 +146,8 @@ def steps(index: str, lock: str, environment: Mapping[str, str]) -> list[Step]:
             more = () if has_runtime else CUDA_RUNTIME[kind[2:4]]
             found.append(wheel_step(title, f"{WHEELS}/{kind}", more))
     if has_vulkan():
-        found.append(wheel_step("a prebuilt wheel for Vulkan", WHEELS + "/vulkan"))
-    found.append(wheel_step("a prebuilt wheel for the CPU", WHEELS + "/cpu"))
+        found.append(wheel_step("Installing a prebuilt wheel for Vulkan", WHEELS + "/vulkan"))
+    found.append(wheel_step("Installing a prebuilt wheel for the CPU", WHEELS + "/cpu"))
     own = "-DGGML_CUDA=on" if version is not None and shutil.which("nvcc") else ""
     return [*found, compile_step(own, lock, environment)]
 
@@ -161,12 +161,14 @@ def wheel_step(title: str, index: str, more: tuple[str, ...] = ()) -> Step:
 
 def compile_step(cmake_args: str, lock: str, environment: Mapping[str, str]) -> Step:
     """Return the step that compiles llama.cpp with ``cmake_args``, which may name a GPU."""
-    title = f"compiling llama.cpp with {cmake_args}" if cmake_args else "compiling llama.cpp"
     requirement = ("-r", lock) if lock else (REQUIREMENT,)
-    # pip's cache ignores the flags that a wheel was compiled with.
-    cache = ("--no-cache-dir",) if cmake_args else ()
+    title = "Compiling llama.cpp, which takes minutes unless pip kept a build"
+    cache: tuple[str, ...] = ()
+    if cmake_args:
+        title = f"Compiling llama.cpp with {cmake_args}, which takes minutes"
+        cache = ("--no-cache-dir",)  # pip ignores the flags that a kept build was compiled with
     problem = compiler_problem(environment) or toolkit_problem(cmake_args, environment)
-    return Step(f"{title}, which takes minutes", (*cache, *requirement), cmake_args, problem)
+    return Step(title, (*cache, *requirement), cmake_args, problem)
 
 
 def python_problem() -> str:
@@ -282,7 +284,7 @@ def install(python: str, found: Sequence[Step], *, anew: bool, dry_run: bool) ->
     for step in found:
         if offline and step.is_prebuilt:
             continue
-        say(f"Trying {step.title}{': ' if step.problem else ''}{step.problem}")
+        say(f"{step.title}{': ' if step.problem else ''}{step.problem}")
         if step.problem:
             continue
         command = (*pip, "install", "-qq", *fresh, *step.arguments)

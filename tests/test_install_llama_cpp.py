@@ -50,6 +50,14 @@ def test_without_a_gpu(machine: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "--only-binary" not in lines[1]
 
 
+def test_it_says_what_it_does(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert script.main(["--dry-run", "--python", "py"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "Installing a prebuilt wheel for the CPU",
+        "Compiling llama.cpp, which takes minutes unless pip kept a build",
+    ]
+
+
 @pytest.mark.parametrize(
     ("driver", "kind", "runtime"),
     [

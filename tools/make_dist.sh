@@ -41,7 +41,9 @@ trap 'rm -rf "$scratch"' EXIT
 fresh="$scratch/venv/bin"
 "$python" tools/copy_installed.py llama-cpp-python \
 	"$("$fresh/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
-PYTHONPATH="$PWD/$wheel" "$fresh/python" -m speclsp.install_llama_cpp --dry-run >/dev/null
+# Its messages name steps that a dry run leaves out.
+PYTHONPATH="$PWD/$wheel" "$fresh/python" -m speclsp.install_llama_cpp --dry-run \
+	>"$scratch/steps" 2>&1 || { cat "$scratch/steps" >&2; exit 1; }
 "$fresh/python" -m pip --disable-pip-version-check --no-input install --quiet \
 	--only-binary llama-cpp-python "$wheel"
 found=$(cd "$scratch" && "$fresh/speclsp" --version)

@@ -677,7 +677,7 @@ class SharedCompleter:
             unanswered = [self._pending.pop(number) for number in sent]
             self._is_asking = False
             self._changed.notify_all()
-            is_wanted = self._is_wanted
+            is_wanted, is_leaving = self._is_wanted, self._is_leaving
         for pending in unanswered:
             if self._is_closing:
                 pending.future.set_exception(_CLOSING)
@@ -685,8 +685,11 @@ class SharedCompleter:
                 pending.answer_empty("cancelled")
         if not self._is_closing:
             state: EngineState = "loading" if is_wanted else "unloaded"
-            then = "connecting again" if is_wanted else "the next request starts it"
-            self._set_state(state, f"the connection to the engine ended; {then}")
+            message = "starting the engine of the changed settings"
+            if not (is_wanted and is_leaving):
+                then = "connecting again" if is_wanted else "the next request starts it"
+                message = f"the connection to the engine ended; {then}"
+            self._set_state(state, message)
 
     def _died(
         self, life: EngineLife, settings: Settings, what: str = "the engine process was ended"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import threading
@@ -30,6 +31,9 @@ _MAX_WATCHES_PER_FOLDER: Final = 32
 """watchdog starts a thread for each watch."""
 
 _JOIN_S: Final = 2.0
+
+# It writes an error for each watch that ends while it reads, which is no error.
+logging.getLogger("watchdog.observers.inotify").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -364,6 +364,8 @@ def test_other_engine_settings_mean_another_engine(scripted):
     until(lambda: scripted.completer.applied)
     assert window.apply_settings(Settings(n_predict=3, ctx_size=512)) == ()
     until(lambda: len(scripted.made) == 2 and window._connection)
+    told = StateChanged(state="loading", message="starting the engine of the changed settings")
+    assert window.next_event(WAIT_S) == told
     assert scripted.engine.asked[-1].ctx_size == 512
     assert ask(window).result(WAIT_S).text == "completed"
     until(lambda: scripted.made[0].closed)

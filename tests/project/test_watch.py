@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import queue
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any
 
 import pytest
 from indexed_project import wait_until, write
-from watchdog.observers.api import BaseObserver
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver, ObservedWatch
 
 from speclsp.errors import SpecLspError
 from speclsp.project.watch import Watcher, WatchPlace, plan_watches
@@ -33,6 +35,14 @@ def watcher(changes: Changes) -> Iterator[Watcher]:
 
 def whole(path: Path) -> frozenset[WatchPlace]:
     return frozenset({WatchPlace(str(path), recursive=True)})
+
+
+def test_a_watch_that_ends_while_it_reads_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = Observer()._emitter_class(queue.Queue(), ObservedWatch(str(tmp_path), recursive=True))
+    ended.queue_events(0.0)
+    assert [record.message for record in caplog.records] == []
 
 
 class TestPlan:
