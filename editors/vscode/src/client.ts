@@ -20,9 +20,11 @@ import { checkedArguments, findServer, ServerCommandError, type Found } from "./
 import type { SessionStats } from "./statistics.js";
 import { findWheel, isOlder, type Wheel } from "./wheel.js";
 
-/** `missing`, `stopped` and `starting` are set by the client; the server reports the others. */
+/** States that the client sets, in which no server runs; the server reports the others. */
+const WITHOUT_SERVER = ["missing", "installing", "stopped", "starting"] as const;
+
 export type EngineState =
-  "missing" | "stopped" | "starting" | "loading" | "ready" | "unloaded" | "off" | "failed";
+  (typeof WITHOUT_SERVER)[number] | "loading" | "ready" | "unloaded" | "off" | "failed";
 
 /** The model as `$/speclsp/status` describes it. */
 export interface LoadedModel {
@@ -120,13 +122,17 @@ export class Client implements vscode.Disposable {
     return this.current;
   }
 
+  /** Whether there is a server that has answered. */
+  get isRunning(): boolean {
+    return !(WITHOUT_SERVER as readonly EngineState[]).includes(this.current.state);
+  }
+
   private update(change: Partial<Status>): void {
     const { state } = this.current;
     this.current = { ...this.current, ...change };
     if (state !== this.current.state) {
-      const isRunning = !["missing", "stopped", "starting"].includes(this.current.state);
-      void vscode.commands.executeCommand("setContext", RUNNING, isRunning);
-      if (isRunning && this.hasOpenProblem) {
+      void vscode.commands.executeCommand("setContext", RUNNING, this.isRunning);
+      if (this.isRunning && this.hasOpenProblem) {
         // A message cannot be closed; this one is answered by what the user has changed.
         this.hasOpenProblem = false;
         void vscode.commands.executeCommand("notifications.hideToasts");
@@ -156,8 +162,8 @@ export class Client implements vscode.Disposable {
       return;
     }
     if (found === undefined) {
-      this.update({ state: "missing", message: "the server is not installed" });
-      void this.offerEnvironment();
+      this.update({ state: "missing", message: "" });
+      if (!this.context.globalState.get<boolean>(NOT_ASKED)) void this.offerEnvironment();
       return;
     }
     this.origin = found.origin;
@@ -420,7 +426,6 @@ export class Client implements vscode.Disposable {
   }
 
   private async offerEnvironment(): Promise<void> {
-    if (this.context.globalState.get<boolean>(NOT_ASKED)) return;
     if (!vscode.workspace.isTrusted) {
       await this.offerTrust();
       return;
@@ -455,6 +460,7 @@ export class Client implements vscode.Disposable {
     try {
       await this.inTurn(async () => {
         if (this.origin === "environment") await this.stop();
+        if (this.client === undefined) this.update({ state: "installing", message: "" });
         await makeEnvironment(this.environment, await this.wheel, this.log);
       });
     } catch (error) {
@@ -469,10 +475,26 @@ export class Client implements vscode.Disposable {
     await this.restart();
   }
 
+  /** Say why no server runs, and offer what helps. */
+  async tellWhyNotRunning(): Promise<void> {
+    const { state, message } = this.current;
+    if (state === "missing") {
+      await this.offerEnvironment();
+      return;
+    }
+    const waits: Partial<Record<EngineState, string>> = {
+      installing: "the server is being installed.",
+      starting: "the server is starting.",
+    };
+    const words = waits[state] ?? `the server is not running${message && `: ${message}`}.`;
+    const choice = await vscode.window.showInformationMessage(`speclsp: ${words}`, "Show the Log");
+    if (choice !== undefined) this.log.show();
+  }
+
   /** Run a command of the server; undefined if no server runs.  Throws the server's error. */
   async execute<Answer>(command: string, args: unknown[] = []): Promise<Answer | undefined> {
     if (this.client?.state !== State.Running) {
-      void vscode.window.showInformationMessage("speclsp: the server is not running.");
+      void this.tellWhyNotRunning();
       return undefined;
     }
     const params = { command, arguments: args };

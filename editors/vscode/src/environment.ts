@@ -7,6 +7,9 @@ import { EnvironmentError, findPython } from "./python.js";
 import { run } from "./serverCommand.js";
 import type { Wheel } from "./wheel.js";
 
+/** Characters of a line of output that the progress shows. */
+const LINE_LENGTH = 80;
+
 /**
  * Install the server into a private Python environment, or update it there.
  *
@@ -44,7 +47,7 @@ export async function makeEnvironment(
         progress.report({ message: title });
         const heard = (line: string): void => {
           log.debug(line);
-          progress.report({ message: `${title}: ${line.slice(0, 60)}` });
+          progress.report({ message: `${title}: ${line.slice(0, LINE_LENGTH)}` });
         };
         const ran = await run(command, args, stop.signal, heard, env);
         if (ran.code !== 0) {
@@ -65,7 +68,14 @@ export async function makeEnvironment(
           const script = ["-m", "speclsp.install_llama_cpp"];
           await step("llama.cpp", python, script, { PYTHONPATH: wheel.file });
         }
-        const pip = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input"];
+        const pip = [
+          "-m",
+          "pip",
+          "install",
+          "--disable-pip-version-check",
+          "--no-input",
+          "--progress-bar=off",
+        ];
         const requirement = named !== "" ? named : (wheel?.file ?? "speclsp");
         await step("the server", python, [...pip, "--upgrade", requirement]);
       } catch (error) {

@@ -14,64 +14,77 @@ export interface MenuItem extends vscode.QuickPickItem {
 export function menuItems(client: Client, stats: SessionStats | undefined): MenuItem[] {
   const separator = { label: "", kind: vscode.QuickPickItemKind.Separator };
   const { state, model } = client.status;
+  const { isRunning } = client;
+  const where = (condition: boolean, ...items: MenuItem[]): MenuItem[] => (condition ? items : []);
   const minutes = minutesSnoozed(client.status);
   const document = vscode.window.activeTextEditor?.document;
   const measured = stats && figures(stats);
-  const toggle = (on: boolean, where: string, command: string): MenuItem => ({
-    label: on ? `$(circle-slash) Switch off ${where}` : `$(check) Switch on ${where}`,
+  const toggle = (on: boolean, place: string, command: string): MenuItem => ({
+    label: on ? `$(circle-slash) Switch off ${place}` : `$(check) Switch on ${place}`,
     description: on ? "on now" : "off now",
     command,
   });
+  const snooze = { label: "$(bell-slash) Snooze", command: "speclsp.snoozeSuggestions" };
   return [
-    ...(state === "missing" && vscode.workspace.isTrusted
-      ? [{ label: "$(cloud-download) Install the server", command: "speclsp.makeEnvironment" }]
+    ...where(state === "missing" && vscode.workspace.isTrusted, {
+      label: "$(cloud-download) Install the server",
+      command: "speclsp.makeEnvironment",
+    }),
+    ...where(state === "missing" && !vscode.workspace.isTrusted, {
+      label: "$(shield) Manage the workspace's trust",
+      description: "nothing is installed in Restricted Mode",
+      command: "workbench.trust.manage",
+    }),
+    ...where(state === "missing" || state === "stopped", {
+      label: "$(server-process) The server's settings",
+      description: "its path and arguments",
+      command: "speclsp.openServerSettings",
+    }),
+    ...where(isRunning && minutes === 0, {
+      ...snooze,
+      description: "no automatic suggestions for a while",
+    }),
+    ...where(isRunning && minutes > 0, {
+      label: "$(bell) End the snooze",
+      description: `${String(minutes)} min left`,
+      command: snooze.command,
+      args: [0],
+    }),
+    ...where(isRunning, toggle(isOn("everywhere"), "everywhere", "speclsp.toggleEverywhere")),
+    ...where(
+      isRunning && vscode.workspace.workspaceFolders !== undefined,
+      toggle(isOn("here"), "in this workspace", "speclsp.toggleWorkspace"),
+    ),
+    ...(isRunning && document !== undefined
+      ? [toggle(suggestsIn(document), `for ${document.languageId}`, "speclsp.toggleLanguage")]
       : []),
-    ...(state === "missing" && !vscode.workspace.isTrusted
-      ? [
-          {
-            label: "$(shield) Manage the workspace's trust",
-            description: "nothing is installed in Restricted Mode",
-            command: "workbench.trust.manage",
-          },
-        ]
-      : []),
-    minutes > 0
-      ? {
-          label: "$(bell) End the snooze",
-          description: `${String(minutes)} min left`,
-          command: "speclsp.snoozeSuggestions",
-          args: [0],
-        }
-      : {
-          label: "$(bell-slash) Snooze",
-          description: "no automatic suggestions for a while",
-          command: "speclsp.snoozeSuggestions",
-        },
-    toggle(isOn("everywhere"), "everywhere", "speclsp.toggleEverywhere"),
-    ...(vscode.workspace.workspaceFolders === undefined
-      ? []
-      : [toggle(isOn("here"), "in this workspace", "speclsp.toggleWorkspace")]),
-    ...(document === undefined
-      ? []
-      : [toggle(suggestsIn(document), `for ${document.languageId}`, "speclsp.toggleLanguage")]),
     separator,
-    {
-      label: "$(package) Choose a model",
-      description: model?.is_trial ? "the trial model is in use" : (model?.title ?? ""),
-      command: "speclsp.chooseModel",
-    },
-    {
-      label: "$(graph-line) Show statistics",
-      description:
-        measured?.latency === undefined
-          ? ""
-          : `accepted ${measured.accepted}, latency ${milliseconds(measured.latency.p50)}`,
-      command: "speclsp.showPanel",
-    },
+    ...where(
+      isRunning,
+      {
+        label: "$(package) Choose a model",
+        description: model?.is_trial ? "the trial model is in use" : (model?.title ?? ""),
+        command: "speclsp.chooseModel",
+      },
+      {
+        label: "$(graph-line) Show statistics",
+        description:
+          measured?.latency === undefined
+            ? ""
+            : `accepted ${measured.accepted}, latency ${milliseconds(measured.latency.p50)}`,
+        command: "speclsp.showPanel",
+      },
+    ),
     { label: "$(output) Show the log", command: "speclsp.showLog" },
     separator,
-    { label: "$(refresh) Rebuild the project index", command: "speclsp.rebuildIndex" },
-    { label: "$(debug-restart) Restart the server", command: "speclsp.restartServer" },
+    ...where(isRunning, {
+      label: "$(refresh) Rebuild the project index",
+      command: "speclsp.rebuildIndex",
+    }),
+    ...where(state !== "missing" && state !== "installing", {
+      label: "$(debug-restart) Restart the server",
+      command: "speclsp.restartServer",
+    }),
     { label: "$(settings-gear) Settings", command: "speclsp.openSettings" },
     { label: "$(book) First steps", command: "speclsp.openWalkthrough" },
     { label: "$(question) Help", command: "speclsp.help" },

@@ -1,5 +1,6 @@
 import * as vscode from "vscode";
 import type { Client } from "./client.js";
+import { suggestsIn } from "./toggle.js";
 
 /** Python whose last function goes on as the ones above it do: any model completes it. */
 export const SAMPLE = `# Grey text behind the cursor is a suggestion: Tab accepts it, Esc dismisses it.
@@ -34,14 +35,26 @@ export async function openSample(client: Client): Promise<void> {
     if (vscode.window.activeTextEditor !== editor || document.getText() !== SAMPLE) return;
     void vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
   };
-  const canSuggest = (): boolean => ["ready", "unloaded"].includes(client.status.state);
+  const canSuggest = (): boolean =>
+    suggestsIn(document) && ["ready", "unloaded"].includes(client.status.state);
   if (canSuggest()) {
     ask();
     return;
   }
+  if (client.isRunning && !suggestsIn(document)) void offerSwitch();
+  if (!client.isRunning && client.status.state !== "starting") void client.tellWhyNotRunning();
   const waiting = client.onDidChange(() => {
     if (!canSuggest()) return;
     waiting.dispose();
     ask();
   });
+}
+
+/** Say that the settings keep suggestions from coming, and lead to the switches. */
+async function offerSwitch(): Promise<void> {
+  const choice = await vscode.window.showInformationMessage(
+    "speclsp: your settings switch suggestions off for this file.",
+    "Open the Menu",
+  );
+  if (choice !== undefined) await vscode.commands.executeCommand("speclsp.menu");
 }

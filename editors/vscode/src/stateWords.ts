@@ -4,6 +4,7 @@ import { suggestsIn } from "./toggle.js";
 
 const ICONS: Record<EngineState, string> = {
   missing: "$(cloud-download)",
+  installing: "$(loading~spin)",
   stopped: "$(error)",
   starting: "$(loading~spin)",
   loading: "$(loading~spin)",
@@ -15,6 +16,7 @@ const ICONS: Record<EngineState, string> = {
 
 const WORDS: Record<EngineState, string> = {
   missing: "not installed",
+  installing: "installing the server",
   stopped: "stopped",
   starting: "starting",
   loading: "loading the model",
@@ -31,24 +33,28 @@ export interface ShownState {
   icon: string;
   words: string;
   isProblem: boolean;
+  isOff: boolean;
 }
 
 export function shownState(status: Status, isBusy = false): ShownState {
   const { state, message, model } = status;
   const document = vscode.window.activeTextEditor?.document;
   if (state === "ready" && document !== undefined && !suggestsIn(document)) {
-    return { icon: ICONS.off, words: "off for this file", isProblem: false };
+    return { icon: ICONS.off, words: "off for this file", isProblem: false, isOff: true };
   }
   const minutes = minutesSnoozed(status);
   if (minutes > 0) {
     const words = `snoozed, ${String(minutes)} min left`;
-    return { icon: "$(bell-slash)", words, isProblem: false };
+    return { icon: "$(bell-slash)", words, isProblem: false, isOff: false };
   }
-  if (state === "ready" && isBusy) return { icon: ICONS.loading, words: "busy", isProblem: false };
+  if (state === "ready" && isBusy) {
+    return { icon: ICONS.loading, words: "busy", isProblem: false, isOff: false };
+  }
   const isProblem = state === "failed" || state === "stopped" || state === "missing";
   const why = message !== "" && isProblem ? `: ${message}` : "";
   const trial = state === "ready" && model?.is_trial ? `, ${TRIAL}` : "";
-  return { icon: ICONS[state], words: WORDS[state] + trial + why, isProblem };
+  const words = WORDS[state] + trial + why;
+  return { icon: ICONS[state], words, isProblem, isOff: state === "off" };
 }
 
 /** Minutes that are left of a snooze, rounded up; 0 where there is none. */

@@ -73,11 +73,13 @@ export class StatusBar implements vscode.Disposable {
 
   private draw(): void {
     const { status } = this.client;
-    const { icon, words, isProblem } = shownState(status, this.isBusy);
-    const latest = this.stats?.answer_ms.at(-1);
+    const { icon, words, isProblem, isOff } = shownState(status, this.isBusy);
     const minutes = minutesSnoozed(status);
-    const shown =
-      isProblem || status.state === "off"
+    const isSuggesting = this.client.isRunning && !isProblem && !isOff && minutes === 0;
+    const latest = isSuggesting ? this.stats?.answer_ms.at(-1) : undefined;
+    const shown = isOff
+      ? ["off"]
+      : isProblem
         ? []
         : minutes > 0
           ? [`snoozed ${String(minutes)} min`]
@@ -144,6 +146,7 @@ function remedies({ state }: Status): string[] {
     return [install, "speclsp.openServerSettings", "speclsp.showLog"];
   }
   if (state === "stopped") return ["speclsp.openServerSettings", "speclsp.showLog"];
+  if (state === "installing" || state === "starting") return ["speclsp.showLog"];
   return ["speclsp.showPanel", "speclsp.showLog", "speclsp.chooseModel"];
 }
 

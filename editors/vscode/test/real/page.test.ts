@@ -267,7 +267,8 @@ test("the suggestion list and ghost text stand beside each other", async () => {
 test("suggestions are switched off and on", async () => {
   await editor.openFile("toggle.py");
   await editor.command("speclsp: Switch Suggestions Off or On Everywhere");
-  await editor.untilStatus(/off/);
+  await editor.untilStatus(/^speclsp: (off for this file|switched off)$/);
+  assert.match(await editor.status.innerText(), /speclsp off$/);
   await typeHead("nobody");
   await editor.page.waitForTimeout(1000);
   assert.equal(await editor.ghost(), "");
