@@ -33,6 +33,7 @@ class ModelFiles(NamedTuple):
 
     target: Path
     draft: Path | None
+    edit: Path | None
 
 
 def model_files(settings: Settings) -> ModelFiles:
@@ -41,10 +42,26 @@ def model_files(settings: Settings) -> ModelFiles:
     Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks an embedded one.
     """
     target = named_path(settings.model) if settings.model else embedded_target()
+    edit = named_path(settings.edit_model) if settings.edit_model else None
     if settings.spec_draft_model == EMBEDDED:
-        return ModelFiles(target, embedded_draft())
+        return ModelFiles(target, embedded_draft(), edit)
     draft = named_path(settings.spec_draft_model) if settings.spec_draft_model else None
-    return ModelFiles(target, draft)
+    return ModelFiles(target, draft, edit)
+
+
+def edit_model_settings(settings: Settings) -> Settings:
+    """Return the settings by which the model of ``edit_model`` is loaded, as a target of its own.
+
+    It is here where the target is remote, too.
+    """
+    return replace(
+        settings,
+        model=settings.edit_model,
+        edit_model="",
+        spec_draft_model="",
+        engine_url="",
+        fim_template="",
+    )
 
 
 def with_absolute_paths(settings: Settings) -> Settings:
@@ -53,6 +70,7 @@ def with_absolute_paths(settings: Settings) -> Settings:
         settings,
         model=_absolute(settings.model),
         spec_draft_model=_absolute(settings.spec_draft_model),
+        edit_model=_absolute(settings.edit_model),
         lookup_cache_static=[_absolute(path) for path in settings.lookup_cache_static],
         lookup_cache_dynamic=[_absolute(path) for path in settings.lookup_cache_dynamic],
     )

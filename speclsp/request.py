@@ -509,6 +509,8 @@ class SessionStats:
     """Which drafts the remote engine is sent; empty for none."""
     model: str = ""
     draft_model: str = ""
+    next_edits: str = ""
+    """The format of next edits and the model that proposes them, or why there are none."""
     layers: dict[str, int] = field(default_factory=dict)
     """Layers of the target model per device name."""
     n_ctx: int = 0

@@ -201,6 +201,12 @@ class Settings:
         aliases=("draft_model", "model_draft"),
         short="-md",
     )
+    edit_model: str = _setting(
+        "",
+        _MODEL_FILES,
+        "Model for next edits, named as `model`, but for `auto`; empty lets the target propose "
+        "them, if it was trained for that.",
+    )
     n_gpu_layers: GpuLayers = _setting(
         "auto",
         _MODEL,

@@ -160,6 +160,8 @@ def completion(settings: Settings) -> Iterator[Finding]:
             yield Finding("remote engine", f"{stats.model}, n_ctx {stats.n_ctx}")
         if stats.sent_drafts:
             yield Finding("remote engine", f"drafts: {stats.sent_drafts}")
+        if stats.next_edits:
+            yield Finding("next edits", stats.next_edits)
         for lack in stats.lacks:
             yield Finding("remote engine", lack, noteworthy=True)
         while not settings.engine_url and (event := completer.next_event(0.0)) is not None:

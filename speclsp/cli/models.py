@@ -25,7 +25,7 @@ from speclsp.cli.options import hf_token_option, repository_name
 from speclsp.hub import cache
 from speclsp.hub.choice import Choice, choice_of, named, preset_rows
 from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import PRESETS, preset, recommend
+from speclsp.hub.presets import PRESETS, preset, recommend, recommend_for_edits
 from speclsp.hub.references import model_title
 from speclsp.settings import Settings
 
@@ -47,9 +47,16 @@ def recommend_model(*, as_json: bool) -> None:
     """Name the best preset for this machine's GPU or CPU."""
     memory = find_memory()
     choice = named(recommend(memory))
+    target, edit_model = recommend_for_edits(memory)
     if as_json:
         rows = {row["name"]: row for row in preset_rows(memory)}
-        _print_json({"memory": msgspec.to_builtins(memory), "recommended": rows[choice.name]})
+        _print_json(
+            {
+                "memory": msgspec.to_builtins(memory),
+                "recommended": rows[choice.name],
+                "for_edits": {"model": target, "edit_model": edit_model} if target else None,
+            }
+        )
         return
     click.echo(f"{memory_text(memory)}: {choice.name}")
     row = preset(choice.name)
@@ -59,6 +66,9 @@ def recommend_model(*, as_json: bool) -> None:
         click.echo(f"It is downloaded: set `model` to {choice.name}.")
     else:
         click.echo(f"Next: speclsp models pull {choice.name}")
+    if target:
+        own = f" and `edit_model` to {edit_model}" if edit_model != target else ""
+        click.echo(f"With next edits, untried: set `model` to {target}{own}.")
 
 
 @models.command("list")
@@ -85,7 +95,8 @@ def list_models(*, as_json: bool) -> None:
     for row in rows:
         marks = "downloaded" if row["downloaded"] else row["why_not"].partition(":")[0]
         mark = "recommended" if row["name"] == recommend(memory) else ""
-        here = ", ".join(filter(None, (mark, marks)))
+        edits = "next edits, untried" if row["untried"] else ""
+        here = ", ".join(filter(None, (mark, edits, marks)))
         table.add_row(row["name"], decimal(row["size_bytes"]), row["memory"], here)
     console.print(table)
     for other in others:

@@ -186,7 +186,7 @@ show_timings_option = click.option(
 )
 
 
-_OF_MODELS: Final = ("model", "spec_draft_model")
+_OF_MODELS: Final = ("model", "spec_draft_model", "edit_model")
 
 
 _REPOSITORY: Final = "OWNER/NAME[:QUANTIZATION]"

@@ -29,6 +29,8 @@ from speclsp.edits.formats import (
     missing_tokens,
     n_common,
 )
+from speclsp.engine.draft_model import LoadedTarget
+from speclsp.engine.models import Tokenizer
 from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.protocol import Vocabulary
@@ -60,14 +62,11 @@ class AnswerText:
         self._end_tokens = frozenset(end_tokens)
         self._stops = tuple(stops)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.ended = False
-        """Whether the model ended the answer."""
         self.so_far = ""
 
     def feed(self, token: int) -> bool:
         """Take the next token; return whether to stop."""
         if token in self._end_tokens:
-            self.ended = True
             return True
         self.so_far += self._decoder.decode(self._piece(token))
         tail = self.so_far[-_N_STOP_CHARS:]
@@ -75,7 +74,6 @@ class AnswerText:
         if found < 0:
             return False
         self.so_far = self.so_far[: len(self.so_far) - len(tail) + found]
-        self.ended = True
         return True
 
 
@@ -84,6 +82,7 @@ class EditJob(Job[EditRequest, EditResult]):
     """A request for the next edit."""
 
     own_drafters: ClassVar[str] = f"{REGION},{SUFFIX}"
+    is_edit: ClassVar[bool] = True
 
     def plan(
         self,
@@ -93,14 +92,13 @@ class EditJob(Job[EditRequest, EditResult]):
     ) -> EditPlan | None:
         """Return the prompt of the model's format, and what the answer is drafted from."""
         request, settings, vocabulary = self.request, self.settings, bench.tokenizer.vocabulary
-        one = edit_format(settings, bench)
-        if one is None:
-            return None
+        target = bench.weights.target
         source = edit_source(request, settings, sources.changes)
-        n_ctx = bench.weights.target.n_ctx
+        n_ctx = target.n_ctx
         try:
+            one = edit_format(settings, bench.model_name, bench.tokenizer, target)
             prompt, tokens = _fitting_prompt(one, source, vocabulary, n_ctx)
-        except EditRefusedError as error:
+        except (SettingsError, EditRefusedError) as error:
             bench.report(SettingsError(error.message, remedy=error.remedy))
             return None
         regions = _regions(one, prompt, source, vocabulary)
@@ -116,7 +114,7 @@ class EditJob(Job[EditRequest, EditResult]):
         )
         n_predict = min(_GROWTH * len(regions[0]) + _LEAST_PREDICTED, n_ctx - len(tokens))
         remote = None
-        if isinstance(bench.weights.target, RemoteTarget):
+        if isinstance(target, RemoteTarget):
             remote = _remote(prompt, tokens, n_predict, params, bench)
         return EditPlan(
             request=request,
@@ -178,7 +176,7 @@ class EditPlan(Plan[EditResult]):
             new,
             cursor=self.source.cursor - start,
             edit_format=self.edit_format,
-            is_whole=self.output.ended,
+            is_whole=reason == "stop",
             changes=[one for one in self.source.changes if one.path == self.source.path],
             declined=set(self.request.plain.declined),
         )
@@ -213,32 +211,40 @@ class EditPlan(Plan[EditResult]):
         return None
 
 
-def edit_format(settings: Settings, bench: Workbench) -> EditFormat | None:
-    """Return the format that the settings name, or that the model has; None for none, told once."""
-    special = bench.tokenizer.vocabulary.special
-    if settings.edit_format != "auto":
-        one = FORMATS[settings.edit_format]
-        missing = missing_tokens(one, special) if not bench.tokenizer.is_estimate else []
-        if missing:
-            bench.report(
-                SettingsError(
-                    f"no next edits: the model's vocabulary lacks {', '.join(missing)}, which "
-                    f"edit_format {one.name} needs.",
-                    remedy="Choose a next-edit model, or set `edit_format` to auto.",
-                )
+def edit_format(
+    settings: Settings, model_name: str, tokenizer: Tokenizer, target: LoadedTarget
+) -> EditFormat:
+    """Return the format that the settings name, or that the model has.
+
+    Raises :class:`~speclsp.errors.SettingsError` where there is none.
+    """
+    find_token = tokenizer.vocabulary.special
+    if isinstance(target, RemoteTarget):
+        if not target.takes_text:
+            raise SettingsError(
+                f"no next edits: {target.kind}'s API takes no prompts but prefix and suffix.",
+                remedy="Name a model on this machine with `edit_model`.",
             )
-        return None if missing else one
-    name = f"{settings.model} {bench.weights.title} {bench.weights.description}"
-    found = format_of(name, special)
-    if found is None:
-        bench.report(
-            SettingsError(
+        if tokenizer.is_estimate:
+            # What the server does not tell is taken from the model's name.
+            find_token = target.special
+    if settings.edit_format == "auto":
+        found = format_of(model_name, find_token)
+        if found is None:
+            raise SettingsError(
                 "no next edits: the model is not known to propose them.",
                 remedy="Choose Sweep's next-edit models or Zeta, or name the model's prompt "
                 "format with `edit_format`.",
             )
+        return found
+    named = FORMATS[settings.edit_format]
+    if missing := missing_tokens(named, find_token):
+        raise SettingsError(
+            f"no next edits: the model's vocabulary lacks {', '.join(missing)}, which "
+            f"edit_format {named.name} needs.",
+            remedy="Choose a next-edit model, or set `edit_format` to auto.",
         )
-    return found
+    return named
 
 
 def edit_source(

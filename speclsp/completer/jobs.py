@@ -51,6 +51,8 @@ _N_BEFORE: Final = 16
 class Workbench:
     """The models and caches that a job works with, for the engine thread."""
 
+    model_name: str
+    """What is known of the model's name."""
     tokenizer: Tokenizer
     weights: Weights
     proposer: Proposer | None
@@ -135,6 +137,8 @@ class Job(ABC, Generic[Q, R]):
 
     own_drafters: ClassVar[str] = ""
     """The drafters of this kind, as ``drafters`` names them; empty for those of the settings."""
+    is_edit: ClassVar[bool] = False
+    """Whether the model of ``edit_model`` serves this kind, if there is one."""
 
     request: PlacedRequest[Q]
     settings: Settings

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from speclsp.completer.document_tokens import DocumentTokens
+from speclsp.completer.edits import edit_format
 from speclsp.completer.jobs import N_GENERATED, Workbench
 from speclsp.completer.prompts import N_IDLE_CHUNK, Prompts
 from speclsp.drafting.acceptance import AcceptanceTable
@@ -27,7 +28,8 @@ from speclsp.drafting.registry import (
     most_verified,
     unread_settings,
 )
-from speclsp.engine.models import Loader, Tokenizer, Weights
+from speclsp.embedded import edit_model_settings
+from speclsp.engine.models import Loader, Progress, Tokenizer, Weights
 from speclsp.errors import (
     DrafterError,
     EngineError,
@@ -47,6 +49,23 @@ _N_PROPOSERS: Final = 4
 """Most drafting settings whose drafters are kept."""
 
 
+@dataclass(slots=True, kw_only=True)
+class _Served:
+    """A loaded model with its vocabulary, the prompts in its KV cache, and what drafts for it."""
+
+    name: str
+    """What the settings name, or what the remote engine runs."""
+    tokenizer: Tokenizer
+    weights: Weights
+    prompts: Prompts
+    acceptance: AcceptanceTable = field(default_factory=AcceptanceTable)
+    """Acceptance rates depend on the models and on the text: counts of other texts made drafts
+    worse."""
+    generated: deque[TokenArray] = field(default_factory=lambda: deque(maxlen=N_GENERATED))
+    proposers: dict[str, Proposer | None] = field(default_factory=dict)
+    """The drafters on the weights by the settings that they were made by."""
+
+
 class Models:
     """Vocabulary, weights, drafters, and the prompts in the target's KV cache.
 
@@ -64,21 +83,17 @@ class Models:
         """``take_tokenizer`` is given each vocabulary with other tokens than the last."""
         self.settings = settings
         """The settings in effect, for the engine thread."""
-        self.weights: Weights | None = None
+        self._target: _Served | None = None
         """None where nothing is loaded."""
-        self.prompts: Prompts | None = None
-        """The prompts on the loaded target."""
+        self._edits: _Served | None = None
+        """The model of `edit_model`; None where the target serves next edits, too."""
         self._loader = loader
         self._events = events
         self._give_tokenizer = take_tokenizer
         self._is_stopped = threading.Event()
         self._tokenizer: Tokenizer | None = None
-        self._proposers: dict[str, Proposer | None] = {}
-        """The drafters on the weights by the settings that they were made by."""
         self._is_for_drafts = False
         """Whether draft model and trees were loaded; `speculation` may be switched on later."""
-        self._acceptance = AcceptanceTable()
-        self._generated: deque[TokenArray] = deque(maxlen=N_GENERATED)
         self._n_idle_evaluated = 0
         """Of the targets that were freed."""
         self._reported: set[str] = set()
@@ -92,6 +107,18 @@ class Models:
         self._reason: SpecLspError = EngineUnavailableError("the model is still loading.")
 
     # --- from any thread ------------------------------------------------------------------------
+
+    @property
+    def weights(self) -> Weights | None:
+        """The target's; None where nothing is loaded."""
+        target = self._target
+        return target.weights if target is not None else None
+
+    @property
+    def prompts(self) -> Prompts | None:
+        """The prompts on the loaded target."""
+        target = self._target
+        return target.prompts if target is not None else None
 
     @property
     def state(self) -> EngineState:
@@ -146,8 +173,8 @@ class Models:
             self.free("off", "switched off")
         elif reload or not was_enabled or self._lacks_drafts(settings):
             self.load_anew()
-        elif self.weights is not None:
-            self._proposer(settings)
+        elif self._target is not None:
+            self._proposer(self._target, settings)
 
     def load_anew(self) -> None:
         """Free the weights and load them."""
@@ -188,22 +215,30 @@ class Models:
         self._set_state("off", EngineUnavailableError("completion is switched off."))
 
     def workbench(
-        self, settings: Settings, tokens: DocumentTokens, own_drafters: str = ""
+        self,
+        settings: Settings,
+        tokens: DocumentTokens,
+        own_drafters: str = "",
+        *,
+        for_edits: bool = False,
     ) -> Workbench:
         """Return what a job with these settings works with; there must be weights.
 
         ``own_drafters`` are those of the job's kind; empty for those of the settings.
+        ``for_edits`` takes the model of `edit_model`, if there is one.
         """
-        assert self._tokenizer is not None
-        assert self.weights is not None
-        assert self.prompts is not None
+        served = self._target
+        if for_edits and self._edits is not None:
+            served, settings = self._edits, edit_model_settings(settings)
+        assert served is not None
         return Workbench(
-            tokenizer=self._tokenizer,
-            weights=self.weights,
-            proposer=self._proposer(settings, own_drafters),
+            model_name=served.name,
+            tokenizer=served.tokenizer,
+            weights=served.weights,
+            proposer=self._proposer(served, settings, own_drafters),
             tokens=tokens,
-            prompts=self.prompts,
-            generated=self._generated,
+            prompts=served.prompts,
+            generated=served.generated,
             report=self._report_once,
         )
 
@@ -217,17 +252,11 @@ class Models:
         tokenizer = self._loader.tokenizer(settings)
         self._take_tokenizer(tokenizer)
         weights = self._loader.weights(settings, tokenizer, progress, self._events.log)
-        self.weights = weights
+        self._target = target = _served(settings, tokenizer, weights)
         self._is_for_drafts = settings.speculation
-        # Acceptance rates depend on both models and on the text: counts of other texts made
-        # drafts worse.
-        self._acceptance = AcceptanceTable()
-        self._generated.clear()
-        n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
-        # A remote engine keeps what it evaluated before an interruption.
-        n_idle_chunk = weights.target.n_batch if weights.engine else N_IDLE_CHUNK
-        self.prompts = Prompts(weights.target, n_state_bytes, n_idle_chunk)
-        self._proposer(settings)
+        if settings.edit_model:
+            self._load_edit_model(edit_model_settings(settings), progress)
+        self._proposer(target, settings)
         if weights.draft is not None and (remark := draft_model_remark(settings)):
             self._events.log("info", remark)
         if (unread := given_without_speculation(settings)) is not None:
@@ -241,6 +270,7 @@ class Models:
             n_ctx=weights.target.n_ctx,
             engine=weights.engine,
             lacks=tuple(weights.lacks),
+            next_edits=_next_edits(settings, self._edits or target),
         )
         self._loaded = LoadedModel(
             title=weights.title or weights.description,
@@ -251,6 +281,18 @@ class Models:
         places = (f"{n} layers on {device}" for device, n in weights.layers.items())
         trial = "trial model, choose a real one: " if weights.is_trial else ""
         self._set_state("ready", message=trial + ", ".join((self._loaded.title, *places)))
+
+    def _load_edit_model(self, settings: Settings, progress: Progress) -> None:
+        """Load a model for next edits alone; one that cannot be used leaves the target usable."""
+        try:
+            tokenizer = self._loader.tokenizer(settings)
+            weights = self._loader.weights(settings, tokenizer, progress, self._events.log)
+        except EngineUnavailableError:
+            raise  # closed meanwhile
+        except SpecLspError as error:
+            self._events.problem(f"next edits: {error.message}", error.remedy)
+            return
+        self._edits = _served(settings, tokenizer, weights)
 
     def _load_failed(self, error: Exception) -> None:
         if isinstance(error, SpecLspError):
@@ -273,27 +315,28 @@ class Models:
 
     def _free_weights(self, why: str) -> None:
         self._n_idle_evaluated = self._all_idle_evaluated()
-        weights, self.weights = self.weights, None
-        self.prompts = None
-        self._proposers.clear()
-        if weights is not None:
-            weights.close()
+        target, self._target = self._target, None
+        edits, self._edits = self._edits, None
+        for served in filter(None, (edits, target)):
+            served.weights.close()
+        if target is not None:
             self._events.log("info", f"freed the model's memory ({why}).")
 
-    def _proposer(self, settings: Settings, own_drafters: str = "") -> Proposer | None:
-        """Return the drafters of the settings; there must be weights.
+    def _proposer(
+        self, served: _Served, settings: Settings, own_drafters: str = ""
+    ) -> Proposer | None:
+        """Return the drafters of the settings on a model.
 
         Windows may differ in them, and drafters keep what they learned.
         """
-        assert self.weights is not None
         drafting = own_drafters + repr([getattr(settings, name) for name in _DRAFTING])
-        if drafting not in self._proposers:
-            if len(self._proposers) == _N_PROPOSERS:
-                del self._proposers[next(iter(self._proposers))]
-            self._proposers[drafting] = make_proposer(
-                settings, self.weights, self._acceptance, self._report_once, own_drafters
+        if drafting not in served.proposers:
+            if len(served.proposers) == _N_PROPOSERS:
+                del served.proposers[next(iter(served.proposers))]
+            served.proposers[drafting] = make_proposer(
+                settings, served.weights, served.acceptance, self._report_once, own_drafters
             )
-        return self._proposers[drafting]
+        return served.proposers[drafting]
 
     def _lacks_drafts(self, settings: Settings) -> bool:
         """Whether the weights were loaded without what drafts need by these settings."""
@@ -328,6 +371,29 @@ class Models:
             if is_changed or message:
                 model = self._loaded if state in ("ready", "unloaded") else None
                 self._events.emit(StateChanged(state=state, message=message, model=model))
+
+
+def _served(settings: Settings, tokenizer: Tokenizer, weights: Weights) -> _Served:
+    n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
+    # A remote engine keeps what it evaluated before an interruption.
+    n_idle_chunk = weights.target.n_batch if weights.engine else N_IDLE_CHUNK
+    return _Served(
+        name=f"{'' if weights.engine else settings.model} {weights.title} {weights.description}",
+        tokenizer=tokenizer,
+        weights=weights,
+        prompts=Prompts(weights.target, n_state_bytes, n_idle_chunk),
+    )
+
+
+def _next_edits(settings: Settings, served: _Served) -> str:
+    """Return the format of next edits and the model that proposes them, or why there are none."""
+    weights = served.weights
+    try:
+        one = edit_format(settings, served.name, served.tokenizer, weights.target)
+    except SettingsError as error:
+        reason = error.message.removeprefix("no next edits: ").removesuffix(".")
+        return f"none: {reason} ({weights.description})"
+    return f"format {one.name}, {weights.description}"
 
 
 def make_proposer(

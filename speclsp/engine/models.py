@@ -13,7 +13,7 @@ from typing import Final, Protocol, cast
 
 from speclsp import embedded
 from speclsp.drafting.cost import CPU_SLOPE, CPU_STEP, GPU_SLOPE, PassCost
-from speclsp.embedded import model_files
+from speclsp.embedded import edit_model_settings, model_files
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.draft_text import SpelledVocabulary, TextCrossing, replacement_pairs
 from speclsp.engine.params import check_value_cache, draft_settings
@@ -42,6 +42,9 @@ TEXT_OF_KEY: Final = "speclsp.cost_true.text_of"
 
 _OF_PASSES: Final = tuple(name for name in FIELDS if info(name).group == "models")
 """Settings of the models, on which the time of a pass may depend."""
+
+_N_KNOWN: Final = 2
+"""Vocabularies that are kept: the target's and the next-edit model's."""
 
 Progress = Callable[[float], bool]
 """Takes the loaded share, 0 to 1; returns whether to continue."""
@@ -123,7 +126,7 @@ class LlamaLoader:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._known: tuple[object, Tokenizer] | None = None
+        self._known: dict[Path, tuple[object, Tokenizer]] = {}
         self._pass_costs: dict[Hashable, PassCost] = {}
         """Measured pass times per model and parameters, kept while a model is unloaded."""
 
@@ -140,15 +143,18 @@ class LlamaLoader:
         route_log(lambda level, line: self._log("debug", f"llama.cpp: {level}: {line}"))
         path = model_files(settings).target
         key = (path, _version(path), settings.fim_template)
-        if self._known is None or self._known[0] != key:
+        if path not in self._known or self._known[path][0] != key:
             vocabulary = load_vocabulary(path)
             tokenizer = Tokenizer(
                 vocabulary=vocabulary,
                 family=family_for(vocabulary, settings.fim_template),
                 prefixes=TokenPrefixes(vocabulary),
             )
-            self._known = (key, tokenizer)
-        return self._known[1]
+            self._known.pop(path, None)
+            self._known[path] = (key, tokenizer)
+            while len(self._known) > _N_KNOWN:
+                del self._known[next(iter(self._known))]
+        return self._known[path][1]
 
     def weights(
         self, settings: Settings, tokenizer: Tokenizer, progress: Progress, log: Log
@@ -157,15 +163,18 @@ class LlamaLoader:
         from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
         from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
 
-        path, draft_path = model_files(settings)
+        path, draft_path, edit_path = model_files(settings)
         if not settings.speculation:
             draft_path = None
+        n_bytes_reserved = _draft_bytes(draft_path, settings) if draft_path else 0
+        if edit_path is not None:
+            n_bytes_reserved += _gpu_bytes(edit_path, edit_model_settings(settings))
         target = load_target(
             path,
             settings,
             progress=progress,
             log=log,
-            n_bytes_reserved=_draft_bytes(draft_path, settings) if draft_path else 0,
+            n_bytes_reserved=n_bytes_reserved,
         )
         given = repr([getattr(settings, name) for name in _OF_PASSES])
         placed = (target.n_ctx, *target.model.layers.items())
@@ -305,14 +314,22 @@ def _version(path: Path) -> tuple[int, int] | None:
 
 def _draft_bytes(path: Path, settings: Settings) -> int:
     """Estimate the GPU memory that the target must leave to the draft model."""
-    from speclsp.engine.llama.fit import gpu_bytes  # noqa: PLC0415 (see tokenizer)
-    from speclsp.engine.llama.model_file import read_gguf_header  # noqa: PLC0415
-
     if settings.spec_draft_device not in ("", settings.device):
         return 0
     try:
         check_value_cache(settings, "spec_draft_type_v")
         of_draft = draft_settings(settings, settings.ctx_size)
-        return gpu_bytes(read_gguf_header(path), of_draft)
     except SpecLspError:
         return 0  # loading the draft model reports it
+    return _gpu_bytes(path, of_draft)
+
+
+def _gpu_bytes(path: Path, settings: Settings) -> int:
+    """Estimate the GPU memory of a model that is loaded after the target."""
+    from speclsp.engine.llama.fit import gpu_bytes  # noqa: PLC0415 (see tokenizer)
+    from speclsp.engine.llama.model_file import read_gguf_header  # noqa: PLC0415
+
+    try:
+        return gpu_bytes(read_gguf_header(path), settings)
+    except SpecLspError:
+        return 0  # loading the model reports it

@@ -143,6 +143,10 @@ class RemoteTarget:
         self.n_batch = self.n_ubatch = self.n_ctx
         self.n_vocab = tokenizer.vocabulary.n_tokens
         self.cached: list[int] = []
+        self.kind = model.kind
+        self.takes_text = model.takes_text
+        """Whether a prompt may be any text."""
+        self._specials: dict[str, int | None] = {}
         self.prefills = model.kind == "llama-server" and bool(sends_ids or tokenizer.family.names)
         """Whether the server evaluates a prompt before it is asked for an answer."""
 
@@ -152,6 +156,16 @@ class RemoteTarget:
             n_tokens = self._n_corpus_tokens
             return f"corpus of {n_tokens} tokens" if n_tokens else "corpus, none sent yet"
         return "prediction" if self.drafts == "prediction" else ""
+
+    def special(self, text: str) -> int | None:
+        """Return the id of a special token by its name; 0 where the server does not tell.
+
+        None where the model has none.
+        """
+        if text not in self._specials:
+            tokens = self._engine.tokenize(text, special=True) or [0]
+            self._specials[text] = tokens[0] if len(tokens) == 1 else None
+        return self._specials[text]
 
     def send_corpus(self, name: str, texts: Sequence[str]) -> int:
         """Have the server draft from texts; see :meth:`HttpEngine.send_corpus`."""

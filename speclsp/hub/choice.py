@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from speclsp.embedded import EMBEDDED
-from speclsp.errors import ModelNotFoundError
+from speclsp.errors import ModelNotFoundError, SettingsError
 from speclsp.hub.cache import cached_paths
 from speclsp.hub.memory import Memory, find_memory
 from speclsp.hub.presets import (
@@ -81,7 +81,7 @@ class Choice:
 
 
 def is_on_hub(name: str) -> bool:
-    """Whether ``model`` or ``spec_draft_model`` names a model on the hub, and no file.
+    """Whether a setting of a model names one on the hub, and no file.
 
     A path of two parts is a repository unless it ends in ``.gguf`` or begins with a dot: the
     working folder of a language server is the workspace's, which must not choose the model.
@@ -132,6 +132,20 @@ def choice_of(settings: Settings, memory: Callable[[], Memory] = find_memory) ->
     return replace(target, title=title, draft=draft.target, own_draft=own, size_bytes=None)
 
 
+def edit_choice_of(settings: Settings) -> Choice | None:
+    """Return the model on the hub that ``edit_model`` names; None if it names a file or nothing.
+
+    Raises :class:`~speclsp.errors.SettingsError`.
+    """
+    if settings.edit_model == AUTO:
+        raise SettingsError(
+            "`edit_model` cannot be auto.",
+            remedy="`speclsp models recommend` names a model for next edits.",
+        )
+    choice = _named_by(settings.edit_model, find_memory)
+    return replace(choice, title=_target_title(choice), draft=None) if choice is not None else None
+
+
 def _named_by(value: str, memory: Callable[[], Memory]) -> Choice | None:
     """Return the models of a setting's value; None where it is empty or a file's path.
 
@@ -146,7 +160,7 @@ def _named_by(value: str, memory: Callable[[], Memory]) -> Choice | None:
 
 
 def with_paths(settings: Settings, choice: Choice | None) -> Settings:
-    """Return settings that name files in the cache instead of models on the hub.
+    """Return settings that name files in the cache instead of target and draft model on the hub.
 
     Raises :class:`~speclsp.errors.ModelNotFoundError`.
     """
@@ -161,12 +175,23 @@ def with_paths(settings: Settings, choice: Choice | None) -> Settings:
     )
 
 
+def with_edit_path(settings: Settings, choice: Choice | None) -> Settings:
+    """Return settings whose ``edit_model`` is the file of a choice in the cache.
+
+    Raises :class:`~speclsp.errors.ModelNotFoundError`.
+    """
+    if choice is None or choice.target is None:
+        return settings
+    return replace(settings, edit_model=str(choice.files()[choice.target][0]))
+
+
 def resolve_models(settings: Settings) -> Settings:
     """Return settings that name files in the cache instead of models on the hub.
 
     Raises :class:`~speclsp.errors.SpecLspError`.
     """
-    return with_paths(settings, choice_of(settings))
+    resolved = with_paths(settings, choice_of(settings))
+    return with_edit_path(resolved, edit_choice_of(settings))
 
 
 def without_names(settings: Settings) -> Settings:
@@ -176,6 +201,7 @@ def without_names(settings: Settings) -> Settings:
         settings,
         model="" if is_on_hub(model) else model,
         spec_draft_model="" if is_on_hub(draft_model) else draft_model,
+        edit_model="" if is_on_hub(settings.edit_model) else settings.edit_model,
         offline=False,
     )
 
@@ -190,6 +216,8 @@ def preset_rows(memory: Memory) -> list[dict[str, Any]]:
             "licence": ", ".join(dict.fromkeys(file.licence for file in row.files)),
             "tuning": row.target.tuning,
             "memory": row.memory,
+            "edits": row.edits,
+            "untried": row.untried,
             "fits": not why_not(row, memory),
             "why_not": why_not(row, memory),
             "downloaded": named(name).is_downloaded,

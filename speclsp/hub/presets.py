@@ -8,7 +8,7 @@ Sources: the repositories' file lists and model cards, and the models' ``config.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -62,6 +62,10 @@ class Preset:
     draft: ModelFile | None = None
     memory: str = ""
     """Memory for which ``auto`` chooses it, such as ``8 GB``; empty if it never does."""
+    edits: bool = False
+    """Whether it proposes next edits."""
+    untried: bool = False
+    """Whether the facts are its publishers' alone: nothing was run with its weights."""
     why: str
 
     @property
@@ -148,6 +152,19 @@ _30B_Q8 = ModelFile(
     kv_bytes=98_304,
     tuning="instruct",
 )
+_SWEEP_1_5B_Q8 = ModelFile(
+    repository="sweepai/sweep-next-edit-1.5B",
+    file="sweep-next-edit-1.5b.q8_0.v2.gguf",
+    size_bytes=1_537_269_856,
+    kv_bytes=28_672,
+)
+_ZETA_2_Q4 = ModelFile(
+    repository="bartowski/zed-industries_zeta-2-GGUF",
+    file="zed-industries_zeta-2-Q4_K_M.gguf",
+    size_bytes=5_060_000_000,
+    kv_bytes=131_072,
+    licence="see its card",
+)
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "qwen2.5-coder-0.5b-q8_0": Preset(
@@ -209,6 +226,18 @@ PRESETS: Final[Mapping[str, Preset]] = {
         target=_3B_Q8,
         why="For 6 GB, twice as fast as the 7B model; its licence forbids commercial use.",
     ),
+    "sweep-next-edit-1.5b-q8_0": Preset(
+        target=_SWEEP_1_5B_Q8,
+        edits=True,
+        untried=True,
+        why="Next edits and suggestions from one model in 4 GB; untried with speclsp.",
+    ),
+    "zeta-2-q4_k_m": Preset(
+        target=_ZETA_2_Q4,
+        edits=True,
+        untried=True,
+        why="Next edits beside a target model, from 12 GB on; untried with speclsp.",
+    ),
 }
 """By name.  Those that ``auto`` chooses from are in ascending order of the memory they need."""
 
@@ -222,6 +251,7 @@ LLAMA_CPP_NAMES: Final[Mapping[str, str]] = {
 }
 """llama.cpp's flags for models, and our presets of the same files."""
 
+_SWEEP, _ZETA = "sweep-next-edit-1.5b-q8_0", "zeta-2-q4_k_m"
 _CPU_SMALL, _CPU_LARGE = "qwen2.5-coder-0.5b-q8_0", "qwen2.5-coder-1.5b-q8_0"
 
 
@@ -266,6 +296,20 @@ def _gb(n_bytes: int) -> str:
 def fits(row: Preset, memory: Memory) -> bool:
     """Return whether a preset's models fit a memory, if it is known, and suit a CPU."""
     return not why_not(row, memory)
+
+
+def recommend_for_edits(memory: Memory) -> tuple[str, str]:
+    """Return the names of the target and the next-edit model for a memory; empty for none.
+
+    The next-edit model is the target where one model serves both.
+    """
+    if memory.kind == "CPU":
+        return "", ""
+    n_bytes = PRESETS[_ZETA].needed_bytes - _ROOM_BYTES
+    target = recommend(replace(memory, free_bytes=memory.free_bytes - n_bytes))
+    if target not in (_CPU_SMALL, _CPU_LARGE):  # else Sweep's answers would suit better
+        return target, _ZETA
+    return (_SWEEP, _SWEEP) if fits(PRESETS[_SWEEP], memory) else ("", "")
 
 
 def recommend(memory: Memory) -> str:

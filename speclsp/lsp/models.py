@@ -26,9 +26,11 @@ from speclsp.errors import (
 from speclsp.hub.choice import (
     Choice,
     choice_of,
+    edit_choice_of,
     is_on_hub,
     named,
     preset_rows,
+    with_edit_path,
     with_paths,
     without_names,
 )
@@ -41,6 +43,7 @@ from speclsp.settings import Settings
 
 _DOWNLOAD: Final = "Download"
 _NOT_NOW: Final = "Not now"
+_TRIAL: Final = "the small trial model completes"
 
 
 class NamedModels:
@@ -82,7 +85,12 @@ class NamedModels:
         plain, in_use, memory = without_names(settings), self._resolved, self._memory
         if settings.model == AUTO and memory is None:  # it was set while the server runs
             self._spawn(self._prepare_later(settings))
-            return replace(plain, model=in_use.model, spec_draft_model=in_use.spec_draft_model)
+            return replace(
+                plain,
+                model=in_use.model,
+                spec_draft_model=in_use.spec_draft_model,
+                edit_model=in_use.edit_model,
+            )
         if settings.model == AUTO and self._running_preset:
             settings = replace(settings, model=self._running_preset)
         self._resolved, choice = plain, None
@@ -95,7 +103,21 @@ class NamedModels:
         except SettingsError as error:
             self._report(str(error))
             self._resolved = replace(plain, model="", spec_draft_model="")
+        self._resolved = self._with_edit_model(settings, self._resolved)
         return self._resolved
+
+    def _with_edit_model(self, settings: Settings, resolved: Settings) -> Settings:
+        """Return settings with the next-edit model's path; without it the target is asked."""
+        choice = None
+        try:
+            choice = edit_choice_of(settings)
+            return with_edit_path(resolved, choice)
+        except ModelNotFoundError as error:
+            assert choice is not None
+            self._offer(choice, settings, error, is_for_edits=True)
+        except SettingsError as error:
+            self._report(str(error))
+        return replace(resolved, edit_model="")
 
     async def _prepare_later(self, settings: Settings) -> None:
         await self.prepare(settings)
@@ -106,7 +128,8 @@ class NamedModels:
     async def memory(self) -> Memory:
         """Return the memory for models; what the loaded ones take counts as free."""
         found = await asyncio.to_thread(find_memory)
-        files = (Path(name) for name in (self._resolved.model, self._resolved.spec_draft_model))
+        used = self._resolved
+        files = (Path(name) for name in (used.model, used.spec_draft_model, used.edit_model))
         own = sum(path.stat().st_size for path in files if path.is_file())
         return replace(found, free_bytes=min(found.free_bytes + own, found.total_bytes))
 
@@ -156,20 +179,27 @@ class NamedModels:
 
     # --- download ---------------------------------------------------------------------------------
 
-    def _offer(self, choice: Choice, settings: Settings, error: ModelNotFoundError) -> None:
+    def _offer(
+        self,
+        choice: Choice,
+        settings: Settings,
+        error: ModelNotFoundError,
+        *,
+        is_for_edits: bool = False,
+    ) -> None:
         if choice.pull_command in self._offered:
             return
         self._offered.add(choice.pull_command)
         if settings.offline:
             self._report(str(error))
         else:
-            self._spawn(self._ask(choice))
+            self._spawn(self._ask(choice, is_for_edits=is_for_edits))
 
-    async def _ask(self, choice: Choice) -> None:
+    async def _ask(self, choice: Choice, *, is_for_edits: bool) -> None:
         size = f" ({choice.size_bytes / 1e9:.1f} GB)" if choice.size_bytes else ""
         text = (
             f"speclsp: {choice.title}{size} is not downloaded. "
-            "Until it is, the small trial model completes."
+            f"Until it is, {'there are no next edits of it' if is_for_edits else _TRIAL}."
         )
         if await self._editor.ask(text, (_DOWNLOAD, _NOT_NOW)) != _DOWNLOAD:
             self._editor.log("info", f"`{choice.pull_command}` downloads the model.")

@@ -9,6 +9,7 @@ from speclsp.cli import doctor as checks
 from speclsp.cli.doctor import Finding
 from speclsp.cli.doctor import doctor as doctor_command
 from speclsp.cli.main import cli
+from speclsp.embedded import embedded_draft
 from speclsp.engine.llama import library
 from speclsp.engine.llama.library import DeviceInfo, DeviceKind
 from speclsp.hub.memory import Memory
@@ -40,6 +41,14 @@ def test_a_good_installation() -> None:
     # As the log says it.
     assert "loading: embedded-target-f16.gguf: 6 of 6 layers on CPU, " in outcome.output
     assert "GPU offload: this build" in outcome.output
+    assert "next edits: none: the model is not known to propose them" in outcome.output
+
+
+def test_the_model_of_next_edits_and_its_memory() -> None:
+    outcome = doctor("--edit-model", str(embedded_draft()), "--edit-format", "sweep-8")
+    assert outcome.exit_code == 0, outcome.output
+    assert f"next edits: format sweep-8, {embedded_draft().name}" in outcome.output
+    assert f"loading: {embedded_draft().name}: 4 of 4 layers on CPU, " in outcome.output
 
 
 def test_what_ends_the_loading_is_said_once() -> None:

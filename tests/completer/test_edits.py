@@ -18,9 +18,18 @@ from shared_engine import AcrossSocket
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.edit import hunks, why_withheld
+from speclsp.embedded import embedded_draft
+from speclsp.engine.models import LlamaLoader
 from speclsp.engine.remote import RemoteLoader
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt
-from speclsp.request import CompletionRequest, Document, EditRequest, EditResult, TextEdit
+from speclsp.request import (
+    CompletionRequest,
+    Document,
+    EditRequest,
+    EditResult,
+    Problem,
+    TextEdit,
+)
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
@@ -87,14 +96,18 @@ def make() -> Iterator[Callable[..., Edited]]:
     made: list[Edited] = []
 
     def make_one(
-        engine: ScriptedRemote | None = None, *, kind: Any = LocalCompleter, **settings: Any
+        engine: ScriptedRemote | None = None,
+        *,
+        kind: Any = LocalCompleter,
+        local: Any = None,
+        **settings: Any,
     ) -> Edited:
         path = settings.pop("path", "a.py")
         given = Settings(persist=False, idle_work="never", **settings)
         loader = None
         if engine is not None:
             given = replace(given, engine_url="http://desk:8080")
-            loader = RemoteLoader(ScriptedLoader(), lambda _settings, _key: engine)
+            loader = RemoteLoader(local or ScriptedLoader(), lambda _settings, _key: engine)
         made.append(Edited(kind(given, loader=loader, clock=time.perf_counter), given, path))
         return made[-1]
 
@@ -259,6 +272,48 @@ def test_a_model_without_a_format_says_so_once(make) -> None:
     while (event := edited.window.completer.next_event(0.1)) is not None:
         lines.append(getattr(event, "message", ""))
     assert sum("no next edits: the model is not known" in line for line in lines) == 1
+    said = edited.window.statistics().next_edits
+    assert said.startswith("none: the model is not known to propose them (qwen2.5-coder-7b")
+
+
+@pytest.mark.parametrize(
+    ("kind", "can"), [("openai", True), ("mistral", False), ("deepseek", False)]
+)
+def test_an_api_of_prefix_and_suffix_says_so_once(make, kind, can) -> None:
+    """Codestral and DeepSeek take no other prompt; an OpenAI-compatible server takes any text."""
+    remote = ReplayingRemote("zeta-2")
+    remote.model = RemoteModel(kind=kind, name="zeta-2", n_ctx=4096, takes_text=can)
+    remote.answer = CODE.replace("result", "total") + ">>>>>>> UPDATED\n"
+    edited = make(remote)
+    edited.become(CODE)
+    assert [edited.ask(0).is_empty for _ in range(2)] == [not can] * 2
+    lines: list[str] = []
+    while (event := edited.window.completer.next_event(0.1)) is not None:
+        lines.append(getattr(event, "message", ""))
+    reason = f"no next edits: {kind}'s API takes no prompts but prefix and suffix."
+    assert sum(reason in line for line in lines) == (not can)
+    assert edited.window.statistics().next_edits.startswith("format zeta-2" if can else "none: ")
+    assert bool(remote.sent) == can
+
+
+def test_a_server_that_splits_the_formats_tokens_gets_no_prompt(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    remote.vocabulary = {"<[fim-suffix]>": [1, 2, 3]}
+    edited = make(remote)
+    edited.become(CODE)
+    assert edited.ask(0).is_empty
+    assert remote.sent == []
+
+
+def test_an_answer_that_the_server_ends_is_whole(make) -> None:
+    """Servers that treat the end mark as the end of the text do not send it."""
+    remote = ReplayingRemote("sweep-next-edit-1.5b")
+    remote.answer = CODE.replace("result", "total")
+    edited = make(remote)
+    edited.become(CODE)
+    result = edited.ask(0)
+    assert result.edit is not None
+    assert result.edit.applied_to(CODE) == remote.answer
 
 
 # The embedded model
@@ -277,7 +332,7 @@ def test_drafts_do_not_change_the_answer(make, edit_format, sampling) -> None:
         edited.become(CODE)
         results = [edited.ask(offset) for offset in (10, 30, 60)]
         assert all(result.finish_reason in ("stop", "length") for result in results)
-        generated = edited.window.completer._engine.models._generated
+        generated = edited.window.completer._engine.models._target.generated
         answers.append([tokens.tolist()[16:] for tokens in generated])
         n_passes.append(sum(result.stats.n_target_passes for result in results))
     assert answers[0] == answers[1]
@@ -294,6 +349,77 @@ def test_the_next_request_evaluates_only_what_changed(make) -> None:
     second = edited.ask(len(text) + 1)
     assert first.stats.n_prompt_evaluated == first.stats.n_prompt
     assert second.stats.n_prompt_evaluated < second.stats.n_prompt / 2
+
+
+def counts_of_both_kinds(edited: Edited) -> list[tuple[int, int]]:
+    """(evaluated, all) prompt tokens of a completion and an edit in turn, a key between them."""
+    text = "".join(f"def value_{n}(a):\n    return a + {n}\n\n" for n in range(40))
+    cursor = text.index("return a + 38")
+    counts: list[tuple[int, int]] = []
+    for key in "xyz":
+        edited.become(text)
+        request = CompletionRequest(
+            uri=URI, version=edited.version, offset=cursor, wait_for_model=True, trigger="invoked"
+        )
+        completion = asyncio.run(edited.window.complete(request, CancellationToken()))
+        edit = edited.ask(cursor)
+        counts += [
+            (result.stats.n_prompt_evaluated, result.stats.n_prompt)
+            for result in (completion, edit)
+        ]
+        text = text[:cursor] + key + text[cursor:]
+        cursor += 1
+    return counts
+
+
+@pytest.mark.parametrize("settings", [{}, {"edit_model": str(embedded_draft()), "cache_ram": 0}])
+def test_no_kind_of_request_costs_the_other_its_cache(make, settings) -> None:
+    """By saved states of one context, and without them by two contexts."""
+    counts = counts_of_both_kinds(make(edit_format="sweep-8", mode="tree", **settings))
+    first_completion, first_edit, *later = counts
+    assert first_completion[0] == first_completion[1] > 500
+    assert first_edit[0] == first_edit[1] > 600
+    assert all(n_evaluated <= 8 for n_evaluated, _ in later[::2])
+    # The file from the changed line on, the changes and the block.
+    assert all(n_evaluated < 300 for n_evaluated, _ in later[1::2])
+
+
+def test_without_saved_states_one_context_holds_one_kind(make) -> None:
+    counts = counts_of_both_kinds(make(edit_format="sweep-8", mode="tree", cache_ram=0))
+    assert all(n_evaluated == n_all for n_evaluated, n_all in counts)
+
+
+def test_the_model_for_next_edits_serves_them_alone(make) -> None:
+    edited = make(edit_format="sweep-8", mode="tree", edit_model=str(embedded_draft()))
+    edited.become(CODE)
+    assert edited.ask(30).stats.n_predicted
+    stats = edited.window.statistics()
+    assert stats.next_edits.startswith(f"format sweep-8, {embedded_draft().name}")
+    assert embedded_draft().name not in stats.model
+
+
+def test_the_target_proposes_edits_where_their_model_cannot_be_loaded(make, tmp_path) -> None:
+    edited = make(edit_format="sweep-8", mode="tree", edit_model=str(tmp_path / "none.gguf"))
+    edited.become(CODE)
+    assert edited.ask(30).stats.n_predicted
+    problems: list[str] = []
+    while (event := edited.window.completer.next_event(0.1)) is not None:
+        if isinstance(event, Problem):
+            problems.append(event.message)
+    (problem,) = problems
+    assert problem.startswith("next edits: ")
+    assert "none.gguf" in problem
+
+
+def test_a_model_for_next_edits_runs_beside_a_remote_engine(make) -> None:
+    remote = ScriptedRemote(model=RemoteModel(kind="ollama", name="qwen2.5-coder:7b"))
+    local = make(
+        remote, edit_format="sweep-8", edit_model=str(embedded_draft()), local=LlamaLoader(print)
+    )
+    local.become(CODE)
+    result = local.ask(30)
+    assert result.stats.n_target_passes > 0
+    assert remote.sent == []
 
 
 def test_completions_and_edits_do_not_end_each_other(make) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from speclsp.engine.llama.fit import estimate_shape
+from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.model_file import read_gguf_header
 from speclsp.engine.models import LlamaLoader, _draft_bytes
 from speclsp.errors import ModelNotFoundError
@@ -51,3 +52,23 @@ def test_the_memory_left_to_a_draft_model_follows_its_own_settings(
     assert left(spec_draft_ngl=0) == left(spec_draft_device="none") == 0
     assert left(spec_draft_type_v="q8_0", flash_attn="off") == 0  # it will not be loaded
     assert _draft_bytes(tmp_path / "none.gguf", Settings()) == 0
+
+
+@pytest.mark.real
+def test_memory_is_left_to_the_model_for_next_edits(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = model_folder / "embedded-draft-q8_0.gguf"
+    reserved: list[int] = []
+
+    def load(*args: Any, n_bytes_reserved: int = 0, **options: Any) -> Any:
+        reserved.append(n_bytes_reserved)
+        return load_target(*args, n_bytes_reserved=n_bytes_reserved, **options)
+
+    monkeypatch.setattr("speclsp.engine.llama.loading.load_target", load)
+    loader = LlamaLoader(lambda _level, _line: None)
+    settings = Settings(ctx_size=256, edit_model=str(path), spec_draft_model=str(path))
+    tokenizer = loader.tokenizer(settings)
+    loader.weights(settings, tokenizer, lambda _: True, lambda _level, _line: None).close()
+    shape = estimate_shape(read_gguf_header(path), settings)
+    assert reserved[0] == 2 * shape.offloaded_bytes(shape.n_layers, 256)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.errors import SettingsError
-from speclsp.hub.choice import choice_of, is_on_hub, without_names
+from speclsp.hub.choice import choice_of, edit_choice_of, is_on_hub, without_names
 from speclsp.settings import Settings
 
 
@@ -129,3 +129,22 @@ def test_the_token_of_the_command_line_is_the_hubs_of_the_process(
 
     assert given("--hf-token", "hf_x")[0] == {}
     assert os.environ["HF_TOKEN"] == "hf_x"
+
+
+def test_a_model_for_next_edits_is_named_as_the_target_is() -> None:
+    assert edit_choice_of(Settings()) is None
+    assert edit_choice_of(Settings(edit_model="/e.gguf")) is None
+    preset = edit_choice_of(Settings(edit_model="zeta-2-q4_k_m", engine_url="http://desk:8080"))
+    assert preset is not None
+    assert (preset.title, preset.draft) == ("zed-industries_zeta-2 Q4_K_M", None)
+    with_draft = edit_choice_of(Settings(edit_model="qwen2.5-coder-7b-q8_0-draft"))
+    assert with_draft is not None
+    assert with_draft.draft is None
+    repository = edit_choice_of(Settings(edit_model="a/b:Q8_0"))
+    assert repository is not None
+    assert str(repository.target) == "a/b:Q8_0"
+    assert without_names(Settings(edit_model="a/b")) == Settings()
+    with pytest.raises(SettingsError, match="no preset"):
+        edit_choice_of(Settings(edit_model="zeta2"))
+    with pytest.raises(SettingsError, match="cannot be auto"):
+        edit_choice_of(Settings(edit_model="auto"))

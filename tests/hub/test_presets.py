@@ -13,7 +13,15 @@ from speclsp.errors import SettingsError
 from speclsp.hub import memory as memory_module
 from speclsp.hub.choice import preset_rows
 from speclsp.hub.memory import Memory, MemoryKind, find_memory
-from speclsp.hub.presets import LLAMA_CPP_NAMES, PRESETS, fits, preset, recommend, why_not
+from speclsp.hub.presets import (
+    LLAMA_CPP_NAMES,
+    PRESETS,
+    fits,
+    preset,
+    recommend,
+    recommend_for_edits,
+    why_not,
+)
 from speclsp.hub.references import model_title
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
@@ -191,3 +199,27 @@ def test_what_names_models_is_the_machines() -> None:
     own = {name for name in settings.FIELDS if settings.info(name).of_machine}
     assert own >= {"model", "spec_draft_model", "offline"}
     assert not any(settings.info(name).by_folder for name in own)
+
+
+@pytest.mark.parametrize(
+    ("gib", "models"),
+    [
+        (2, ("", "")),
+        (4, ("sweep-next-edit-1.5b-q8_0", "sweep-next-edit-1.5b-q8_0")),
+        (8, ("sweep-next-edit-1.5b-q8_0", "sweep-next-edit-1.5b-q8_0")),
+        (12, ("qwen2.5-coder-7b-q3_k_m", "zeta-2-q4_k_m")),
+        (24, ("qwen2.5-coder-14b-q4_k_m-draft", "zeta-2-q4_k_m")),
+    ],
+)
+def test_next_edits_get_a_model_of_their_own_where_it_fits(
+    gib: int, models: tuple[str, str]
+) -> None:
+    memory = gpu(gib)
+    assert recommend_for_edits(memory) == models
+    for name in filter(None, set(models)):
+        assert fits(PRESETS[name], memory)
+    assert all(PRESETS[name].untried and PRESETS[name].edits for name in models[1:] if name)
+
+
+def test_auto_takes_no_untried_model() -> None:
+    assert not [name for name, row in PRESETS.items() if row.untried and row.memory]

@@ -235,6 +235,19 @@ async def test_a_missing_preset_is_offered_and_loaded_after_consent(
     assert wire.completer.applied[-1].model.endswith(preset(NAME).target.file)
 
 
+async def test_a_missing_model_for_next_edits_leaves_the_target(
+    hub: FakeHub, connect: Callable[..., LspWire], tmp_path: Path
+) -> None:
+    target = str(tmp_path / "target.gguf")
+    wire = connect(base_options={"model": target, "edit_model": "zeta-2-q4_k_m"})
+    wire.unanswered.add(ASK)
+    await wire.initialize()
+    (asked,) = await wire.until(lambda: [m for m in wire.messages if m.get("method") == ASK])
+    assert "Until it is, there are no next edits of it." in asked["params"]["message"]
+    assert (wire.completer.settings.model, wire.completer.settings.edit_model) == (target, "")
+    assert not hub.asked
+
+
 @pytest.mark.parametrize("answer", ["Not now", None])
 async def test_without_consent_nothing_is_fetched(
     answer: str | None, hub: FakeHub, connect: Callable[..., LspWire]
