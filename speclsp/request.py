@@ -340,6 +340,24 @@ class CompletionRequest(Request[CompletionResult]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An earlier change: whole lines of a file, each with its line end, masked."""
+
+    path: str
+    line: int
+    """The first changed line, from 0, as the file was after the change."""
+    old: str
+    new: str
+    before: str = ""
+    """Lines before the changed ones, as context."""
+    after: str = ""
+    is_accepted: bool = False
+    """Whether it was a suggestion."""
+    file: str = ""
+    """The document's, as :attr:`Document.file`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EditRequest(Request[EditResult]):
     """A request for the next edit around the cursor."""
 
@@ -348,6 +366,8 @@ class EditRequest(Request[EditResult]):
 
     declined: tuple[tuple[str, str], ...] = ()
     """Old and new lines of hunks that the user declined."""
+    changes: tuple[Change, ...] = ()
+    """The window's latest changes, the oldest first."""
 
     def empty(self, reason: FinishReason, source: AnswerSource = "model") -> EditResult:
         """Return a result without an edit."""

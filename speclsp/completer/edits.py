@@ -21,7 +21,6 @@ from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.edits.edit import hunks, repeated, smallest_edit, why_withheld
 from speclsp.edits.formats import (
     FORMATS,
-    Change,
     EditFormat,
     EditPrompt,
     EditSource,
@@ -36,6 +35,7 @@ from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.remote.protocol import RemoteParams, RemotePrompt
 from speclsp.request import (
+    Change,
     EditRequest,
     EditResult,
     FinishReason,

@@ -30,14 +30,13 @@ from speclsp.drafting.protocol import (
     TokenArray,
     TokenCorpus,
 )
-from speclsp.edits.formats import Change
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import SpecLspError
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, ChunkSource
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.remote.protocol import RemoteParams, RemotePrompt
-from speclsp.request import AnyPlaced, Event, FinishReason, PlacedRequest, Q, R
+from speclsp.request import AnyPlaced, Change, Event, FinishReason, PlacedRequest, Q, R
 from speclsp.settings import Settings
 
 N_GENERATED: Final = 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -25,8 +24,6 @@ from speclsp.completer.project import Project
 from speclsp.completer.sent_corpus import SentCorpora
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.documents import Documents
-from speclsp.edits.formats import Change
-from speclsp.edits.trail import Trail
 from speclsp.engine.models import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
 from speclsp.events import EventQueue
@@ -34,6 +31,7 @@ from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.request import (
     AcceptedText,
     AnyPlaced,
+    Change,
     CompletionRequest,
     CompletionResult,
     Document,
@@ -92,8 +90,6 @@ class LocalCompleter:
         self._documents = Documents()
         self._tokenizer: Tokenizer | None = None
         self.tokens = DocumentTokens(self._documents, self._is_ignored)
-        self._trail = Trail(self._clock)
-        self._trail_lock = threading.Lock()
         self._project = Project(
             _indexed(settings), self._events, self._documents, self._engine.indexes
         )
@@ -214,8 +210,6 @@ class LocalCompleter:
         document = self._documents.change(uri, version, edit)
         if former is not None and document is not None:
             self.tokens.deleted.changed(former, edit)
-            with self._trail_lock:
-                self._trail.changed(former, edit)
             self._context.edited(former, edit)
             self._took(document)
 
@@ -229,8 +223,6 @@ class LocalCompleter:
         """Forget a document."""
         document = self._documents.close(uri)
         self.tokens.deleted.closed(uri)
-        with self._trail_lock:
-            self._trail.closed(uri)
         if document is not None:
             self._project.documents_changed()
             self._project.saved(document.file)
@@ -325,8 +317,6 @@ class LocalCompleter:
 
     def learn(self, accepted: AcceptedText) -> None:
         """Keep what the user accepted, and draft from it."""
-        with self._trail_lock:
-            self._trail.accepted(accepted.uri, accepted.text)
         root = accepted.workspace or self._project.root_of(accepted.file)
         self._accepted.take(accepted, root, learn_into(self.settings))
 
@@ -334,17 +324,14 @@ class LocalCompleter:
         return self.settings.mask_secrets and bool(file) and self._project.is_ignored(file)
 
     def _changes(self, request: AnyPlaced) -> tuple[Change, ...]:
-        """Return the latest edits in files of the request's folder that are not ignored."""
+        """Return the changes in files of the request's folder that are not ignored."""
+        if not isinstance(request.plain, EditRequest):
+            return ()
         root = self._project.root_of(request.file)
-        with self._trail_lock:
-            changes = self._trail.changes()
-        of_folder = ((change, self._documents.get(change.uri)) for change in changes)
         return tuple(
             change
-            for change, document in of_folder
-            if document is not None
-            and not self._is_ignored(document.file)
-            and self._project.root_of(document.file) == root
+            for change in request.plain.changes
+            if not self._is_ignored(change.file) and self._project.root_of(change.file) == root
         )
 
     # --- called by the engine ---------------------------------------------------------------------

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
-from speclsp.edits.formats import Change, EditFormat, lines_of, n_common
+from speclsp.edits.formats import EditFormat, lines_of, n_common
+from speclsp.request import Change
 
 Withheld = Literal[
     "unchanged",

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Final
 
 from speclsp.errors import EditRefusedError
+from speclsp.request import Change
 
 _CURSOR: Final = "<|cursor|>"
 _USER_CURSOR: Final = "<|user_cursor|>"
@@ -25,24 +26,6 @@ _NO_EDIT: Final = frozenset(("", "NO_EDITS", "KEEP_PREVIOUS"))
 """Answers that stand for no edit."""
 _BYTES_OF_TOKEN: Final = 3
 """Characters that Zed counts as a token."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """An earlier change: whole lines of a file, each with its line end."""
-
-    path: str
-    line: int
-    """The first changed line, from 0, as the file was after the change."""
-    old: str
-    new: str
-    before: str = ""
-    """Lines before the changed ones, as context."""
-    after: str = ""
-    is_accepted: bool = False
-    """Whether it was a suggestion."""
-    uri: str = ""
-    """The document's; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

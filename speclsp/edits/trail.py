@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.edits.formats import Change, lines_of
-from speclsp.request import Document, TextEdit
+from speclsp.edits.formats import lines_of
+from speclsp.request import Change, Document, TextEdit
 from speclsp.secrets.masked_text import PLACEHOLDER
 
 _N_CHANGES: Final = 16
@@ -29,6 +29,7 @@ class _Entry:
 
     uri: str
     path: str
+    file: str
     line: int
     old: list[str]
     n_new: int
@@ -51,7 +52,41 @@ class Trail:
         if PLACEHOLDER in edit.text:
             # What is masked now may have been kept unmasked.
             self._entries.clear()
-            return
+        elif edit.text != former.text[edit.start : edit.end]:
+            self._add(former, edit)
+
+    def accepted(self, uri: str, text: str) -> None:
+        """Note that a document's latest change is an accepted suggestion that inserted ``text``."""
+        entry = next((one for one in reversed(self._entries) if one.uri == uri), None)
+        if entry is not None:
+            entry.is_accepted = text.strip() in "".join(entry.new)
+
+    def closed(self, uri: str) -> None:
+        """Forget a document's changes: opened again, it may be another text."""
+        kept = (entry for entry in self._entries if entry.uri != uri)
+        self._entries = deque(kept, maxlen=_N_CHANGES)
+
+    def changes(self) -> tuple[Change, ...]:
+        """Return the changes, the oldest first; what was undone later is left out."""
+        found: list[Change] = []
+        for change in map(_trimmed, self._entries):
+            if change is None or len(change.old) + len(change.new) > _N_CHARS:
+                continue
+            undone = next(
+                (
+                    one
+                    for one in reversed(found)
+                    if one.path == change.path and (one.old, one.new) == (change.new, change.old)
+                ),
+                None,
+            )
+            if undone is not None:
+                found.remove(undone)
+            else:
+                found.append(change)
+        return tuple(found)
+
+    def _add(self, former: Document, edit: TextEdit) -> None:
         now = self._clock()
         text = former.text
         # The lines that the edit touches, in the text before it, from offset `start` to `end`.
@@ -86,6 +121,7 @@ class Trail:
             _Entry(
                 uri=former.uri,
                 path=former.path,
+                file=former.file,
                 line=line,
                 old=old,
                 n_new=len(new),
@@ -95,40 +131,6 @@ class Trail:
                 after=lines_of(text[end : _below(text, end, _N_CONTEXT_LINES)]),
             )
         )
-
-    def accepted(self, uri: str, text: str) -> None:
-        """Note that a document's latest change is an accepted suggestion that inserted ``text``."""
-        for entry in reversed(self._entries):
-            if entry.uri == uri:
-                entry.is_accepted = text.strip() in "".join(entry.new)
-                return
-
-    def closed(self, uri: str) -> None:
-        """Forget a document's changes: opened again, it may be another text."""
-        self._entries = deque(
-            (entry for entry in self._entries if entry.uri != uri), maxlen=_N_CHANGES
-        )
-
-    def changes(self) -> tuple[Change, ...]:
-        """Return the changes, the oldest first; what was undone later is left out."""
-        found: list[Change] = []
-        for entry in self._entries:
-            change = _trimmed(entry)
-            if change is None or len(change.old) + len(change.new) > _N_CHARS:
-                continue
-            undone = next(
-                (
-                    one
-                    for one in reversed(found)
-                    if one.path == change.path and (one.old, one.new) == (change.new, change.old)
-                ),
-                None,
-            )
-            if undone is not None:
-                found.remove(undone)
-            else:
-                found.append(change)
-        return tuple(found)
 
     def _goes_on(self, entry: _Entry, uri: str, line: int, n_lines: int, now: float) -> bool:
         apart = max(line - (entry.line + entry.n_new), entry.line - (line + n_lines), 0)
@@ -163,7 +165,7 @@ def _trimmed(entry: _Entry) -> Change | None:
     after = [*new[len(new) - tail :], *entry.after][:_N_CONTEXT_LINES]
     return Change(
         path=entry.path,
-        uri=entry.uri,
+        file=entry.file,
         line=entry.line + head,
         old=_ended(old[head : len(old) - tail]),
         new=_ended(new[head : len(new) - tail]),

@@ -11,12 +11,15 @@ import dataclasses
 import logging
 import sys
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Literal
 
 from speclsp.documents import Documents, edit_between, n_versions
-from speclsp.request import Document, DocumentCursor, PlacedRequest, Q, TextEdit
+from speclsp.edits.trail import Trail
+from speclsp.request import Change, Document, DocumentCursor, PlacedRequest, Q, TextEdit
 from speclsp.seam import Completer
 from speclsp.secrets.masked_text import MaskedText
 from speclsp.secrets.paths import is_secret_path
@@ -34,8 +37,17 @@ Refusal = Literal["private", "unknown"]
 class MaskedDocuments:
     """The documents of one window; the completer gets each change.  Any thread may call it."""
 
-    def __init__(self, completer: Completer, *, masks: bool, masks_late: bool) -> None:
+    def __init__(
+        self,
+        completer: Completer,
+        *,
+        masks: bool,
+        masks_late: bool,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._completer = completer
+        self._trail = Trail(clock)
+        """It lives here, so that it outlives the engine."""
         self._masks = masks
         self._lock = threading.Lock()
         self._documents = Documents()
@@ -72,6 +84,7 @@ class MaskedDocuments:
             self._late.pop(uri, None)
             self._masked.pop(uri, None)
             self._documents.close(uri)
+            self._trail.closed(uri)
         self._completer.close_document(uri)
 
     def get(self, uri: str) -> Document | None:
@@ -82,6 +95,16 @@ class MaskedDocuments:
         """Return a document's newest version; None where it is not open, or not masked yet."""
         with self._lock:
             return None if uri in self._late else self._documents.get(uri)
+
+    def changes(self) -> tuple[Change, ...]:
+        """Return the latest changes in all documents, masked, the oldest first."""
+        with self._lock:
+            return self._trail.changes()
+
+    def accepted(self, uri: str, text: str) -> None:
+        """Note that a document's latest change is an accepted suggestion that inserted ``text``."""
+        with self._lock:
+            self._trail.accepted(uri, text)
 
     def at_version(self, uri: str, version: int) -> Document | None:
         """Return one of a document's latest versions; None where it is not known (any more)."""
@@ -188,5 +211,6 @@ class MaskedDocuments:
             self._completer.open_document(document)
             return
         edit = edit_between(former.text, document.text)
+        self._trail.changed(former, edit)
         self._documents.change(document.uri, document.version, edit)
         self._completer.change_document(document.uri, document.version, edit)

@@ -84,8 +84,9 @@ class NextEdits:
             placed = self._documents.place(named)
         if not isinstance(placed, PlacedRequest):
             return named.empty("stop" if placed == "private" else "cancelled", "filter")
+        plain = dataclasses.replace(placed.plain, changes=self._documents.changes())
         # The completer's thread sets the future, so it must not be cancelled.
-        answer = asyncio.wrap_future(self._completer.submit(placed.plain, cancel))
+        answer = asyncio.wrap_future(self._completer.submit(plain, cancel))
         answer.add_done_callback(lambda done: done.exception())
         result = await asyncio.shield(answer)
         return self._taken(named, placed.text, result, 1000 * (self._clock() - started))
@@ -105,6 +106,7 @@ class NextEdits:
             self._count_shown(edit_id)
             self._counts["n_accepted"] += 1
         document = self._documents.newest_masked(found.request.uri)
+        self._documents.accepted(found.request.uri, found.edit.text)
         if document is not None and found.edit.text.strip():
             self._completer.learn(
                 AcceptedText(

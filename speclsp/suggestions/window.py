@@ -76,7 +76,7 @@ class Window:
         self._clock = clock
         self._lock = threading.Lock()
         self._documents = MaskedDocuments(
-            completer, masks=settings.mask_secrets, masks_late=masks_late
+            completer, masks=settings.mask_secrets, masks_late=masks_late, clock=clock
         )
         self.next_edits = NextEdits(completer, self._documents, clock)
         self._counts = SessionRecorder()
@@ -404,6 +404,7 @@ class Window:
                 with self._lock:
                     self._unlearned.append(text)
             elif lines and not any(PLACEHOLDER in document.text[line] for line in lines):
+                self._documents.accepted(text.uri, text.text)
                 self.completer.learn(text)
 
     def _after(self, shown: Suggestion) -> PlacedCompletion | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
@@ -21,6 +22,7 @@ from speclsp.edits.edit import hunks, why_withheld
 from speclsp.embedded import embedded_draft
 from speclsp.engine.models import LlamaLoader
 from speclsp.engine.remote import RemoteLoader
+from speclsp.errors import EngineUnavailableError
 from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt
 from speclsp.request import (
     CompletionRequest,
@@ -235,9 +237,10 @@ def test_what_was_declined_is_not_proposed_again_until_its_lines_change(make) ->
     assert stats.withheld == {"declined": 1}
 
 
-def test_what_was_accepted_is_marked_in_the_next_prompt(make) -> None:
+@pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
+def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind) -> None:
     remote = ReplayingRemote("zeta-2")
-    edited = make(remote, edit_format="zeta-2")
+    edited = make(remote, kind=kind, edit_format="zeta-2")
     edited.become(CODE)
     new = CODE + "    return result\n"
     remote.answer = new + ">>>>>>> UPDATED\n"
@@ -248,6 +251,36 @@ def test_what_was_accepted_is_marked_in_the_next_prompt(make) -> None:
     assert not edited.window.next_edits.accepted(proposed.completion_id)
     edited.ask(3)
     assert "// User accepted prediction:\n--- a/a.py" in remote.sent[1][0].text
+
+
+def test_the_trail_outlives_the_engine(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    remote.answer = "NO_EDITS"
+    edited = make(remote, kind=AcrossSocket, edit_format="zeta-2")
+    edited.become(CODE.replace("prices", "numbers"))
+    edited.become(CODE)
+    completer = edited.window.completer
+    completer.threaded.drop()
+    end = time.monotonic() + WAIT_S
+    while not remote.sent:
+        assert time.monotonic() < end
+        with contextlib.suppress(EngineUnavailableError):
+            edited.ask(0)
+    assert len(completer.threaded.sockets) == 2
+    assert "-def total(numbers):\n" in remote.sent[-1][0].text
+
+
+def test_changes_of_closed_documents_are_forgotten(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    remote.answer = "NO_EDITS"
+    edited = make(remote, edit_format="zeta-2")
+    edited.become(CODE.replace("prices", "numbers"))
+    edited.become(CODE)
+    edited.window.close_document(URI)
+    edited.version = 0
+    edited.become(CODE)
+    edited.ask(0)
+    assert "edit_history" not in remote.sent[-1][0].text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from speclsp.edits.edit import (
     smallest_edit,
     why_withheld,
 )
-from speclsp.edits.formats import FORMATS, Change, Zeta2
+from speclsp.edits.formats import FORMATS, Zeta2
+from speclsp.request import Change
 
 OLD = "one\ntwo\nthree\nfour\nfive\n"
 ZETA_2 = FORMATS[Zeta2.name]

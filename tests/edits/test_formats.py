@@ -7,7 +7,6 @@ from recorded_edits import RecordedAnswer, recorded_answers
 
 from speclsp.edits.formats import (
     FORMATS,
-    Change,
     EditSource,
     Sweep8,
     Sweep21,
@@ -17,6 +16,7 @@ from speclsp.edits.formats import (
     format_of,
 )
 from speclsp.errors import EditRefusedError
+from speclsp.request import Change
 
 ANSWERS = recorded_answers()
 TEXT = "".join(f"line {number}\n" for number in range(1, 41))

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from speclsp.documents import edit_between
-from speclsp.edits.formats import Change
 from speclsp.edits.trail import Trail
-from speclsp.request import Document
+from speclsp.request import Change, Document
 from speclsp.secrets.masked_text import PLACEHOLDER
 
 TEXT = "".join(f"line {number}\n" for number in range(30))
@@ -47,7 +46,7 @@ def test_keys_that_follow_each_other_are_one_change() -> None:
         edited.now += 0.4
     assert edited.trail.changes() == (
         Change(
-            path="a.py", uri="file:///a.py", line=5, old="line 5\n", new="line xy\n",
+            path="a.py", line=5, old="line 5\n", new="line xy\n",
             before="line 2\nline 3\nline 4\n", after="line 6\nline 7\nline 8\n",
         ),
     )  # fmt: skip

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from speclsp.edits.formats import (
     FORMATS,
-    Change,
     EditFormat,
     EditPrompt,
     EditSource,
@@ -25,6 +24,7 @@ from speclsp.edits.formats import (
     Zeta1,
     Zeta2,
 )
+from speclsp.request import Change
 
 RECORDED: Final = Path(__file__).parents[2] / "fixtures" / "next_edit" / "recorded.jsonl"
 _HUNK: Final = re.compile(r"^@@ .* @@\n((?:[-+].*\n?)+)", re.MULTILINE)
