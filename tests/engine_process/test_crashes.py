@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from typed_requests import TypedWindow, request_between
+from typed_requests import TypedWindow, answer_of, request_between
 
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process.client import SharedCompleter
@@ -27,7 +27,7 @@ from speclsp.engine_process.restarts import MAX_CRASHES
 from speclsp.engine_process.server import Watchdog
 from speclsp.engine_process.start import START_TIMEOUT_S, EngineConnection, connect
 from speclsp.errors import EngineError, EngineUnavailableError, ModelLoadError
-from speclsp.request import AcceptedText, CompletionResult, LogLine, Problem, StateChanged
+from speclsp.request import AcceptedText, LogLine, Problem, StateChanged
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.suggestions.window import Window
@@ -98,20 +98,7 @@ def ask(window: TypedWindow, text: str, uri: str = "file:///p/a.py"):
 
 
 def text_of(window: TypedWindow, text: str, uri: str = "file:///p/a.py") -> str:
-    """Ask until there is an engine."""
-    return answer_of(window, text, uri).text
-
-
-def answer_of(window: TypedWindow, text: str, uri: str = "file:///p/a.py") -> CompletionResult:
-    """Ask until there is an engine, and again where it dies meanwhile."""
-    end = time.monotonic() + WAIT_S
-    while time.monotonic() < end:
-        with contextlib.suppress(EngineUnavailableError):
-            result = ask(window, text, uri).result(WAIT_S)
-            if result.finish_reason != "cancelled":
-                return result
-        time.sleep(0.01)
-    raise TimeoutError
+    return answer_of(lambda: ask(window, text, uri)).text
 
 
 @pytest.mark.parametrize("how", ["abort", "fault", "kill", "exit", "hang"])

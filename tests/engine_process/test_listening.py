@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from click.testing import CliRunner
+from typed_requests import answer_of
 
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.engine import engine
@@ -114,15 +115,8 @@ def open_document(window: Completer, text: str = TEXT, file: str = "", uri: str 
 
 
 def text_of(window: Completer, uri: str = "u:a", offset: int = len(TEXT)) -> str:
-    """Ask until the engine answers."""
-    end = time.monotonic() + WAIT_S
     request = CompletionRequest(uri=uri, version=1, offset=offset)
-    while True:
-        try:
-            return window.submit(request, CancellationToken()).result(WAIT_S).text
-        except SpecLspError:
-            assert time.monotonic() < end
-            time.sleep(0.02)
+    return answer_of(lambda: window.submit(request, CancellationToken())).text
 
 
 def problems(window: Completer) -> list[Problem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -13,6 +14,7 @@ from shared_engine import AcrossSocket
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
+from speclsp.errors import SpecLspError
 from speclsp.request import (
     CompletionRequest,
     CompletionResult,
@@ -64,6 +66,24 @@ def result_of(text: str, **fields: Any) -> CompletionResult:
         "stats": RequestStats(n_target_passes=1),
     }
     return CompletionResult(text=text, **{**known, **fields})
+
+
+def answer_of(
+    ask: Callable[[], Future[CompletionResult]], wait_s: float = 60.0
+) -> CompletionResult:
+    """Ask until there is an engine, and again where it dies meanwhile."""
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            result = ask().result(wait_s)
+        except SpecLspError:
+            if time.monotonic() > end:
+                raise
+        else:
+            if result.finish_reason != "cancelled":
+                return result
+            assert time.monotonic() < end, "every request was cancelled"
+        time.sleep(0.01)
 
 
 is_across_socket = False
