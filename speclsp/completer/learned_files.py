@@ -113,7 +113,7 @@ class LearnedFiles:
             self._report(error)
         else:
             if n_texts:
-                self._events.log("info", f"counts of {n_texts} texts were added to {file.path}.")
+                self._events.log("info", f"{file.path}: added the counts of new texts: {n_texts}.")
 
     def _report(self, error: StoreError) -> None:
         with self._lock:

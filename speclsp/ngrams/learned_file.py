@@ -120,12 +120,14 @@ class LearnedFile:
     def is_due(self, now_s: float, every_s: float) -> bool:
         """Whether to :meth:`fold`: the file is ``every_s`` seconds old, and small for the journal.
 
-        So a large file is rewritten for many texts only.
+        So a large file is rewritten for many texts only.  A journal that is half full does not
+        wait, since the texts that it has no room for would be lost.
         """
         state, kept = state_of(self.path), state_of(self._journal)
-        if state is None or kept is None or 0 <= now_s - state[1] / 1e9 < every_s:
+        if state is None or kept is None:
             return False
-        return kept[0] >= min(state[0] // 16, journal.MAX_BYTES // 2)
+        is_new = 0 <= now_s - state[1] / 1e9 < every_s
+        return kept[0] >= (journal.MAX_BYTES // 2) or (not is_new and kept[0] >= state[0] // 16)
 
     def fold(self) -> int:
         """Add the journal's counts to the file, and return of how many texts they are."""

@@ -501,6 +501,18 @@ def test_a_file_is_written_once_a_minute_at_most(
     until(lambda: session.count("a") == {"b": 4})
 
 
+def test_more_than_a_journal_holds_in_a_minute_is_counted(
+    begin: Callable[..., Session], path: Path
+) -> None:
+    session = begin(**options_of("file", path))
+    session.use_file()
+    for number in range(100):
+        session.accept("", "ab" + f"{number:04}" * 1000)
+    session.completer.close()
+    assert in_file(path, "a") == {"b": 100}
+    assert session.problems() == []
+
+
 def test_a_killed_engine_loses_nothing_that_was_accepted(
     begin: Callable[..., Session], path: Path
 ) -> None:

@@ -354,6 +354,8 @@ def test_when_a_file_is_written(path: Path) -> None:
     engine.learn(1, 2)
     assert path.stat().st_size > 16 * journal_of(path).stat().st_size
     assert not engine.file.is_due(path.stat().st_mtime + 61, 60)
+    engine.learn(*([123456789] * 60_000))
+    assert engine.file.is_due(path.stat().st_mtime + 1, 60)  # the next texts would not fit
     path.unlink()
     assert not engine.file.is_due(changed_s + 61, 60)
 
