@@ -98,7 +98,7 @@ class SettingsCommand(click.Command):
             self.params += [
                 click.Option(
                     [spelling],
-                    is_flag=row.n_values == 0,
+                    is_flag=True if row.n_values == 0 else None,  # False makes the value optional
                     hidden=True,
                     expose_value=False,
                     callback=partial(_tell_not_needed, why=row.why),

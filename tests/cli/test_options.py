@@ -204,6 +204,16 @@ def test_an_option_of_a_server_is_told_as_it_was_typed_and_the_command_goes_on(
         assert (result.exit_code == 0) == (joined != "-np9" and joined != "-to9"), result.output
 
 
+@pytest.mark.parametrize("spelling", ["-np", "--host", "--port"])
+def test_an_option_of_a_server_without_its_value_is_an_error(spelling: str) -> None:
+    @click.command(cls=SettingsCommand)
+    def command(**_given: Any) -> None: ...
+
+    result = CliRunner().invoke(command, ["-t", "2", spelling])
+    assert result.exit_code == 2
+    assert f"Option '{spelling}' requires an argument." in result.stderr
+
+
 def test_a_command_s_own_option_of_that_name_is_its_own() -> None:
     @click.command(cls=SettingsCommand)
     @click.option("--port", type=int)
