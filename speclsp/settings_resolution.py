@@ -159,6 +159,11 @@ NOT_NEEDED: Final = (
     NotNeeded("-a --alias", 1, "clients ask for no model by name"),
     NotNeeded("--chat-template --chat-template-file", 1, _NO_CHAT),
     NotNeeded("--jinja --no-jinja", 0, _NO_CHAT),
+    NotNeeded(
+        "--cache-reuse",
+        1,
+        "prompts are cut so that the KV cache holds most of them, and shifting it is approximate",
+    ),
 )
 """They are accepted and named in one line each; all others that are unknown are errors."""
 
