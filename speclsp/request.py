@@ -245,6 +245,16 @@ class CompletionResult(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """A token with which the answer to an edit request leaves the text as it is."""
+
+    line: str
+    """The line of the answer that the token is in, masked."""
+    probability: float
+    """By the model, at temperature 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EditResult(Result):
     """The next edit of a document, or none."""
 
@@ -255,7 +265,9 @@ class EditResult(Result):
     is_far: bool = False
     """Whether the edit begins or ends more than two lines from the cursor."""
     probability: float | None = None
-    """Of the token with which the answer first leaves the text as it is, by the model."""
+    """Of the first of ``divergences``; None where it was not computed."""
+    divergences: tuple[Divergence, ...] = ()
+    """One for each hunk of the answer, also where the edit is withheld."""
     withheld: str = ""
     """Why an edit that the model proposed is not shown (:data:`speclsp.edits.edit.Withheld`)."""
 

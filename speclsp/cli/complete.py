@@ -22,7 +22,6 @@ from speclsp.cli.options import (
     show_timings_option,
 )
 from speclsp.cli.without_editor import (
-    IGNORED,
     NO_DEADLINE_MS,
     NO_TEXT,
     complete_when_ready,
@@ -34,6 +33,7 @@ from speclsp.cli.without_editor import (
     split_at,
     write_line,
 )
+from speclsp.completer.local import IGNORED
 from speclsp.decoding.report import report_lines
 from speclsp.lsp.log import logging_by
 from speclsp.lsp.stdio import claimed_descriptors, serve_pipe

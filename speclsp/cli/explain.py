@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -16,20 +17,29 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.cli.without_editor import (
+    NO_DEADLINE_MS,
     document_at,
     folder_of,
+    read_text,
     refusal_of,
     running,
     split_at,
     suggested,
 )
-from speclsp.completer.explaining import PromptExplanation
+from speclsp.completer.explaining import EditExplanation, PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.errors import SpecLspError
 from speclsp.printable import printable
-from speclsp.request import CompletionRequest, Document, WorkspaceFolder
+from speclsp.request import (
+    CompletionRequest,
+    Document,
+    EditRequest,
+    EditResult,
+    WorkspaceFolder,
+)
 from speclsp.settings import Settings
 
 
@@ -42,6 +52,14 @@ class PlaceExplanation(PromptExplanation):
     """Why no suggestion is shown while you type; empty where one is."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceEditExplanation(EditExplanation):
+    """The prompt for the next edit at a place, and what the model makes of it."""
+
+    result: EditResult | None = None
+    """None where nothing is requested."""
+
+
 @click.command(cls=SettingsCommand)
 @click.argument("place", metavar="FILE:LINE:COL")
 @click.option(
@@ -49,8 +67,23 @@ class PlaceExplanation(PromptExplanation):
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The project's folder; without it the file's repository, or the file's folder.",
 )
+@click.option("--next-edit", is_flag=True, help="Show the next edit and its prompt instead.")
+@click.option(
+    "--before",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The file as it was before your latest change, for --next-edit; the oldest first.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
-def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) -> None:
+def explain(
+    place: str,
+    project: Path | None,
+    before: tuple[Path, ...],
+    *,
+    next_edit: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Show the suggestion at a place in a file, or why there is none, and the prompt behind it.
 
     The prompt is shown with its parts, each piece of another file with its reason, and how much of
@@ -65,7 +98,18 @@ def explain(place: str, project: Path | None, *, as_json: bool, **options: Any) 
             f"The engine at {resolved.engine_host} makes the prompt, on the other machine.",
             remedy="Run `speclsp explain` there, or without engine_url.",
         )
-    explanation = _explain(resolved, document_at(folder, file, text), offset, folder)
+    document = document_at(folder, file, text)
+    if next_edit:
+        former = [read_text(path) for path in before]
+        edit = _explain_edit(resolved, document, offset, folder, former)
+        if as_json:
+            click.echo(msgspec.json.format(msgspec.json.encode(edit), indent=2))
+        else:
+            _print_edit(Console(highlight=False, markup=False), place, document.text, edit)
+        return
+    if before:
+        raise click.UsageError("--before belongs to --next-edit.")
+    explanation = _explain(resolved, document, offset, folder)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))
     else:
@@ -98,6 +142,90 @@ def _explain(resolved: Settings, document: Document, offset: int, folder: Path) 
             each.name: getattr(explained, each.name) for each in dataclasses.fields(explained)
         }
         return PlaceExplanation(**fields, suggestion=suggestion, why_not=why_not)
+
+
+def _explain_edit(
+    resolved: Settings, document: Document, offset: int, folder: Path, before: list[str]
+) -> PlaceEditExplanation:
+    texts = [*before, document.text]
+    request = EditRequest(
+        uri=document.uri,
+        version=len(texts),
+        offset=offset,
+        origin="program",
+        wait_for_model=True,
+        settings={"deadline_ms": NO_DEADLINE_MS},
+    )
+    project = WorkspaceFolder(root=str(folder), name=document.repo_name)
+    with running(resolved, "warning", project) as window:
+        window.open_document(dataclasses.replace(document, text=texts[0]))
+        for version, text in enumerate(texts[1:], 2):
+            window.change_document(document.uri, version, text)
+        masked = window.next_edits.masked_request(request)
+        if not isinstance(masked, EditRequest):
+            return PlaceEditExplanation(refused=refusal_of(document))
+        assert isinstance(window.completer, LocalCompleter)
+        explained = window.completer.explain_edit(masked).result()
+        fields = {
+            each.name: getattr(explained, each.name) for each in dataclasses.fields(explained)
+        }
+        if explained.refused:
+            return PlaceEditExplanation(**fields)
+        result = asyncio.run(window.next_edits.next_edit(request, CancellationToken()))
+        return PlaceEditExplanation(**fields, result=result)
+
+
+_WITHHELD: Final = {
+    "unchanged": "the model changes nothing",
+    "control-tokens": "it holds marks of the prompt",
+    "length-limit": "the model did not end it within twice the length of these lines",
+    "blanks": "it changes spaces and blank lines only",
+    "above-cursor": "it inserts lines above the cursor's",
+    "undoes": "it takes back one of your latest changes",
+    "declined": "it was declined here",
+    "secret": "it touches a line with a masked secret",
+    "uncertain": "its first token is less probable than min_edit_confidence",
+}
+"""Why an edit is withheld, by :class:`~speclsp.request.EditResult`'s reason."""
+
+
+def _print_edit(console: Console, place: str, text: str, explained: PlaceEditExplanation) -> None:
+    def say(line: str) -> None:
+        console.print(printable(line, keep="\t\n"), soft_wrap=True)
+
+    if explained.refused:
+        say(f"No next edit is requested at {place}: {explained.refused}")
+        return
+    result = explained.result
+    assert result is not None
+    if result.edit is None:
+        why = _WITHHELD.get(result.withheld, f"the model's answer ended by {result.finish_reason}")
+        say(f"{place}: no next edit is shown: {why} ({result.withheld or result.finish_reason}).")
+    else:
+        say(f"{place}: the next edit is\n")
+        for hunk in result.hunks:
+            line = text.count("\n", 0, hunk.start) + 1
+            say(f"    line {line}:")
+            for mark, lines in (("-", text[hunk.start : hunk.end]), ("+", hunk.text)):
+                for each in lines.splitlines():
+                    say(f"    {mark} {each}")
+    say(
+        f"\nThe model reads a prompt of {explained.n_tokens} tokens, of at most "
+        f"{explained.n_tokens_max} with its answer (format {explained.edit_format}, "
+        f"{explained.model}): your latest changes, the text around the cursor, and the lines "
+        f"{explained.first_line} to {explained.last_line}, which it writes anew."
+    )
+    for change in explained.changes:
+        said = " (an accepted suggestion)" if change.is_accepted else ""
+        n_old, n_new = (part.count("\n") for part in (change.old, change.new))
+        where = f"{change.path}:{change.line + 1}"
+        say(f"Change at {where}{said}: {n_old} lines removed, {n_new} added.")
+    if not explained.changes:
+        say("It knows of no earlier changes: --before names the file as it was.")
+    for one in result.divergences:
+        say(f"It leaves the text as it is with probability {one.probability:.2f}: {one.line!r}")
+    say("\nThe prompt:\n")
+    say(explained.text)
 
 
 def _print(console: Console, place: str, explained: PlaceExplanation) -> None:

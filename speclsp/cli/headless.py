@@ -424,6 +424,7 @@ def edit_object(result: EditResult) -> dict[str, Any]:
                 "hunks": result.hunks,
                 "isFar": result.is_far,
                 "probability": result.probability,
+                "divergences": result.divergences,
                 "withheld": result.withheld,
                 "finishReason": result.finish_reason,
                 "stats": result.stats,

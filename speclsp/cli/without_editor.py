@@ -43,7 +43,6 @@ _POLL_S = 0.01
 
 NO_DEADLINE_MS = 7 * 24 * 3600 * 1000
 """The deadline of a request that names none."""
-IGNORED = ".gitignore or the setting exclude leaves the file out"
 NO_TEXT = "the model's text is empty, or repeats what follows the cursor"
 """Why there is no completion."""
 
@@ -133,6 +132,17 @@ def describe(event: Event) -> tuple[LogLevel, str]:
             return "debug", f"{event.percentage or 0} % {event.message}".strip()
 
 
+def read_text(file: Path) -> str:
+    """Return a file's text, with LF as its line end.  Raises click.BadParameter."""
+    try:
+        return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise click.BadParameter(f"{file} cannot be read: {reason}.") from error
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{file} is not UTF-8 text.") from error
+
+
 def split_at(place: str) -> tuple[Path, str, int]:
     """Return the file of ``FILE:LINE:COL``, absolute, its text, and the offset of the cursor.
 
@@ -142,12 +152,7 @@ def split_at(place: str) -> tuple[Path, str, int]:
     if not (name and line_text.isdecimal() and column_text.isdecimal()):
         raise click.BadParameter(f"{place!r} is not FILE:LINE:COL, for example shop/cart.py:12:5.")
     file = Path(os.path.abspath(name))  # noqa: PTH100  .. goes, links stay
-    try:
-        text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-    except OSError as error:
-        raise click.BadParameter(f"{name} cannot be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise click.BadParameter(f"{name} is not UTF-8 text.") from error
+    text = read_text(file)
     lines = text.split("\n")
     line_idx, column = int(line_text) - 1, int(column_text) - 1
     if not 0 <= line_idx < len(lines):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import codecs
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import ClassVar, Final
 
 import numpy as np
@@ -18,7 +20,7 @@ from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.protocol import DraftContext, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.suffix import NAME as SUFFIX
-from speclsp.edits.edit import hunks, repeated, smallest_edit, why_withheld
+from speclsp.edits.edit import departures, hunks, repeated, smallest_edit, why_withheld
 from speclsp.edits.formats import (
     FORMATS,
     EditFormat,
@@ -26,7 +28,6 @@ from speclsp.edits.formats import (
     EditSource,
     format_of,
     missing_tokens,
-    n_common,
 )
 from speclsp.engine.draft_model import LoadedTarget
 from speclsp.engine.models import Tokenizer
@@ -36,6 +37,7 @@ from speclsp.prompt.protocol import Vocabulary
 from speclsp.remote.protocol import RemoteParams, RemotePrompt
 from speclsp.request import (
     Change,
+    Divergence,
     EditRequest,
     EditResult,
     FinishReason,
@@ -92,16 +94,14 @@ class EditJob(Job[EditRequest, EditResult]):
     ) -> EditPlan | None:
         """Return the prompt of the model's format, and what the answer is drafted from."""
         request, settings, vocabulary = self.request, self.settings, bench.tokenizer.vocabulary
-        target = bench.weights.target
-        source = edit_source(request, settings, sources.changes)
-        n_ctx = target.n_ctx
         try:
-            one = edit_format(settings, bench.model_name, bench.tokenizer, target)
-            prompt, tokens = _fitting_prompt(one, source, vocabulary, n_ctx)
+            laid_out = lay_out(request, settings, bench, sources.changes)
         except (SettingsError, EditRefusedError) as error:
             bench.report(SettingsError(error.message, remedy=error.remedy))
             return None
-        regions = _regions(one, prompt, source, vocabulary)
+        one, prompt, tokens = laid_out.edit_format, laid_out.prompt, laid_out.tokens
+        target = bench.weights.target
+        regions = _regions(one, prompt, laid_out.source, vocabulary)
         bench.prompts.prepare(tokens)
         cost = bench.weights.pass_cost if settings.mode == "auto" else None
         ends = {*vocabulary.end_tokens, *_control_ids(one, vocabulary).values()}
@@ -112,13 +112,13 @@ class EditJob(Job[EditRequest, EditResult]):
             min_p=settings.min_p,
             seed=settings.seed,
         )
-        n_predict = min(_GROWTH * len(regions[0]) + _LEAST_PREDICTED, n_ctx - len(tokens))
+        n_predict = min(_GROWTH * len(regions[0]) + _LEAST_PREDICTED, target.n_ctx - len(tokens))
         remote = None
         if isinstance(target, RemoteTarget):
             remote = _remote(prompt, tokens, n_predict, params, bench)
         return EditPlan(
             request=request,
-            source=source,
+            source=laid_out.source,
             settings=settings,
             prompt=prompt,
             edit_format=one,
@@ -170,7 +170,9 @@ class EditPlan(Plan[EditResult]):
         new = self.edit_format.rewritten(self.prompt, self.output.so_far)
         if new is None:
             return replace(empty, withheld="unchanged")
-        probability = self._probability(generation)
+        divergences = self._divergences(generation)
+        probability = divergences[0].probability if divergences else None
+        empty = replace(empty, probability=probability, divergences=divergences)
         why: str | None = why_withheld(
             old,
             new,
@@ -187,7 +189,7 @@ class EditPlan(Plan[EditResult]):
         if why is None and probability is not None and probability < least:
             why = "uncertain"
         if why is not None:
-            return replace(empty, withheld=why, probability=probability)
+            return replace(empty, withheld=why)
         edit = smallest_edit(changed, old)
         text, cursor = self.source.text, self.source.cursor
         moved = TextEdit(edit.start + start, edit.end + start, edit.text)
@@ -196,19 +198,63 @@ class EditPlan(Plan[EditResult]):
             edit=moved,
             hunks=tuple(TextEdit(one.start + start, one.end + start, one.new) for one in changed),
             is_far=_lines_apart(text, moved, cursor) > _FAR_LINES,
-            probability=probability,
         )
 
-    def _probability(self, generation: Generation) -> float | None:
-        """Return the probability of the token with which the answer first left the region."""
-        unchanged = self.edit_format.answer(self.prompt, self.prompt.old)
-        n_same = len(unchanged[: n_common(self.output.so_far, unchanged)].encode())
-        n_bytes = 0
-        for token, logprob in zip(generation.tokens, self.scores.logprobs, strict=False):
-            n_bytes += len(self.piece(token))
-            if n_bytes > n_same:
-                return math.exp(logprob) if math.isfinite(logprob) else None
-        return None
+    def _divergences(self, generation: Generation) -> tuple[Divergence, ...]:
+        """Return the tokens with which the answer leaves the region as it is."""
+        copy = self.edit_format.answer(self.prompt, self.prompt.old).rstrip("\n") + "\n"
+        answer = self.output.so_far.rstrip("\n") + "\n"
+        ends = list(accumulate(len(self.piece(token)) for token in generation.tokens))
+        found: list[Divergence] = []
+        for place in departures(copy, answer):
+            idx = bisect_right(ends, len(answer[:place].encode()))
+            if idx < len(self.scores.logprobs) and math.isfinite(self.scores.logprobs[idx]):
+                start = answer.rfind("\n", 0, place) + 1
+                line = answer[start:].partition("\n")[0]
+                found.append(Divergence(line=line, probability=math.exp(self.scores.logprobs[idx])))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaidOut:
+    """The prompt of a request for the next edit."""
+
+    edit_format: EditFormat
+    source: EditSource
+    """With the changes that the prompt has room for."""
+    prompt: EditPrompt
+    tokens: list[int]
+
+
+def lay_out(
+    request: PlacedRequest[EditRequest],
+    settings: Settings,
+    bench: Workbench,
+    changes: Sequence[Change],
+) -> LaidOut:
+    """Write the prompt of the model's format.
+
+    Raises :class:`~speclsp.errors.SettingsError` where the model has no format, and
+    :class:`~speclsp.errors.EditRefusedError` where the text cannot be in a prompt.
+    """
+    target = bench.weights.target
+    one = edit_format(settings, bench.model_name, bench.tokenizer, target)
+    path = masked_path(request.path) if settings.mask_secrets else request.path
+    source = EditSource(path=path, text=request.text, cursor=request.cursor, changes=changes)
+    vocabulary = bench.tokenizer.vocabulary
+    while True:
+        prompt = one.prompt(source)
+        tokens = edit_tokens(prompt.text, one, vocabulary)
+        n_answer = len(vocabulary.tokenize(prompt.old)) + _LEAST_PREDICTED
+        if len(tokens) + n_answer <= target.n_ctx:
+            return LaidOut(edit_format=one, source=source, prompt=prompt, tokens=tokens)
+        if not source.changes:
+            raise EditRefusedError(
+                f"no next edit: the prompt has {len(tokens)} tokens, and the model's context "
+                f"{target.n_ctx}.",
+                remedy="Raise `n_ctx`.",
+            )
+        source = replace(source, changes=source.changes[1:])
 
 
 def edit_format(
@@ -245,36 +291,6 @@ def edit_format(
             remedy="Choose a next-edit model, or set `edit_format` to auto.",
         )
     return named
-
-
-def edit_source(
-    request: PlacedRequest[EditRequest], settings: Settings, changes: Sequence[Change]
-) -> EditSource:
-    """Return what the prompt of a request is made of."""
-    path = masked_path(request.path) if settings.mask_secrets else request.path
-    return EditSource(path=path, text=request.text, cursor=request.cursor, changes=changes)
-
-
-def _fitting_prompt(
-    one: EditFormat, source: EditSource, vocabulary: Vocabulary, n_ctx: int
-) -> tuple[EditPrompt, list[int]]:
-    """Return the prompt that leaves room for its answer, with as many changes as fit.
-
-    Raises :class:`~speclsp.errors.EditRefusedError` where even one without changes does not.
-    """
-    while True:
-        prompt = one.prompt(source)
-        tokens = edit_tokens(prompt.text, one, vocabulary)
-        n_answer = len(vocabulary.tokenize(prompt.old)) + _LEAST_PREDICTED
-        if len(tokens) + n_answer <= n_ctx:
-            return prompt, tokens
-        if not source.changes:
-            raise EditRefusedError(
-                f"no next edit: the prompt has {len(tokens)} tokens, and the model's context "
-                f"{n_ctx}.",
-                remedy="Raise `n_ctx`.",
-            )
-        source = replace(source, changes=source.changes[1:])
 
 
 def edit_tokens(text: str, one: EditFormat, vocabulary: Vocabulary) -> list[int]:
@@ -327,7 +343,7 @@ def _remote(
             top_p=params.top_p,
             min_p=params.min_p,
             seed=params.seed,
-            wants_logprobs=False,
+            wants_logprobs=True,
         ),
     )
 

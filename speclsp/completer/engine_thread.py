@@ -190,7 +190,11 @@ class EngineThread:
         self.run_idle("prompts", self._settle_prompts)
 
     def with_models(
-        self, window: EngineWindow, use: Callable[[Workbench, Settings], _T]
+        self,
+        window: EngineWindow,
+        use: Callable[[Workbench, Settings], _T],
+        *,
+        for_edits: bool = False,
     ) -> Future[_T]:
         """Call ``use`` with the loaded models; the future raises where there are none."""
         future: Future[_T] = Future()
@@ -200,7 +204,7 @@ class EngineThread:
                 future.set_exception(self._models.availability()[1])
                 return
             try:
-                bench = self._models.workbench(window.settings, window.tokens)
+                bench = self._models.workbench(window.settings, window.tokens, for_edits=for_edits)
                 future.set_result(use(bench, window.settings))
             except Exception as error:  # noqa: BLE001 - a caller waits for the future
                 future.set_exception(_as_engine_error(error))

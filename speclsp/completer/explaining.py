@@ -10,15 +10,17 @@ from typing import Literal
 import msgspec
 
 from speclsp.completer.completion import prompt_question, remote_params
+from speclsp.completer.edits import lay_out
 from speclsp.completer.jobs import Workbench
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.remote import RemoteTarget
+from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.families import prompt_text
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.remote.protocol import RemoteParams
-from speclsp.request import PlacedCompletion
+from speclsp.request import Change, EditRequest, PlacedCompletion, PlacedRequest
 from speclsp.settings import Settings
 
 
@@ -83,6 +85,50 @@ class PromptExplanation:
     """The prompt, special tokens by their names."""
     request: str = ""
     """What a remote engine would be sent, as its path and JSON; empty for a model here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditExplanation:
+    """The prompt of a request for the next edit, as plain data."""
+
+    refused: str = ""
+    """Why there is no prompt here; the other fields are empty then."""
+    edit_format: str = ""
+    model: str = ""
+    n_tokens: int = 0
+    n_tokens_max: int = 0
+    """The model's context, which the answer needs a part of."""
+    first_line: int = 0
+    last_line: int = 0
+    """The lines that the model writes anew, from 1."""
+    changes: tuple[Change, ...] = ()
+    """The earlier changes that the prompt has room for, the oldest first."""
+    text: str = ""
+
+
+def explain_edit(
+    request: PlacedRequest[EditRequest],
+    settings: Settings,
+    bench: Workbench,
+    changes: Sequence[Change],
+) -> EditExplanation:
+    """Lay out the prompt for the next edit."""
+    try:
+        laid_out = lay_out(request, request.settings_over(settings), bench, changes)
+    except (SettingsError, EditRefusedError) as error:
+        return EditExplanation(refused=str(error))
+    region = laid_out.prompt.region
+    first_line = request.text.count("\n", 0, region.start) + 1
+    return EditExplanation(
+        edit_format=laid_out.edit_format.name,
+        model=bench.weights.description,
+        n_tokens=len(laid_out.tokens),
+        n_tokens_max=bench.weights.target.n_ctx,
+        first_line=first_line,
+        last_line=first_line + laid_out.prompt.old.removesuffix("\n").count("\n"),
+        changes=tuple(laid_out.source.changes),
+        text=laid_out.prompt.text,
+    )
 
 
 def explain_prompt(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
@@ -17,7 +17,12 @@ from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.edits import EditJob
 from speclsp.completer.engine import Engine
-from speclsp.completer.explaining import PromptExplanation, explain_prompt
+from speclsp.completer.explaining import (
+    EditExplanation,
+    PromptExplanation,
+    explain_edit,
+    explain_prompt,
+)
 from speclsp.completer.jobs import AnyJob, DraftSources
 from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
@@ -55,6 +60,8 @@ JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {
 }
 """The job of each kind of request."""
 
+IGNORED: Final = ".gitignore or the setting exclude leaves the file out"
+"""Why nothing is requested in a file."""
 _N_LINES_BEFORE = 2
 """Lines before a generated text that are read with it, as with an accepted one."""
 
@@ -305,14 +312,27 @@ class LocalCompleter:
         if placed is None:
             return answered(PromptExplanation(refused="the document is not open"))
         if self._is_ignored(placed.file):
-            reason = ".gitignore or the setting exclude leaves the file out"
-            return answered(PromptExplanation(refused=reason))
+            return answered(PromptExplanation(refused=IGNORED))
         self._context.asked(placed)
         return self._engine.thread.with_models(
             self,
             lambda bench, settings: explain_prompt(
                 placed, settings, bench, self._context.ranked(placed)
             ),
+        )
+
+    def explain_edit(self, request: EditRequest) -> Future[EditExplanation]:
+        """Return the prompt of a request for the next edit, without decoding."""
+        placed = self._documents.place(request)
+        if placed is None:
+            return answered(EditExplanation(refused="the document is not open"))
+        if self._is_ignored(placed.file):
+            return answered(EditExplanation(refused=IGNORED))
+        changes = self._changes(placed)
+        return self._engine.thread.with_models(
+            self,
+            lambda bench, settings: explain_edit(placed, settings, bench, changes),
+            for_edits=True,
         )
 
     def learn(self, accepted: AcceptedText) -> None:

@@ -21,17 +21,24 @@ from speclsp.decoding.gain import (
     tokens_per_pass,
 )
 from speclsp.decoding.session import STAGES
-from speclsp.request import CompletionResult, DrafterStats, RequestStats, SessionStats
+from speclsp.request import (
+    CompletionResult,
+    DrafterStats,
+    EditResult,
+    Percentiles,
+    RequestStats,
+    SessionStats,
+)
 from speclsp.settings import Settings
 
 
 def report_lines(stats: SessionStats, settings: Settings) -> list[str]:
-    """Return the lines of the session's statistics block; none without requests.
+    """Return the lines of the session's statistics block, next edits last; none without requests.
 
     ``settings`` are those in effect, which the advice is about.
     """
     if not stats.n_requests:
-        return []
+        return edit_lines(stats)
     totals = stats.totals
     n_reused = totals.n_prompt - totals.n_prompt_evaluated
     share = 100.0 * n_reused / totals.n_prompt if totals.n_prompt else 0.0
@@ -45,11 +52,11 @@ def report_lines(stats: SessionStats, settings: Settings) -> list[str]:
         *((*_speculation_lines(stats), *_cost_lines(stats)) if not stats.engine else ()),
         *(_remote_lines(stats) if stats.engine else ()),
         *(
-            f"latency {stage:>8s}: p50 = {p.p50:8.2f}, p95 = {p.p95:8.2f}, p99 = {p.p99:8.2f} ms "
-            f"({p.n} requests)"
+            _latency_line(stage, p)
             for stage, p in stats.latency.items()
             if not (stats.engine and stage == "verify")
         ),
+        *edit_lines(stats),
         *advice_lines(totals, settings),
     ]
 
@@ -79,6 +86,51 @@ def request_line(result: CompletionResult) -> str:
         + ", ".join(f"{stage} {getattr(stats, f'ms_{stage}'):.1f}" for stage in STAGES)
         + (f", network {stats.ms_network:.1f}" if stats.ms_network else "")
         + ending
+    )
+
+
+def edit_lines(stats: SessionStats) -> list[str]:
+    """Return the lines on next edits, which are in no other line; none without requests."""
+    edits, totals = stats.edits, stats.edits.totals
+    if not edits.n_asked:
+        return []
+    model = f"; {stats.next_edits}" if stats.next_edits else ""
+    lines = [
+        (
+            f"next edits = {edits.n_asked} asked ({edits.n_proposed} proposed, "
+            f"{edits.n_shown} shown), accepted = {edits.n_accepted}, "
+            f"declined = {edits.n_declined}{model}"
+        )
+    ]
+    if edits.withheld:
+        by_reason = sorted(edits.withheld.items(), key=lambda one: (-one[1], one[0]))
+        reasons = ", ".join(f"{reason} {n}" for reason, n in by_reason)
+        lines.append(f"next edits without an edit: {reasons}")
+    if totals.n_target_passes:
+        lines += [
+            (
+                f"next edits: tokens per target pass = {tokens_per_pass(totals):.2f} "
+                f"({totals.n_predicted} tokens / {totals.n_target_passes} passes), "
+                f"prompt tokens = {totals.n_prompt} ({totals.n_prompt_evaluated} evaluated)"
+            ),
+            *(drafter_line(name, one) for name, one in totals.drafters.items()),
+        ]
+    if edits.answer.n:
+        lines.append(_latency_line("edit", edits.answer))
+    return lines
+
+
+def edit_line(result: EditResult) -> str:
+    """Return the line of one request for the next edit for the log."""
+    stats = result.stats
+    outcome = result.withheld or ("proposed" if result.edit is not None else "none")
+    certainty = f" at {result.probability:.2f}" if result.probability is not None else ""
+    return (
+        f"next edit {result.completion_id}: {outcome}{certainty}, {result.finish_reason}, "
+        f"{stats.n_predicted} tokens in {stats.n_target_passes} target passes "
+        f"({tokens_per_pass(stats):.2f} per pass), "
+        f"prompt {stats.n_prompt_evaluated}/{stats.n_prompt} evaluated, "
+        f"accepted {stats.n_accepted}/{stats.n_drafted} draft tokens, total {stats.ms_total:.1f} ms"
     )
 
 
@@ -139,6 +191,13 @@ def verify_times_line(verify_ms: Sequence[tuple[int, float]]) -> str:
     sizes = ", ".join(str(size) for size, _ in verify_ms)
     times = ", ".join(f"{ms:.3g}" for _, ms in verify_ms)
     return f"T(n) as measured for n = {sizes} tokens: {times} ms"
+
+
+def _latency_line(stage: str, p: Percentiles) -> str:
+    return (
+        f"latency {stage:>8s}: p50 = {p.p50:8.2f}, p95 = {p.p95:8.2f}, p99 = {p.p99:8.2f} ms "
+        f"({p.n} requests)"
+    )
 
 
 def _session_lines(stats: SessionStats) -> list[str]:

@@ -60,6 +60,16 @@ def hunks(old: str, new: str) -> list[Hunk]:
     ]
 
 
+def departures(copy: str, answer: str) -> list[int]:
+    """Return the offsets in ``answer`` at which it leaves ``copy``, one for each hunk."""
+    places: list[int] = []
+    shift = 0
+    for hunk in hunks(copy, answer):
+        places.append(hunk.start + shift + n_common(hunk.old, hunk.new))
+        shift += len(hunk.new) - len(hunk.old)
+    return places
+
+
 def smallest_edit(changed: Sequence[Hunk], old: str) -> TextEdit:
     """Return one replacement for all hunks, of which there is one at least.
 

@@ -11,10 +11,12 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
 from speclsp.cancellation import CancellationToken
+from speclsp.decoding.report import edit_line
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.own_methods import (
@@ -56,6 +58,8 @@ async def next_edit(
     )
     with session.requests.newest(NEXT_EDIT, buffer.uri):
         result = await _result(session, request)
+    if result is not None:
+        session.editor.log("debug", edit_line(result))
     now = session.documents.get(buffer.uri)
     if result is None or result.edit is None or now is None or now.opening is not buffer.opening:
         return {"edits": []}
@@ -109,6 +113,7 @@ def _wire_edit(
         "hunks": [wire(one) for one in result.hunks],
         "isFar": result.is_far,
         "probability": result.probability,
+        "divergences": msgspec.to_builtins(result.divergences),
     }
 
 

@@ -23,7 +23,7 @@ from speclsp.request import (
     TextEdit,
 )
 from speclsp.seam import Completer
-from speclsp.suggestions.masked_documents import MaskedDocuments
+from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 
 _MASK_POLL_S: Final = 0.01
 """Seconds after which a request checks again whether its version was masked."""
@@ -78,18 +78,25 @@ class NextEdits:
             self._counts["n_asked"] += 1
             declined = tuple(self._declined)
         named = dataclasses.replace(request, completion_id=uuid.uuid4().hex, declined=declined)
-        placed = self._documents.place(named)
-        while placed == "unknown" and self._documents.is_masked_soon(named):
+        while (plain := self.masked_request(named)) == "unknown" and (
+            self._documents.is_masked_soon(named)
+        ):
             await asyncio.sleep(_MASK_POLL_S)
-            placed = self._documents.place(named)
-        if not isinstance(placed, PlacedRequest):
-            return named.empty("stop" if placed == "private" else "cancelled", "filter")
-        plain = dataclasses.replace(placed.plain, changes=self._documents.changes())
+        masked = self._documents.at_version(named.uri, named.version)
+        if masked is None or not isinstance(plain, EditRequest):
+            return named.empty("stop" if plain == "private" else "cancelled", "filter")
         # The completer's thread sets the future, so it must not be cancelled.
         answer = asyncio.wrap_future(self._completer.submit(plain, cancel))
         answer.add_done_callback(lambda done: done.exception())
         result = await asyncio.shield(answer)
-        return self._taken(named, placed.text, result, 1000 * (self._clock() - started))
+        return self._taken(named, masked.text, result, 1000 * (self._clock() - started))
+
+    def masked_request(self, request: EditRequest) -> EditRequest | Refusal:
+        """Return a request as the completer takes it, or why there is none."""
+        placed = self._documents.place(request)
+        if not isinstance(placed, PlacedRequest):
+            return placed
+        return dataclasses.replace(placed.plain, changes=self._documents.changes())
 
     def shown(self, edit_id: str) -> None:
         """Note that an edit is on screen; it counts once."""

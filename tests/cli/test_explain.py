@@ -14,7 +14,7 @@ from indexed_project import write
 from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.explain import PlaceExplanation
+from speclsp.cli.explain import PlaceEditExplanation, PlaceExplanation
 from speclsp.cli.main import cli
 from speclsp.cli.without_editor import complete_when_ready
 from speclsp.errors import SpecLspError
@@ -237,3 +237,35 @@ def test_complete_takes_one_place_or_one_text(project: Path) -> None:
     result = CliRunner().invoke(cli, ["complete", f"{project / 'cart.py'}:1:1", "-p", "x = "])
     assert result.exit_code == 2
     assert "Give one of FILE:LINE:COL and --prompt." in result.output
+
+
+def test_the_next_edit_and_its_prompt(project: Path) -> None:
+    before = project.parent / "before.py"
+    before.write_text(CART.replace("boxes", "crates"))
+    place = f"{project / 'cart.py'}:7:5"
+    options = ("--next-edit", "--before", str(before), "--edit-format", "sweep-21")
+    result = explain(place, *options, "--json")
+    assert result.exit_code == 0, result.output
+    said = msgspec.json.decode(result.stdout, type=PlaceEditExplanation)
+    assert (said.edit_format, said.first_line, said.last_line) == ("sweep-21", 1, 11)
+    (change,) = said.changes
+    assert "crates" in change.old
+    assert "boxes" in change.new
+    assert said.text.startswith("<|file_sep|>cart.py.diff\noriginal:\n")
+    assert "__MASKED_SECRET__" in said.text
+    assert "hunter22" not in result.stdout
+    assert said.result is not None
+    assert (said.result.edit is None) == bool(said.result.withheld)
+    assert said.result.divergences
+    assert all(0 < one.probability <= 1 for one in said.result.divergences)
+    in_words = explain(place, *options).output
+    assert "lines 1 to 11, which it writes anew" in in_words
+    assert "It leaves the text as it is with probability 0." in in_words
+    assert f"Change at cart.py:{change.line + 1}: " in in_words
+
+
+def test_a_model_without_next_edits_says_so(project: Path) -> None:
+    result = explain(f"{project / 'cart.py'}:7:5", "--next-edit")
+    assert "no next edits: the model is not known to propose them." in result.output
+    unused = CliRunner().invoke(cli, ["explain", "x:1:1", "--before", str(project / "cart.py")])
+    assert unused.exit_code == 2

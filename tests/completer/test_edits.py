@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
@@ -336,6 +337,29 @@ def test_a_server_that_splits_the_formats_tokens_gets_no_prompt(make) -> None:
     edited.become(CODE)
     assert edited.ask(0).is_empty
     assert remote.sent == []
+
+
+def test_each_departure_from_the_copy_has_a_probability(make) -> None:
+    remote = ScriptedRemote(
+        model=RemoteModel(kind="llama-server", name="zeta-2", takes_text=True, logprobs=True)
+    )
+    # The first line stays, "result" becomes "total" in the second one, the fourth one goes.
+    texts = ["def total(prices):\n", "    ", "total", " = 0\n", "    for price in prices:\n"]
+    probabilities = [0.9, 0.8, 0.5, 0.95, 0.7]
+    remote.pieces = [
+        Piece(text, (), (math.log(p),)) for text, p in zip(texts, probabilities, strict=True)
+    ]
+    remote.pieces.append(Piece(">>>>>>> UPDATED\n", (), (math.log(0.25),)))
+    edited = make(remote, min_edit_confidence=0.6)
+    edited.become(CODE)
+    result = edited.ask(0)
+    assert [(one.line, round(one.probability, 3)) for one in result.divergences] == [
+        ("    total = 0", 0.5),
+        ("", 0.25),
+    ]
+    assert result.probability == result.divergences[0].probability
+    assert result.withheld == "uncertain"
+    assert remote.sent[0][1].wants_logprobs
 
 
 def test_an_answer_that_the_server_ends_is_whole(make) -> None:

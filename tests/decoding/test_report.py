@@ -9,6 +9,7 @@ from drafted_session import LOOKUP, totals
 from speclsp.decoding.report import (
     draft_acceptance_line,
     drafter_line,
+    edit_line,
     report_lines,
     request_line,
     timing_lines,
@@ -16,6 +17,8 @@ from speclsp.decoding.report import (
 from speclsp.request import (
     CompletionResult,
     DrafterStats,
+    EditResult,
+    EditStats,
     IndexStats,
     Percentiles,
     RequestStats,
@@ -122,6 +125,52 @@ def test_the_block_has_everything():
             "`num_pred_tokens` (10), raise `min_ngram_size` (3), or set `speculation` to false."
         ),
     ]
+
+
+def test_next_edits_have_a_block_of_their_own() -> None:
+    edits = EditStats(
+        n_asked=9,
+        n_proposed=4,
+        n_shown=3,
+        n_accepted=2,
+        n_declined=1,
+        withheld={"undoes": 1, "unchanged": 3, "cancelled": 1},
+        totals=totals(n_predicted=400, n_target_passes=80, n_prompt=5000, n_prompt_evaluated=900),
+        answer=Percentiles(n=4, p50=200.0, p95=300.0, p99=310.0),
+    )
+    stats = SessionStats(edits=edits, next_edits="format sweep-8, sweep.gguf (Sweep 1.5B)")
+    lines = report_lines(stats, Settings())
+    assert lines == [
+        (
+            "next edits = 9 asked (4 proposed, 3 shown), accepted = 2, declined = 1; "
+            "format sweep-8, sweep.gguf (Sweep 1.5B)"
+        ),
+        "next edits without an edit: unchanged 3, cancelled 1, undoes 1",
+        (
+            "next edits: tokens per target pass = 5.00 (400 tokens / 80 passes), "
+            "prompt tokens = 5000 (900 evaluated)"
+        ),
+        drafter_line("prompt-lookup", LOOKUP),
+        "latency     edit: p50 =   200.00, p95 =   300.00, p99 =   310.00 ms (4 requests)",
+    ]
+    with_completions = report_lines(SessionStats(n_requests=1, edits=edits), Settings())
+    assert with_completions[0].startswith("requests = 1 ")
+    assert with_completions[-4:] == lines[-4:]
+    assert report_lines(SessionStats(), Settings()) == []
+
+
+def test_the_line_of_an_edit_says_what_withheld_it() -> None:
+    result = EditResult(
+        completion_id="e1",
+        finish_reason="stop",
+        stats=totals(n_predicted=30, n_target_passes=6, n_prompt=500, n_prompt_evaluated=90),
+        withheld="undoes",
+        probability=0.875,
+    )
+    assert edit_line(result).startswith(
+        "next edit e1: undoes at 0.88, stop, 30 tokens in 6 target passes (5.00 per pass), "
+        "prompt 90/500 evaluated, accepted 171/297 draft tokens, total "
+    )
 
 
 def test_what_was_not_measured_is_not_claimed() -> None:

@@ -10,6 +10,7 @@ from recorded_edits import RecordedAnswer, recorded_answers
 from speclsp.edits.edit import (
     Hunk,
     TextEdit,
+    departures,
     hunks,
     repeated,
     smallest_edit,
@@ -153,3 +154,16 @@ def test_exact_answers_are_shown_but_where_a_filter_is_told_to_withhold_them() -
         ("python-sync-to-async", "unchanged"): 1,
     }
     assert (len(wanted), len(exact) - withheld.total()) == (73, 16)
+
+
+@pytest.mark.parametrize(
+    ("copy", "answer", "places"),
+    [
+        ("a\nb\nc\n", "a\nb\nc\n", []),
+        ("a\nb\nc\n", "a\nbx\nc\n", [3]),
+        ("a\nb\nc\n", "a\nc\n", [2]),
+        ("a\nb\nc\n", "x\na\nb\nd\n", [0, 6]),
+    ],
+)
+def test_the_answer_leaves_the_copy_once_for_each_hunk(copy, answer, places) -> None:
+    assert departures(copy, answer) == places
