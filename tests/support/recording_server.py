@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -15,8 +15,9 @@ class RecordingServer(ThreadingHTTPServer):
     def __init__(self, model: str, text: str) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
         self.model = model
-        self.text = text
+        self.answer: Callable[[str], str] = lambda _prompt: text
         self.received = b""
+        self.prompts: list[str] = []
         self.n_completions = 0
 
     def handle_error(self, *_arguments: object) -> None:
@@ -40,12 +41,15 @@ class _Answers(BaseHTTPRequestHandler):
         self._say(200 if known else 404, json.dumps(listing).encode() if known else b"{}")
 
     def do_POST(self) -> None:
-        self._note(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self._note(body)
         if self.path != "/v1/completions":
             self._say(404, b"{}")
             return
         self.server.n_completions += 1
-        event = json.dumps({"choices": [{"text": self.server.text}]})
+        prompt = json.loads(body)["prompt"]
+        self.server.prompts.append(prompt)
+        event = json.dumps({"choices": [{"text": self.server.answer(prompt)}]})
         self._say(200, f"data: {event}\n\ndata: [DONE]\n\n".encode(), "text/event-stream")
 
     def _note(self, body: bytes) -> None:

@@ -217,6 +217,26 @@ class ServerProcess:
         result = await self._ask(self._client.text_document_inline_completion_async(params))
         return [_inline_item(item) for item in result.items]
 
+    async def next_edit(self, line: int, character: int) -> list[dict[str, Any]]:
+        """Ask for the next edit around a position (from 0, code points).
+
+        Raises :class:`ServerProcessError` if the server answers with an error.
+        """
+        params = {
+            "textDocument": {"uri": self._uri, "version": self._version},
+            "position": {"line": line, "character": character},
+        }
+        answer = await self._ask(
+            self._client.protocol.send_request_async("textDocument/copilotInlineEdit", params)
+        )
+        edits: list[dict[str, Any]] = _plain(answer)["edits"]
+        return edits
+
+    def did_show(self, edit: dict[str, Any]) -> None:
+        """Tell the server that an edit is on screen."""
+        params = {"item": {"command": edit["command"]}}
+        self._client.protocol.notify("textDocument/didShowInlineEdit", params)
+
     async def execute_command(self, name: str, arguments: Sequence[Any] = ()) -> Any:
         """Run a command of the server and return its answer (plain JSON data).
 
@@ -281,6 +301,13 @@ class CaseServer(ServerProcess):
         self._client.workspace_did_change_workspace_folders(
             types.DidChangeWorkspaceFoldersParams(event)
         )
+
+
+def _plain(value: Any) -> Any:
+    """Return an answer of a method that pygls does not know, whose objects are named tuples."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(one) for name, one in value._asdict().items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 def _folders(path: Path | None) -> list[types.WorkspaceFolder]:

@@ -1,0 +1,252 @@
+"""Sessions by hand with a real server process: what a client asks for, is shown, and accepts.
+
+A stand-in for Zeta 2 behind an OpenAI-compatible server rewrites the region of its prompt by one
+rule, as a model does that has understood the change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from speclsp.request import SessionStats
+from tests.support.asking_client import AskingMoments, EditingClient
+from tests.support.recording_server import RecordingServer, recording_server
+from tests.support.server_process import ServerProcess
+
+pytestmark = pytest.mark.real
+
+SERVE = [sys.executable, "-m", "speclsp", "serve"]
+OPTIONS = {"engine": "own", "persist": False, "idle_work": "never", "index_project": False}
+
+
+@dataclass(frozen=True)
+class Session:
+    """An edit by the user, and the rule by which the model goes on."""
+
+    name: str
+    text: str
+    old: str
+    new: str
+    """What the user changes, once."""
+    pattern: str
+    by: str
+    is_far: bool = False
+
+
+SESSIONS = (
+    Session(
+        name="rename",
+        text="def total(prices):\n    result = 0\n    for price in prices:\n"
+        "        result += price\n    return result\n",
+        old="prices",
+        new="amounts",
+        pattern=r"\bprices\b",
+        by="amounts",
+    ),
+    Session(
+        name="signature and callers",
+        text="def price(item):\n    return item.price\n\n\ndef bill(items):\n"
+        "    lines = []\n    for item in items:\n        lines.append(price(item))\n"
+        "    return lines\n",
+        old="(item)",
+        new="(item, currency)",
+        pattern=r"(?<!def )price\(item\)",
+        by="price(item, EUR)",
+        is_far=True,
+    ),
+    Session(
+        name="a field's type",
+        text="class Box:\n    width: int\n\n    @classmethod\n    def read(cls, row):\n"
+        '        return cls(int(row["width"]))\n',
+        old="int",
+        new="float",
+        pattern=r"cls\(int",
+        by="cls(float",
+        is_far=True,
+    ),
+    Session(
+        name="an added parameter",
+        text="def load(path):\n    with open(path) as file:\n        return file.read()\n",
+        old="(path)",
+        new='(path, encoding="utf-8")',
+        pattern=r"open\(path\)",
+        by="open(path, encoding=encoding)",
+    ),
+    Session(
+        name="an import",
+        text="from pathlib import PurePath\n\n\ndef size(name):\n    return PurePath(name)\n",
+        old="return PurePath(name)",
+        new="return Path(name).stat().st_size",
+        pattern=r"import PurePath",
+        by="import Path, PurePath",
+        is_far=True,
+    ),
+)  # fmt: skip
+
+
+def rewriting(pattern: str, by: str) -> Callable[[str], str]:
+    """The stand-in: it writes the region anew, with what the rule replaces."""
+
+    def answer(prompt: str) -> str:
+        region = prompt.partition("<<<<<<< CURRENT\n")[2].partition("=======\n<[fim-middle]>")[0]
+        return re.sub(pattern, by, region.replace("<|user_cursor|>", "")) + ">>>>>>> UPDATED\n"
+
+    return answer
+
+
+@pytest.fixture
+def model() -> Iterator[RecordingServer]:
+    with recording_server("zeta-2", "") as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def edit(
+    tmp_path: Path, model: RecordingServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Callable[[str], EditingClient]]:
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    server = ServerProcess()
+    await server.start(
+        SERVE, folder, options={**OPTIONS, "engine_url": model.address, "engine_kind": "openai"}
+    )
+
+    def open_text(text: str) -> EditingClient:
+        server.open(folder / "a.py", text)
+        return EditingClient(server, text)
+
+    yield open_text
+    await server.shutdown()
+
+
+async def statistics(client: EditingClient) -> SessionStats:
+    answer = await client.server.execute_command("speclsp.showStatistics")
+    return msgspec.convert(answer, SessionStats)
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
+async def test_a_change_is_carried_on(session: Session, edit, model: RecordingServer) -> None:
+    model.answer = rewriting(session.pattern, session.by)
+    client = edit(session.text)
+    await ready(client)
+    start = session.text.index(session.old)
+    await client.type(start, start + len(session.old), session.new)
+    assert client.n_asked == 0, "asked in the middle of typing"
+    await client.rest(0.35)
+    (shown,) = client.shown
+    assert shown["isFar"] == session.is_far
+    await client.accept(shown)
+    typed = session.text.replace(session.old, session.new, 1)
+    assert client.text == re.sub(session.pattern, session.by, typed)
+    assert client.n_asked == 2, "asked at once after the accepted edit"
+    assert len(client.shown) == 1, "nothing is left to change"
+    await client.rest(9)
+    assert client.n_asked == 2
+    stats = (await statistics(client)).edits
+    assert (stats.n_asked, stats.n_shown, stats.n_accepted) == (2, 1, 1)
+    assert stats.withheld == {"unchanged": 1}
+    assert len(set(model.prompts)) == len(model.prompts) == 2
+    assert "// User accepted prediction:" in model.prompts[1]
+
+
+async def ready(client: EditingClient) -> None:
+    """Wait until the server asks its engine."""
+    for _ in range(600):
+        if (await statistics(client)).state == "ready":
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the engine is not ready")
+
+
+async def test_an_import_above_the_cursor_is_withheld(edit, model: RecordingServer) -> None:
+    text = "import os\n\n\ndef size(name):\n    return os.stat(name)\n"
+    model.answer = rewriting(r"\Aimport os", "import os\nimport re")
+    client = edit(text)
+    await ready(client)
+    at = text.index("os.stat")
+    await client.type(at, len(text) - 1, "re.sub(name)")
+    await client.rest(0.35)
+    assert client.shown == []
+    assert (await statistics(client)).edits.withheld == {"above-cursor": 1}
+
+
+async def test_what_was_declined_is_asked_for_no_more_than_once(
+    edit, model: RecordingServer
+) -> None:
+    session = SESSIONS[0]
+    model.answer = rewriting(session.pattern, session.by)
+    client = edit(session.text)
+    await ready(client)
+    start = session.text.index(session.old)
+    await client.type(start, start + len(session.old), session.new)
+    await client.move(session.text.index("result"))
+    (shown,) = client.shown
+    await client.decline(shown)
+    await client.rest(5)
+    end = client.text.index("return")
+    await client.type(end, end, "# ")
+    await client.rest(0.35)
+    assert len(client.shown) == 1
+    assert client.n_asked == 2
+    assert (await statistics(client)).edits.withheld == {"declined": 1}
+
+
+# --- when to ask ----------------------------------------------------------------------------------
+
+
+def test_an_edit_is_asked_about_when_its_line_is_left_or_the_user_rests() -> None:
+    moments = AskingMoments()
+    assert not moments.due(0.0, 1, 0, 0)
+    moments.edited(1.0, line=3, inserted="a")
+    moments.moved(1.0, 3)
+    assert not moments.due(1.1, 2, 3, 1)
+    assert moments.due(1.4, 2, 3, 1)
+    assert not moments.due(9.0, 2, 3, 1), "one state is asked about once"
+    moments.edited(10.0, line=3, inserted="b")
+    moments.moved(10.0, 3)
+    moments.moved(10.1, 4)
+    assert moments.due(10.1, 3, 4, 0)
+    moments.moved(10.2, 5)
+    assert not moments.due(11.0, 3, 5, 0), "moving alone asks nothing"
+
+
+def test_nothing_is_asked_beside_a_suggestion_or_with_a_selection() -> None:
+    for name in ("is_completion_open", "has_selection"):
+        moments = AskingMoments()
+        moments.edited(1.0, line=3, inserted="a")
+        setattr(moments, name, True)
+        assert not moments.due(2.0, 2, 3, 1)
+        setattr(moments, name, False)
+        assert moments.due(2.0, 2, 3, 1)
+
+
+@pytest.mark.parametrize("pasted", ["x" * 200, "x\n" * 8])
+def test_nothing_is_asked_after_a_paste(pasted: str) -> None:
+    moments = AskingMoments()
+    half = len(pasted) // 2
+    moments.edited(1.0, line=3, inserted=pasted[:half])
+    moments.edited(2.0, line=3, inserted=pasted[half:])
+    moments.moved(2.0, 9)
+    assert not moments.due(5.0, 2, 9, 0)
+    moments.edited(6.0, line=9, inserted="a")
+    assert moments.due(6.4, 3, 9, 1), "the next edit is asked about"
+
+
+def test_an_accepted_edit_is_no_paste() -> None:
+    moments = AskingMoments()
+    moments.edited(1.0, line=3, inserted="x" * 150)
+    moments.accepted()
+    assert moments.due(1.0, 2, 3, 0)
+    moments.edited(1.1, line=3, inserted="x" * 150)
+    assert moments.due(1.5, 3, 3, 0)
