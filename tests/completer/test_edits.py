@@ -18,6 +18,7 @@ from scripted_remote import ScriptedRemote
 from shared_engine import AcrossSocket
 
 from speclsp.cancellation import CancellationToken
+from speclsp.completer.edits import EditJob
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.edit import hunks, why_withheld
 from speclsp.embedded import embedded_draft
@@ -373,12 +374,102 @@ def test_an_answer_that_the_server_ends_is_whole(make) -> None:
     assert result.edit.applied_to(CODE) == remote.answer
 
 
+# One answer each
+
+
+async def begun(edited: Edited, remote: ScriptedRemote, cancel: CancellationToken) -> Any:
+    """Ask, and return the task once the engine answers."""
+    request = EditRequest(uri=URI, version=edited.version, offset=0, wait_for_model=True)
+    task = asyncio.create_task(edited.window.next_edits.next_edit(request, cancel))
+    end = time.monotonic() + WAIT_S
+    while not remote.n_given:
+        assert time.monotonic() < end
+        await asyncio.sleep(0.005)
+    return task
+
+
+@pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
+@pytest.mark.parametrize("how", ["cancel", "supersede", "close", "kill"])
+def test_a_request_that_cannot_be_answered_ends_once(make, kind, how) -> None:
+    if how == "kill" and kind is LocalCompleter:
+        pytest.skip("the engine is in the window's process")
+    remote = ScriptedRemote(
+        model=RemoteModel(kind="llama-server", name="zeta-2", n_ctx=4096, takes_text=True)
+    )
+    remote.pieces = [Piece("def "), Piece("total(prices):\n"), Piece(">>>>>>> UPDATED\n")]
+    remote.go_on.clear()
+    edited = make(remote, kind=kind)
+    edited.become(CODE)
+
+    async def ended() -> EditResult:
+        cancel = CancellationToken()
+        task = await begun(edited, remote, cancel)
+        later = None
+        if how == "cancel":
+            cancel.cancel(for_good=True)
+        elif how == "supersede":
+            later = asyncio.create_task(
+                edited.window.next_edits.next_edit(
+                    EditRequest(uri=URI, version=1, offset=5, wait_for_model=True),
+                    CancellationToken(),
+                )
+            )
+        elif how == "close":
+            edited.window.close_document(URI)
+            remote.go_on.set()
+        else:
+            edited.window.completer.threaded.drop()
+        async with asyncio.timeout(WAIT_S):
+            result: EditResult = await task
+            remote.go_on.set()
+            if later is not None:
+                assert (await later).finish_reason == "stop"
+        return result
+
+    result = asyncio.run(ended())
+    assert result.edit is None
+    assert result.finish_reason == ("stop" if how == "close" else "cancelled")
+    stats = edited.window.statistics().edits
+    assert stats.n_asked == 1 + (how == "supersede")
+
+
 # The embedded model
+
+
+OTHER_DRAFTERS = (
+    "region",
+    "suffix",
+    "prompt-lookup",
+    "ngram-simple",
+    "ngram-map-k",
+    "ngram-map-k4v",
+    "ngram-mod",
+    "ngram-cache",
+)
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 7}])
+@pytest.mark.parametrize("drafters", OTHER_DRAFTERS)
+def test_no_drafter_changes_the_answer(make, drafters, sampling, monkeypatch) -> None:
+    monkeypatch.setattr(EditJob, "own_drafters", drafters)
+    answers, n_passes = with_and_without_drafts(make, "sweep-8", sampling)
+    assert answers[0] == answers[1]
+    assert n_passes[0] < n_passes[1] or drafters == "ngram-mod"  # whose matches are longer
 
 
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 7}])
 @pytest.mark.parametrize("edit_format", ["sweep-8", "sweep-21", "zeta-1"])
 def test_drafts_do_not_change_the_answer(make, edit_format, sampling) -> None:
+    answers, n_passes = with_and_without_drafts(make, edit_format, sampling)
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 3
+    assert n_passes[0] < n_passes[1]
+
+
+def with_and_without_drafts(
+    make: Callable[..., Edited], edit_format: str, sampling: dict[str, Any]
+) -> tuple[list[list[list[int]]], list[int]]:
+    """The tokens of three answers, and the passes over all of them, with drafts and without."""
     answers: list[list[list[int]]] = []
     n_passes: list[int] = []
     for speculation in (True, False):
@@ -392,9 +483,7 @@ def test_drafts_do_not_change_the_answer(make, edit_format, sampling) -> None:
         generated = edited.window.completer._engine.models._target.generated
         answers.append([tokens.tolist()[16:] for tokens in generated])
         n_passes.append(sum(result.stats.n_target_passes for result in results))
-    assert answers[0] == answers[1]
-    assert len(answers[0]) == 3
-    assert n_passes[0] < n_passes[1]
+    return answers, n_passes
 
 
 def test_the_next_request_evaluates_only_what_changed(make) -> None:

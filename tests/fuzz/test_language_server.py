@@ -50,6 +50,7 @@ METHODS = [
     "textDocument/inlineCompletion", "textDocument/didChange", "textDocument/didOpen", "$/x",
     "workspace/executeCommand", "unknown/method", "textDocument/didShowCompletion",
     "notebookDocument/didChange", "workspace/didChangeWorkspaceFolders",
+    "textDocument/copilotInlineEdit", "textDocument/didShowInlineEdit",
 ]  # fmt: skip
 WRONG_PARAMS: list[Any] = [
     None, [], {}, 1, {"textDocument": None}, {"textDocument": {"uri": 3}},
@@ -60,7 +61,7 @@ BYTES = {"utf-8": 1, "utf-16-le": 2, "utf-32-le": 4}
 NUMBERS = st.integers(0, 10**6)
 
 _client: FuzzingClient | None = None
-_n_steps = _n_items = 0
+_n_steps = _n_items = _n_edits = 0
 
 
 class FirstFailure(BaseException):
@@ -240,6 +241,28 @@ class Editor(RuleBasedStateMachine):
                 {"command": command["command"], "arguments": command["arguments"]},
             )
 
+    @rule(number=NUMBERS, at=NUMBERS)
+    def ask_for_a_next_edit(self, number: int, at: int) -> None:
+        self.latest = self.client.request("textDocument/copilotInlineEdit", self._at(number, at))
+
+    @rule(number=NUMBERS, at=NUMBERS, is_accepted=st.booleans())
+    def take_the_next_edit(self, number: int, at: int, is_accepted: bool) -> None:
+        """Wait for it, check that it fits, and accept or decline it."""
+        asked = self._at(number, at)
+        answer = self.client.answer(self.client.request("textDocument/copilotInlineEdit", asked))
+        global _n_edits  # noqa: PLW0603 - counted over all examples
+        _n_edits += 1
+        edits = answer["result"]["edits"]
+        assert len(edits) <= 1, edits
+        for edit in edits:
+            for one in (edit, *edit["hunks"]):
+                start, end = one["range"]["start"], one["range"]["end"]
+                assert (start["line"], start["character"]) <= (end["line"], end["character"]), edit
+            command = "speclsp.acceptedEdit" if is_accepted else "speclsp.declinedEdit"
+            params = {"command": command, "arguments": [edit["id"]]}
+            self.client.notify("textDocument/didShowInlineEdit", {"item": edit})
+            self.client.request("workspace/executeCommand", params)
+
     @rule(
         name=st.sampled_from(
             ["n_predict", "multiline", "enabled", "debounce_ms", "mode", "nothing"]
@@ -344,6 +367,10 @@ class Editor(RuleBasedStateMachine):
         n_units = len(lines[-1].encode(self.client.codec)) // BYTES[self.client.codec]
         return {"line": len(lines) - 1, "character": n_units}
 
+    def _at(self, number: int, at: int) -> dict[str, Any]:
+        uri = self._uri(number)
+        return {"textDocument": {"uri": uri}, "position": self._position(uri, at)}
+
     def _offset(self, text: str, at: int) -> int:
         offset = at % (len(text) + 1)
         return offset - (text[:offset].endswith("\r") and text[offset:].startswith("\n"))
@@ -409,7 +436,7 @@ def make_hostile(project: Path) -> None:
 def client(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FuzzingClient]:
     # Own engines show what they leak; a shared one shows what the socket does to the traffic.
     engine = "own" if request.param == "utf-16" else "shared"
-    options = {"debounce_ms": 0, "n_predict": 12, "engine": engine}
+    options = {"debounce_ms": 0, "n_predict": 12, "engine": engine, "edit_format": "sweep-8"}
     make_hostile(tmp_path / "project")
     client = FuzzingClient(tmp_path, options, request.param)
     yield client
@@ -439,6 +466,8 @@ def test_random_traffic_leaves_the_server_as_it_should_be(client: FuzzingClient)
         )
         if SEED:
             break
-    print(f"{_n_steps} steps, {_n_items} items, resources {client.resources()}")  # noqa: T201 - figures
+    figures = f"{_n_steps} steps, {_n_items} items, {_n_edits} edits asked"
+    print(f"{figures}, resources {client.resources()}")  # noqa: T201
     assert _n_items, "nothing was suggested"
+    assert _n_edits, "no next edit was asked for"
     assert client.close() == 0
