@@ -42,8 +42,11 @@ def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
     editor.keys("<Esc>")
     editor.nvim.command("Speclsp stats")
     page = "\n".join(editor.until(lambda: editor.lines if "latency" in str(editor.lines) else 0))
-    assert "tokens per target pass" in page
-    assert "draft accepted" in page
+    figures = [line.split("  ")[0] for line in page.splitlines()]
+    assert figures[:4] == ["accepted", "accepted in part", "characters accepted", "latency, median"]
+    assert "tokens per pass" in figures
+    assert "drafts accepted" in figures
+    assert "of 0 tokens" not in page, "drafters that drafted nothing are left out"
     editor.keys("q")
     editor.nvim.command("Speclsp log")
     assert "engine ready" in "\n".join(editor.lines)
@@ -52,6 +55,7 @@ def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
     messages = editor.nvim.command_output("messages")
     assert "server ready" in messages
     assert "trial model, choose a real one" in messages
+    assert ":Speclsp model lists those that fit" in messages
     assert re.search(r"\d+ layers on CPU", messages)
     statusline = "return require('speclsp').statusline()"
     editor.until(lambda: re.fullmatch(r"speclsp trial model, \d+ ms", editor.lua(statusline)))
@@ -74,9 +78,8 @@ def test_snooze_until_it_ends(editor: Editor) -> None:
     editor.type(START)
     time.sleep(1)
     assert editor.ghost == ""
-    if editor.backend == "own" or not editor.lua("return vim.lsp.inline_completion ~= nil"):
-        editor.keys("<M-Bslash>")
-        assert editor.until_ghost()
+    editor.keys("<M-Bslash>")
+    assert editor.until_ghost()
     # It ends by itself.
     editor.lua("require('speclsp').snooze(0.001)")
     editor.until(lambda: "snoozing" not in editor.lua(words))
@@ -164,6 +167,30 @@ def test_the_help_tags_of_the_package_are_those_of_neovim(bare: Editor, tmp_path
     assert "*:Speclsp*" in bare.line
 
 
+@pytest.mark.parametrize(
+    ("scope", "where"),
+    [("", "everywhere"), ("buffer", "in this buffer"), ("filetype", 'for the file type "python"')],
+)
+def test_a_switch_says_what_is_on_where(editor: Editor, scope: str, where: str) -> None:
+    for state in ("off", "on"):
+        editor.nvim.command(f"Speclsp toggle {scope}")
+        messages_with(editor, f"speclsp: suggestions are {state} {where}")
+
+
+def test_without_a_server_nothing_is_said_to_be_on(bare: Editor, project: Path) -> None:
+    bare.lua("vim.env.PATH = '/usr/bin:/bin' require('speclsp').setup({})")
+    bare.open(project / "customers.py")
+    assert bare.lua("return require('speclsp').statusline()") == "speclsp not installed"
+    for command in ("status", "model", "snooze", "stats", "reindex"):
+        bare.nvim.command("messages clear")
+        bare.nvim.command(f"Speclsp {command}")
+        messages = bare.nvim.command_output("messages")
+        assert messages == (
+            "speclsp: the server is not installed; :Speclsp install installs it"
+            + ("" if command == "status" else ".")
+        )
+
+
 def test_status_line_hears_of_changes(editor: Editor) -> None:
     editor.nvim.command("let g:heard = 0 | autocmd User SpeclspStatus let g:heard += 1")
     editor.nvim.command("Speclsp toggle")
@@ -173,6 +200,7 @@ def test_status_line_hears_of_changes(editor: Editor) -> None:
 def test_restart_and_reindex(editor: Editor) -> None:
     first = editor.lua("return require('speclsp.server').client().id")
     editor.nvim.command("Speclsp restart")
+    messages_with(editor, "speclsp: restarting the server")
     current = "local client = require('speclsp.server').client() return client and client.id or 0"
     editor.until(lambda: editor.lua(current) not in (0, first))
     editor.until_ready()

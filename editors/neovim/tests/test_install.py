@@ -35,10 +35,14 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
 def test_the_server_is_installed_and_started(log: Path, bare: Editor, project: Path) -> None:
     bare.nvim.command("let g:loaded_python3_provider = 0")  # it would ask our Python, too
     bare.lua("require('speclsp').setup({})")
-    assert ":Speclsp install installs speclsp" in bare.nvim.command_output("messages")
+    told = "speclsp: the server is not installed; :Speclsp install installs it."
+    assert told in bare.nvim.command_output("messages")
     bare.open(project / "customers.py")
     bare.nvim.command("Speclsp install")
+    assert bare.lua("return require('speclsp').statusline()") == "speclsp installing"
     bare.until_ready()
+    told = "speclsp: the server is installed; :Speclsp model chooses a better model."
+    assert told in bare.nvim.command_output("messages")
     environment = bare.home / "data" / "nvim" / "speclsp" / "environment"
     assert log.read_text().splitlines()[1:] == [
         f"{REPOSITORY}|-m venv --clear {environment}",
@@ -52,6 +56,7 @@ def test_a_failed_step_is_named(log: Path, bare: Editor) -> None:
     bare.lua("require('speclsp').setup({})")
     bare.nvim.command("Speclsp install")
     bare.until(lambda: "failed (exit status 3)" in bare.nvim.command_output("messages"))
+    assert bare.lua("return require('speclsp').statusline()") == "speclsp not installed"
     assert "-m pip" not in log.read_text()
 
 

@@ -81,7 +81,9 @@ def test_a_model_is_chosen_downloaded_and_kept(
     hub.hold = None
     choose(bare)
     bare.until(lambda: TITLE in bare.lua(STATUSLINE))
-    bare.until_ready()
+    bare.until(lambda: f"speclsp: {TITLE} is ready." in bare.nvim.command_output("messages"))
+    choose(bare)
+    assert f"speclsp: {TITLE} is in use already." in bare.nvim.command_output("messages")
     bare.keys("Go")
     bare.type(START)
     assert bare.until_ghost()

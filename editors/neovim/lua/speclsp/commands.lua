@@ -21,36 +21,38 @@ local function per_cent(part, whole)
   return whole > 0 and ('%.0f %%'):format(100 * part / whole) or 'none yet'
 end
 
---- The statistics as a page.
+--- The statistics as a page: what users ask first, and then what the engine did.
 ---@param stats table the server's SessionStats
 ---@return string[]
 function M.statistics_lines(stats)
   local totals = stats.totals
   local answer = stats.latency.answer
+  local n_shown, n_accepted = stats.n_shown, stats.n_accepted_items + stats.n_partially_accepted
+  local engine = stats.latency.total
   local lines = {
-    ('state                  %s'):format(stats.state),
-    ('model                  %s'):format(stats.model ~= '' and stats.model or 'none'),
-    ('requests               %d, %d with text, %d cancelled, %d failed'):format(
+    ('accepted                    %d of %d (%s)'):format(n_accepted, n_shown, per_cent(n_accepted, n_shown)),
+    ('accepted in part            %d'):format(stats.n_partially_accepted),
+    ('characters accepted         %d'):format(stats.n_chars_accepted),
+    'latency, median             '
+      .. (answer and ('%.0f ms; %.0f ms for 95 of 100'):format(answer.p50, answer.p95) or 'none yet'),
+    ('model                       %s'):format(stats.model ~= '' and stats.model or 'none'),
+    ('state                       %s'):format(stats.state),
+    '',
+    'Details (:help speclsp-statistics)',
+    '',
+    ('requests                    %d, %d with text, %d cancelled, %d failed'):format(
       stats.n_requests,
       stats.n_completions,
       stats.n_cancelled,
       stats.n_failed
     ),
-    ('shown, accepted        %d, %d whole and %d in part (%s)'):format(
-      stats.n_shown,
-      stats.n_accepted_items,
-      stats.n_partially_accepted,
-      per_cent(stats.n_accepted_items + stats.n_partially_accepted, stats.n_shown)
-    ),
-    'latency                '
-      .. (answer and ('%.0f ms median, %.0f ms for 95 of 100'):format(answer.p50, answer.p95) or 'none yet'),
-    ('tokens per target pass %.2f'):format(
+    ('answered without the model  %d'):format(stats.n_memory),
+    'time in the engine, median  ' .. (engine and ('%.0f ms'):format(engine.p50) or 'none yet'),
+    ('tokens per pass             %.2f'):format(
       totals.n_target_passes > 0 and totals.n_predicted / totals.n_target_passes or 0
     ),
-    ('prompt tokens reused   %s'):format(
-      per_cent(totals.n_prompt - totals.n_prompt_evaluated, totals.n_prompt)
-    ),
-    ('project index          %d files, %d tokens%s'):format(
+    ('prompt reused               %s'):format(per_cent(totals.n_prompt - totals.n_prompt_evaluated, totals.n_prompt)),
+    ('index                       %d files, %d tokens%s'):format(
       stats.index.n_files,
       stats.index.n_tokens,
       stats.index.building and ', still growing' or ''
@@ -60,17 +62,32 @@ function M.statistics_lines(stats)
   table.sort(names)
   for _, name in ipairs(names) do
     local drafter = totals.drafters[name]
-    lines[#lines + 1] = ('draft accepted         %s: %s of %d tokens'):format(
-      name,
-      per_cent(drafter.n_accepted, drafter.n_drafted),
-      drafter.n_drafted
-    )
+    if drafter.n_drafted > 0 then
+      lines[#lines + 1] = ('drafts accepted             %s: %s of %d tokens'):format(
+        name,
+        per_cent(drafter.n_accepted, drafter.n_drafted),
+        drafter.n_drafted
+      )
+    end
   end
   return lines
 end
 
+---@type table<string, string> why there is no server, and what to do, by state
+local WITHOUT_SERVER = {
+  missing = server.NOT_INSTALLED,
+  installing = 'the server is being installed',
+  starting = 'the server is not ready yet; it starts with the first file that you open',
+}
+
+---@return string
+local function why_not_running()
+  local why = 'the server is not running; :Speclsp restart starts it, :checkhealth speclsp says more'
+  return 'speclsp: ' .. (WITHOUT_SERVER[server.status.state] or why)
+end
+
 local function not_running()
-  vim.notify('speclsp: the server is not running; see :checkhealth speclsp.', vim.log.levels.WARN)
+  vim.notify(why_not_running() .. '.', vim.log.levels.WARN)
 end
 
 local subcommands = {}
@@ -90,11 +107,23 @@ end
 
 function subcommands.status()
   local status = server.status
-  local latency = status.latency_ms and (', latest suggestion in %d ms'):format(status.latency_ms) or ''
-  local message = status.message ~= '' and (' (%s)'):format(status.message) or ''
-  local lines = { ('speclsp: server %s%s%s; %s'):format(status.state, message, latency, suggesting()) }
+  local message = status.message
+  local lines = {}
+  if server.client() then
+    local latency = status.latency_ms and (', latest suggestion in %d ms'):format(status.latency_ms) or ''
+    lines[1] = ('speclsp: server %s%s; %s'):format(status.state, latency, suggesting())
+    if status.model and status.model.is_trial then
+      message = message .. '; :Speclsp model lists those that fit'
+    end
+  else
+    lines[1] = why_not_running()
+    message = message ~= server.NOT_INSTALLED and message or ''
+  end
+  if message ~= '' then
+    lines[#lines + 1] = message
+  end
   if not server.root_of(vim.api.nvim_get_current_buf()) then
-    lines[2] = server.NO_PROJECT
+    lines[#lines + 1] = server.NO_PROJECT
   end
   vim.notify(table.concat(lines, '\n'))
 end
@@ -114,6 +143,7 @@ function subcommands.log()
 end
 
 function subcommands.restart()
+  vim.notify('speclsp: restarting the server')
   server.restart()
 end
 
@@ -123,7 +153,8 @@ end
 
 function subcommands.toggle(scope)
   local enabled = require('speclsp').toggle(scope)
-  vim.notify(('speclsp: %s %s'):format(scope or 'everywhere', enabled and 'on' or 'off'))
+  local where = { buffer = 'in this buffer', filetype = ('for the file type %q'):format(vim.bo.filetype) }
+  vim.notify(('speclsp: suggestions are %s %s'):format(enabled and 'on' or 'off', where[scope] or 'everywhere'))
 end
 
 function subcommands.reindex()

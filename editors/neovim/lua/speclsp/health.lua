@@ -44,8 +44,10 @@ local function check_server()
   local server = require('speclsp.server')
   local cmd, problem = server.command()
   if not cmd then
-    local remedies = { ':Speclsp install', 'or pip install speclsp', 'or set cmd = "/path/to/speclsp" in setup()' }
-    health.error(problem or '', remedies)
+    health.error(problem or '', {
+      ':Speclsp install, which installs it into an environment of its own',
+      'or pip install speclsp, and cmd = "/path/to/speclsp" in setup() where it is not on PATH',
+    })
     return
   end
   local ran, result = pcall(function()

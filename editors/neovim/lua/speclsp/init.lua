@@ -95,7 +95,7 @@ function M.statusline()
   if suggestions.is_snoozing() then
     return 'speclsp snoozing until ' .. os.date('%H:%M', status.snoozed_until)
   end
-  local words = status.state == 'unloaded' and 'asleep' or status.state
+  local words = ({ unloaded = 'asleep', missing = 'not installed' })[status.state] or status.state
   local model = status.model and (status.model.is_trial and 'trial model' or status.model.title)
   if status.state == 'ready' and status.latency_ms then
     words = ('%s%d ms'):format(model and model .. ', ' or '', status.latency_ms)

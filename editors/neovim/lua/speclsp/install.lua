@@ -95,7 +95,8 @@ end
 
 --- Install the server, or update it.
 ---@param note fun(line: string) takes what the steps write
----@param done fun() called where it succeeded
+---@param done fun(failure: string|nil) called at the end
+---@return boolean has_begun
 function M.start(note, done)
   local source = M.source()
   local python = M.server() and program('python') or find_python()
@@ -104,7 +105,7 @@ function M.start(note, done)
     or not python and 'the server needs Python 3.11 or newer on PATH'
   if problem then
     vim.notify('speclsp: ' .. problem .. '.', vim.log.levels.ERROR)
-    return
+    return false
   end
   M.is_running = true
   local steps = {
@@ -116,13 +117,9 @@ function M.start(note, done)
   end
   run(steps, { PYTHONPATH = source }, note, function(failure)
     M.is_running = false
-    if failure then
-      vim.notify('speclsp: ' .. failure .. '.', vim.log.levels.ERROR)
-    else
-      vim.notify('speclsp: the server is installed.')
-      done()
-    end
+    done(failure)
   end)
+  return true
 end
 
 return M

@@ -34,6 +34,11 @@ local function naming(settings)
   end
 end
 
+---@return boolean whether setup() or a choice names a model, so that none is the trial model
+function M.is_named()
+  return (naming(config.options.settings) or chosen()) ~= nil
+end
+
 --- The settings of setup(), with the chosen preset where they name no model.
 ---@param settings table
 ---@return table
@@ -62,6 +67,21 @@ function M.describe(preset, overview)
   return ('%s, %.1f GB, %s%s'):format(preset.title, preset.size_bytes / 1e9, preset.licence, words)
 end
 
+--- Say when a model is ready that was chosen.
+---@param title string
+local function announce(title)
+  local is_loading = false
+  server.on_status = function(status)
+    if status.state == 'ready' and is_loading or status.state == 'failed' then
+      server.on_status = function() end
+    end
+    if status.state == 'ready' and is_loading then
+      vim.notify(('speclsp: %s is ready.'):format(title))
+    end
+    is_loading = is_loading or status.state == 'loading'
+  end
+end
+
 ---@param preset table
 local function use(preset)
   local named = naming(config.options.settings)
@@ -81,6 +101,7 @@ local function use(preset)
   local file = assert(io.open(choice_file(), 'w'))
   file:write(preset.name, '\n')
   file:close()
+  announce(preset.title)
   server.set({ model = preset.name })
 end
 
@@ -103,7 +124,12 @@ end
 
 --- Download a preset where it is missing, and use it.
 ---@param preset table
-local function take(preset)
+---@param in_use string name of the one that is loaded
+local function take(preset, in_use)
+  if preset.name == in_use then
+    vim.notify(('speclsp: %s is in use already.'):format(preset.title))
+    return
+  end
   if not preset.downloaded then
     watch_progress()
     vim.notify(('speclsp: downloading %s; :Speclsp model cancel stops it.'):format(preset.title))
@@ -138,7 +164,7 @@ function M.choose()
       end,
     }, function(preset)
       if preset then
-        take(preset)
+        take(preset, overview.current.name)
       end
     end)
   end)

@@ -17,7 +17,8 @@ local MAX_STOP_POLLS = 100
 local LATENCY_EVERY_MS = 1000
 
 ---@class speclsp.Status
----@field state string 'stopped', 'starting', or what the server says: loading, ready, unloaded, off, failed
+---@field state string 'missing', 'installing', 'stopped', 'starting', or what the server says: loading, ready,
+---  unloaded, off, failed
 ---@field message string
 ---@field model table|nil `{ title, layers, is_trial, shortfall }`, see docs/lsp.md
 ---@field snoozed_until number|nil seconds since 1970
@@ -31,6 +32,8 @@ M.log = {}
 M.on_attach = {}
 ---@type fun(client: vim.lsp.Client, bufnr: integer, items: table[])
 M.on_answer = function() end
+---@type fun(status: speclsp.Status)
+M.on_status = function() end
 
 local n_deaths = 0
 local stopping = false
@@ -54,18 +57,22 @@ local function note(line)
   end
 end
 
+M.NOT_INSTALLED = 'the server is not installed; :Speclsp install installs it'
+
 --- The command that starts the server.
 ---@return string[]|nil command
 ---@return string|nil problem
 function M.command()
   local given = config.options.cmd
   if given == nil then
-    given = vim.fn.executable('speclsp') == 1 and 'speclsp' or install.server() or 'speclsp'
+    given = vim.fn.executable('speclsp') == 1 and 'speclsp' or install.server()
+    if not given then
+      return nil, M.NOT_INSTALLED
+    end
   end
   local cmd = type(given) == 'string' and { given, 'serve', '--stdio' } or given
   if #cmd == 0 or vim.fn.executable(cmd[1]) == 0 then
-    local problem = '%s is not an executable: :Speclsp install installs speclsp, or set cmd in setup()'
-    return nil, problem:format(tostring(cmd[1]))
+    return nil, ('%s is not an executable; see cmd in :help speclsp-options'):format(tostring(cmd[1]))
   end
   return cmd
 end
@@ -295,6 +302,7 @@ local function client_config(cmd)
         M.status.state, M.status.message = params.state, params.message or ''
         M.status.model, M.status.snoozed_until = params.model, params.snoozed_until
         changed()
+        M.on_status(M.status)
       end,
       ['window/logMessage'] = function(_, params)
         note(params.message)
@@ -355,7 +363,8 @@ end
 function M.start()
   local cmd, problem = M.command()
   if not cmd then
-    M.status.state, M.status.message = 'stopped', problem or ''
+    local is_missing = problem == M.NOT_INSTALLED
+    M.status.state, M.status.message = is_missing and 'missing' or 'stopped', problem or ''
     vim.notify_once('speclsp: ' .. problem .. '.', vim.log.levels.WARN)
     changed()
     return
@@ -419,7 +428,23 @@ end
 
 --- Install the server, or update it, and start it.
 function M.install()
-  install.start(note, M.restart)
+  local has_begun = install.start(note, function(failure)
+    if not failure then
+      local named = require('speclsp.models').is_named()
+      vim.notify('speclsp: the server is installed' .. (named and '.' or '; :Speclsp model chooses a better model.'))
+      M.restart()
+      return
+    end
+    vim.notify('speclsp: ' .. failure .. '.', vim.log.levels.ERROR)
+    if not M.client() then
+      M.status.state, M.status.message = M.command() and 'stopped' or 'missing', failure
+      changed()
+    end
+  end)
+  if has_begun and not M.client() then
+    M.status.state, M.status.message = 'installing', ''
+    changed()
+  end
 end
 
 --- Stop the server and start it again; one that does not answer is killed.
