@@ -249,3 +249,16 @@ def test_the_sample_answer_is_the_command_s() -> None:
         assert answer["stats"][key] == sample["stats"][key]
     assert answer.keys() == sample.keys()
     assert answer["stats"].keys() == sample["stats"].keys()
+
+
+def test_the_figures_that_the_editors_show_are_explained() -> None:
+    table = page("statistics.md").partition("## In the editor")[2].partition("## ")[0]
+    rows = re.findall(r"^\| ([a-z, ]+) \|", table, re.MULTILINE)
+    explained = {name.strip() for row in rows for name in row.split(",")}
+    panel = (ROOT / "editors/vscode/media/panel.js").read_text(encoding="utf-8")
+    lua = (ROOT / "editors/neovim/lua/speclsp/commands.lua").read_text(encoding="utf-8")
+    shown = [name.lower() for name in re.findall(r'\[\s*"([A-Z][^"]+)",', panel)]
+    shown += re.findall(r"'([a-z][a-z, ]+?)  +(?:%|')", lua)
+    names = {name.removesuffix(", median").removesuffix(" accepted") for name in shown}
+    assert {"accepted", "latency", "tokens per pass", "index", "drafts"} <= names
+    assert names - {"model", "state", "requests", "characters"} <= explained

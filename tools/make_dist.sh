@@ -17,7 +17,7 @@ wheel=$(ls dist/*.whl)
 
 neovim="dist/speclsp-neovim-$version"
 mkdir -p "$neovim/server"
-cp -R editors/neovim/README.md editors/neovim/doc editors/neovim/lua editors/neovim/plugin LICENSE "$neovim"
+cp -R editors/neovim/README.md editors/neovim/doc editors/neovim/lua editors/neovim/media editors/neovim/plugin LICENSE "$neovim"
 tools/help_tags.sh "$neovim/doc/speclsp.txt"
 cp "$wheel" "$neovim/server"
 tar -czf "$neovim.tar.gz" -C dist "$(basename "$neovim")"

@@ -126,6 +126,7 @@ def test_a_file_in_the_home_folder_is_in_no_project_which_status_says(
 
 
 CONTRAST = """
+local group = ...
 local function luminance(colour)
   local function channel(shift)
     local c = bit.band(bit.rshift(colour, shift), 255) / 255
@@ -133,17 +134,38 @@ local function luminance(colour)
   end
   return 0.2126 * channel(16) + 0.7152 * channel(8) + 0.0722 * channel(0)
 end
-local ghost = luminance(vim.api.nvim_get_hl(0, { name = 'SpeclspGhost', link = false }).fg)
+local ghost = luminance(vim.api.nvim_get_hl(0, { name = group, link = false }).fg)
 local back = luminance(vim.api.nvim_get_hl(0, { name = 'Normal', link = false }).bg)
 return (math.max(ghost, back) + 0.05) / (math.min(ghost, back) + 0.05)
 """
+DRAWN_IN = """
+for name, namespace in pairs(vim.api.nvim_get_namespaces()) do
+  if name == 'speclsp' or name == 'nvim.lsp.inline_completion' then
+    for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(0, namespace, 0, -1, { details = true })) do
+      for _, chunk in ipairs(mark[4].virt_text or {}) do return chunk[2] end
+    end
+  end
+end
+"""
+"""The highlight group of the ghost text on screen."""
 
 
 @pytest.mark.parametrize("background", ["dark", "light"])
-def test_ghost_text_reads_well_in_the_default_colours(bare: Editor, background: str) -> None:
+def test_ghost_text_reads_well_in_the_default_colours(editor: Editor, background: str) -> None:
+    editor.nvim.command(f"set termguicolors background={background}")
+    editor.keys("o")
+    editor.type(START)
+    editor.until_ghost()
+    group = editor.until(lambda: editor.lua(DRAWN_IN))
+    assert 4.0 <= editor.lua(CONTRAST, group) <= 8.0
+
+
+def test_a_hint_of_the_users_own_stays(bare: Editor) -> None:
+    bare.nvim.command("highlight ComplHint guifg=#123456")
     bare.setup()
-    bare.nvim.command(f"set termguicolors background={background}")
-    assert 4.0 <= bare.lua(CONTRAST) <= 8.0
+    bare.nvim.command("set background=light")
+    hint = "return vim.api.nvim_get_hl(0, { name = 'ComplHint', link = false }).fg"
+    assert bare.lua(hint) == 0x123456
 
 
 def test_ghost_text_takes_the_colours_of_another_scheme(bare: Editor) -> None:

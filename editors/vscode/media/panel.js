@@ -114,7 +114,7 @@
       [
         "Time in the engine, median",
         rounded(figures.engineMs),
-        "The part of the latency without waiting for the next key and without the way there.",
+        "Where the model ran for the suggestion, without waiting for the next key and the way there.",
       ],
       [
         "Tokens per pass",
@@ -128,7 +128,8 @@
       ],
       [
         "Index",
-        `${count(stats.index.n_files)} files${stats.index.building ? " …" : ""}`,
+        `${count(stats.index.n_files)} file${stats.index.n_files === 1 ? "" : "s"}` +
+          (stats.index.building ? ", growing" : ""),
         `Files of the project that drafts come from: ${count(stats.index.n_tokens)} tokens.`,
       ],
     ]);
