@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
@@ -190,26 +191,32 @@ _WITHHELD: Final = {
 
 
 def _print_edit(console: Console, place: str, text: str, explained: PlaceEditExplanation) -> None:
-    def say(line: str) -> None:
+    lines = [f"No next edit is requested at {place}: {explained.refused}"]
+    if explained.result is not None:
+        lines = [
+            *_edit_lines(place, text, explained.result),
+            *_edit_prompt_lines(explained, explained.result),
+        ]
+    for line in lines:
         console.print(printable(line, keep="\t\n"), soft_wrap=True)
 
-    if explained.refused:
-        say(f"No next edit is requested at {place}: {explained.refused}")
-        return
-    result = explained.result
-    assert result is not None
+
+def _edit_lines(place: str, text: str, result: EditResult) -> Iterator[str]:
+    """Yield the edit, or why there is none."""
     if result.edit is None:
         why = _WITHHELD.get(result.withheld, f"the model's answer ended by {result.finish_reason}")
-        say(f"{place}: no next edit is shown: {why} ({result.withheld or result.finish_reason}).")
-    else:
-        say(f"{place}: the next edit is\n")
-        for hunk in result.hunks:
-            line = text.count("\n", 0, hunk.start) + 1
-            say(f"    line {line}:")
-            for mark, lines in (("-", text[hunk.start : hunk.end]), ("+", hunk.text)):
-                for each in lines.splitlines():
-                    say(f"    {mark} {each}")
-    say(
+        yield f"{place}: no next edit is shown: {why} ({result.withheld or result.finish_reason})."
+        return
+    yield f"{place}: the next edit is\n"
+    for hunk in result.hunks:
+        yield f"    line {text.count(chr(10), 0, hunk.start) + 1}:"
+        yield from (f"    - {line}" for line in text[hunk.start : hunk.end].splitlines())
+        yield from (f"    + {line}" for line in hunk.text.splitlines())
+
+
+def _edit_prompt_lines(explained: EditExplanation, result: EditResult) -> Iterator[str]:
+    """Yield what the prompt is made of, and where the answer leaves the text as it is."""
+    yield (
         f"\nThe model reads a prompt of {explained.n_tokens} tokens, of at most "
         f"{explained.n_tokens_max} with its answer (format {explained.edit_format}, "
         f"{explained.model}): your latest changes, the text around the cursor, and the lines "
@@ -219,13 +226,14 @@ def _print_edit(console: Console, place: str, text: str, explained: PlaceEditExp
         said = " (an accepted suggestion)" if change.is_accepted else ""
         n_old, n_new = (part.count("\n") for part in (change.old, change.new))
         where = f"{change.path}:{change.line + 1}"
-        say(f"Change at {where}{said}: {n_old} lines removed, {n_new} added.")
+        yield f"Change at {where}{said}: {n_old} lines removed, {n_new} added."
     if not explained.changes:
-        say("It knows of no earlier changes: --before names the file as it was.")
+        yield "It knows of no earlier changes: --before names the file as it was."
+    for path in dict.fromkeys(explained.files):
+        yield f"It is shown similar code of {path}."
     for one in result.divergences:
-        say(f"It leaves the text as it is with probability {one.probability:.2f}: {one.line!r}")
-    say("\nThe prompt:\n")
-    say(explained.text)
+        yield f"It leaves the text as it is with probability {one.probability:.2f}: {one.line!r}"
+    yield f"\nThe prompt:\n\n{explained.text}"
 
 
 def _print(console: Console, place: str, explained: PlaceExplanation) -> None:

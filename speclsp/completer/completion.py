@@ -189,6 +189,11 @@ def _text_maker(
     )
 
 
+def n_chunk_tokens(settings: Settings, n_prompt: int) -> int:
+    """Return the most tokens of context from other files in a prompt."""
+    return int(n_prompt * _CHUNK_SHARE) if settings.n_context < 0 else settings.n_context
+
+
 def prompt_question(
     request: PlacedCompletion, settings: Settings, bench: Workbench, chunks: ChunkSource
 ) -> tuple[PromptQuestion, str]:
@@ -199,7 +204,7 @@ def prompt_question(
     tokenizer, weights, n_ctx = bench.tokenizer, bench.weights, bench.weights.target.n_ctx
     room = max(n_ctx - settings.n_predict, n_ctx // 2)
     n_prompt = min(settings.n_prompt or weights.max_prompt, room)
-    n_chunks = int(n_prompt * _CHUNK_SHARE) if settings.n_context < 0 else settings.n_context
+    n_chunks = n_chunk_tokens(settings, n_prompt)
     line_before = _line_before(request)
     typed = ""
     if settings.healing and weights.heals:

@@ -6,13 +6,14 @@ import codecs
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import ClassVar, Final
 
 import numpy as np
 
+from speclsp.completer.completion import n_chunk_tokens
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation
@@ -33,10 +34,11 @@ from speclsp.engine.draft_model import LoadedTarget
 from speclsp.engine.models import Tokenizer
 from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import EditRefusedError, SettingsError
+from speclsp.prompt.chunks import ContextChunk
+from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.remote.protocol import RemoteParams, RemotePrompt
 from speclsp.request import (
-    Change,
     Divergence,
     EditRequest,
     EditResult,
@@ -95,7 +97,7 @@ class EditJob(Job[EditRequest, EditResult]):
         """Return the prompt of the model's format, and what the answer is drafted from."""
         request, settings, vocabulary = self.request, self.settings, bench.tokenizer.vocabulary
         try:
-            laid_out = lay_out(request, settings, bench, sources.changes)
+            laid_out = lay_out(request, settings, bench, sources)
         except (SettingsError, EditRefusedError) as error:
             bench.report(SettingsError(error.message, remedy=error.remedy))
             return None
@@ -230,7 +232,7 @@ def lay_out(
     request: PlacedRequest[EditRequest],
     settings: Settings,
     bench: Workbench,
-    changes: Sequence[Change],
+    sources: DraftSources,
 ) -> LaidOut:
     """Write the prompt of the model's format.
 
@@ -240,7 +242,13 @@ def lay_out(
     target = bench.weights.target
     one = edit_format(settings, bench.model_name, bench.tokenizer, target)
     path = masked_path(request.path) if settings.mask_secrets else request.path
-    source = EditSource(path=path, text=request.text, cursor=request.cursor, changes=changes)
+    source = EditSource(
+        path=path,
+        text=request.text,
+        cursor=request.cursor,
+        changes=sources.changes,
+        files=_files(request, settings, bench, sources.chunks, one) if one.shows_files else (),
+    )
     vocabulary = bench.tokenizer.vocabulary
     while True:
         prompt = one.prompt(source)
@@ -248,13 +256,16 @@ def lay_out(
         n_answer = len(vocabulary.tokenize(prompt.old)) + _LEAST_PREDICTED
         if len(tokens) + n_answer <= target.n_ctx:
             return LaidOut(edit_format=one, source=source, prompt=prompt, tokens=tokens)
-        if not source.changes:
+        if not (source.files or source.changes):
             raise EditRefusedError(
                 f"no next edit: the prompt has {len(tokens)} tokens, and the model's context "
                 f"{target.n_ctx}.",
                 remedy="Raise `n_ctx`.",
             )
-        source = replace(source, changes=source.changes[1:])
+        if source.files:
+            source = replace(source, files=source.files[1:])
+        else:
+            source = replace(source, changes=source.changes[1:])
 
 
 def edit_format(
@@ -291,6 +302,39 @@ def edit_format(
             remedy="Choose a next-edit model, or set `edit_format` to auto.",
         )
     return named
+
+
+def _files(
+    request: PlacedRequest[EditRequest],
+    settings: Settings,
+    bench: Workbench,
+    chunks: ChunkSource,
+    one: EditFormat,
+) -> tuple[tuple[str, str], ...]:
+    """Return paths and texts of similar code in other files, the best last.
+
+    Changes are in the prompt as such.
+    """
+    n_prompt = min(settings.n_prompt or bench.weights.max_prompt, bench.weights.target.n_ctx)
+    tokenize = bench.tokenizer.vocabulary.tokenize
+    marks = (*one.control, *one.marks)
+
+    def ranked() -> list[ContextChunk]:
+        return [
+            chunk
+            for chunk in chunks.ranked()
+            if chunk.reason != "edit"
+            and chunk.path != request.path
+            and not any(mark in chunk.path + chunk.text for mark in marks)
+        ]
+
+    shown = bench.prompts.edit_chunks(
+        request.uri,
+        replace(chunks, ranked=ranked),
+        n_chunk_tokens(settings, n_prompt),
+        lambda chunk: tuple(tokenize(f"{chunk.path}\n{chunk.text}\n").tolist()),
+    )
+    return tuple((chunk.path, chunk.text) for chunk in shown)
 
 
 def edit_tokens(text: str, one: EditFormat, vocabulary: Vocabulary) -> list[int]:

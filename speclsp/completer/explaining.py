@@ -11,7 +11,7 @@ import msgspec
 
 from speclsp.completer.completion import prompt_question, remote_params
 from speclsp.completer.edits import lay_out
-from speclsp.completer.jobs import Workbench
+from speclsp.completer.jobs import DraftSources, Workbench
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import EditRefusedError, SettingsError
@@ -103,6 +103,8 @@ class EditExplanation:
     """The lines that the model writes anew, from 1."""
     changes: tuple[Change, ...] = ()
     """The earlier changes that the prompt has room for, the oldest first."""
+    files: tuple[str, ...] = ()
+    """The paths of the files whose code is shown as context."""
     text: str = ""
 
 
@@ -110,11 +112,11 @@ def explain_edit(
     request: PlacedRequest[EditRequest],
     settings: Settings,
     bench: Workbench,
-    changes: Sequence[Change],
+    sources: DraftSources,
 ) -> EditExplanation:
     """Lay out the prompt for the next edit."""
     try:
-        laid_out = lay_out(request, request.settings_over(settings), bench, changes)
+        laid_out = lay_out(request, request.settings_over(settings), bench, sources)
     except (SettingsError, EditRefusedError) as error:
         return EditExplanation(refused=str(error))
     region = laid_out.prompt.region
@@ -127,6 +129,7 @@ def explain_edit(
         first_line=first_line,
         last_line=first_line + laid_out.prompt.old.removesuffix("\n").count("\n"),
         changes=tuple(laid_out.source.changes),
+        files=tuple(path for path, _ in laid_out.source.files),
         text=laid_out.prompt.text,
     )
 

@@ -328,10 +328,11 @@ class LocalCompleter:
             return answered(EditExplanation(refused="the document is not open"))
         if self._is_ignored(placed.file):
             return answered(EditExplanation(refused=IGNORED))
-        changes = self._changes(placed)
+        self._context.asked(placed)
+        sources = self.sources(placed)
         return self._engine.thread.with_models(
             self,
-            lambda bench, settings: explain_edit(placed, settings, bench, changes),
+            lambda bench, settings: explain_edit(placed, settings, bench, sources),
             for_edits=True,
         )
 

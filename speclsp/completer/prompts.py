@@ -11,7 +11,15 @@ from speclsp.decoding.protocol import Target
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeInterruptedError
-from speclsp.prompt.document_prompts import DocumentPrompts, PromptQuestion
+from speclsp.prompt.chunks import (
+    NO_CHUNKS,
+    ChunkWindow,
+    ContextChunk,
+    EncodeChunk,
+    renewed_chunks,
+    shown_chunks,
+)
+from speclsp.prompt.document_prompts import ChunkSource, DocumentPrompts, PromptQuestion
 from speclsp.prompt.prompt import FimPrompt
 
 MAX_DOCUMENTS = 256
@@ -32,6 +40,8 @@ class Prompts:
         self._n_idle_chunk = n_idle_chunk
         self._states = KvStates(target, n_state_bytes)
         self._documents: OrderedDict[str, DocumentPrompts] = OrderedDict()
+        self._edit_chunks: dict[str, ChunkWindow] = {}
+        """The context from other files in the documents' last prompts for next edits."""
         self._asked: PromptQuestion | None = None
         self.n_idle_evaluated = 0
         """Tokens that were evaluated in idle time."""
@@ -53,6 +63,20 @@ class Prompts:
         self._states.prepare(prompt.tokens)
         self._asked = question if question.n_first < question.budget.n_prompt else None
         return prompt
+
+    def edit_chunks(
+        self, uri: str, source: ChunkSource, n_tokens_max: int, encode: EncodeChunk
+    ) -> tuple[ContextChunk, ...]:
+        """Return the context from other files for a document's next edits, the best last.
+
+        They stay in their order from one request to the next.
+        """
+        former = shown_chunks(self._edit_chunks.pop(uri, NO_CHUNKS), source.may_show)
+        chunks = renewed_chunks(former, source.ranked(), n_tokens_max, encode)
+        self._edit_chunks[uri] = chunks
+        while len(self._edit_chunks) > MAX_DOCUMENTS:
+            del self._edit_chunks[next(iter(self._edit_chunks))]
+        return tuple(laid_out.chunk for laid_out in chunks.chunks)
 
     def prepare(self, tokens: Sequence[int]) -> None:
         """Restore the saved KV state that shares most with a prompt of another kind."""

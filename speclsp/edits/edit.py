@@ -25,6 +25,10 @@ Withheld = Literal[
 _WORD: Final = re.compile(r"\w+|\s+|[^\w\s]")
 _LEAST_WORD: Final = 2
 """Characters of the shortest word whose replacement is repeated elsewhere."""
+_LEAST_WORDS: Final = 3
+"""Words of the shortest line whose deletion is repeated elsewhere."""
+_FAR_LINES: Final = 10
+"""Lines from the cursor that a model sees in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,50 @@ def repeated(text: str, change: Change) -> str | None:
 
     Only replacements of one word by others are repeated, since insertions name no place.
     """
+    replaced = _replaced_words(change)
+    pattern = _any_word(replaced)
+    found = pattern.sub(lambda match: replaced[match[0]], text) if replaced else text
+    return found if found != text else None
+
+
+def place_to_go_on(text: str, cursor: int, change: Change) -> int | None:
+    """Return the offset where an earlier change may have to be made again, far from the cursor.
+
+    That is the nearest line equal to one that the change deleted, of three words or more; else the
+    nearest place of a word that it replaced.  Sweep's plugin asks there, too, where nothing is to
+    be changed at the cursor.
+    """
+    new = set(lines_of(change.new))
+    gone = [
+        line
+        for line in lines_of(change.old)
+        if line not in new and len(line.split()) >= _LEAST_WORDS
+    ]
+    lines = [rf"^{re.escape(line.strip())}[ \t]*$" for line in gone]
+    patterns = [re.compile(rf"^[ \t]*(?:{line[1:]})", re.MULTILINE) for line in lines]
+    if replaced := _replaced_words(change):
+        patterns.append(_any_word(replaced))
+    for pattern in patterns:
+        places = [
+            found.end() - len(found[0].lstrip())
+            for found in pattern.finditer(text)
+            if _n_lines_between(text, found.start(), cursor) > _FAR_LINES
+        ]
+        if places:
+            return min(places, key=lambda place: abs(place - cursor))
+    return None
+
+
+def _n_lines_between(text: str, one: int, other: int) -> int:
+    return text.count("\n", min(one, other), max(one, other))
+
+
+def _any_word(words: Collection[str]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+
+
+def _replaced_words(change: Change) -> dict[str, str]:
+    """Return the words that a change replaced, and by what."""
     was, now = _WORD.findall(change.old), _WORD.findall(change.new)
     replaced = {
         "".join(was[first:last]): "".join(now[start:end])
@@ -135,12 +183,11 @@ def repeated(text: str, change: Change) -> str | None:
         ).get_opcodes()
         if kind == "replace"
     }
-    words = [word for word in replaced if len(word) >= _LEAST_WORD and word.isidentifier()]
-    if not words:
-        return None
-    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
-    found = pattern.sub(lambda match: replaced[match[0]], text)
-    return found if found != text else None
+    return {
+        word: by
+        for word, by in replaced.items()
+        if len(word) >= _LEAST_WORD and word.isidentifier()
+    }
 
 
 def _is_above(changed: Sequence[Hunk], old: str, cursor: int) -> bool:

@@ -73,6 +73,8 @@ class EditFormat(ABC):
     """Further texts that the format's prompts give a meaning."""
     stops: tuple[str, ...]
     """Texts that end an answer."""
+    shows_files = True
+    """Whether prompts have a place for other files."""
 
     @abstractmethod
     def region(self, text: str, cursor: int) -> Region:
@@ -251,6 +253,7 @@ class Zeta1(_Zeta):
     """An instruction, the changes and an excerpt."""
 
     name = "zeta-1"
+    shows_files = False
     control = ()
     marks = (
         "<|start_of_file|>",

@@ -13,8 +13,10 @@ from typing import Final
 
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import percentiles, summed
+from speclsp.edits.edit import place_to_go_on
 from speclsp.request import (
     AcceptedText,
+    Document,
     EditRequest,
     EditResult,
     EditStats,
@@ -85,11 +87,17 @@ class NextEdits:
         masked = self._documents.at_version(named.uri, named.version)
         if masked is None or not isinstance(plain, EditRequest):
             return named.empty("stop" if plain == "private" else "cancelled", "filter")
+        result = await self._answer(plain, cancel)
+        if result.withheld == "unchanged" and (place := _place_to_go_on(plain, masked)) is not None:
+            there = await self._answer(dataclasses.replace(plain, offset=place), cancel)
+            result = _as_seen_from(plain.offset, there, result.stats)
+        return self._taken(named, masked.text, result, 1000 * (self._clock() - started))
+
+    async def _answer(self, plain: EditRequest, cancel: CancellationToken) -> EditResult:
         # The completer's thread sets the future, so it must not be cancelled.
         answer = asyncio.wrap_future(self._completer.submit(plain, cancel))
         answer.add_done_callback(lambda done: done.exception())
-        result = await asyncio.shield(answer)
-        return self._taken(named, masked.text, result, 1000 * (self._clock() - started))
+        return await asyncio.shield(answer)
 
     def masked_request(self, request: EditRequest) -> EditRequest | Refusal:
         """Return a request as the completer takes it, or why there is none."""
@@ -188,3 +196,18 @@ class NextEdits:
         if len(whole) < len(own):
             return dataclasses.replace(result, edit=None, hunks=(), withheld="secret")
         return dataclasses.replace(result, edit=whole[0], hunks=tuple(whole[1:]))
+
+
+def _place_to_go_on(request: EditRequest, masked: Document) -> int | None:
+    """Return where the latest change of a document may have to be made again, if anywhere."""
+    of_document = [change for change in request.changes if change.path == masked.path]
+    return place_to_go_on(masked.text, request.offset, of_document[-1]) if of_document else None
+
+
+def _as_seen_from(cursor: int, result: EditResult, before: RequestStats) -> EditResult:
+    """Return the result of asking elsewhere, after an answer that cost ``before``."""
+    result = dataclasses.replace(result, is_far=True, stats=summed(before, result.stats))
+    is_inserted = all(one.start == one.end for one in result.hunks)
+    if result.edit is not None and is_inserted and result.edit.start <= cursor:
+        return dataclasses.replace(result, edit=None, hunks=(), withheld="above-cursor")
+    return result

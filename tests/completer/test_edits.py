@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from indexed_project import write
 from planted_secrets import planted_secrets
 from recorded_edits import RecordedAnswer, recorded_answers
 from scripted_models import ScriptedLoader
@@ -33,6 +34,7 @@ from speclsp.request import (
     EditResult,
     Problem,
     TextEdit,
+    WorkspaceFolder,
 )
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
@@ -184,6 +186,39 @@ def test_the_prompt_has_the_trail_and_the_region(make) -> None:
     assert result.edit is not None
     assert result.edit.applied_to(CODE) == CODE.replace("result", "total")
     assert not result.is_far
+
+
+@pytest.mark.parametrize(
+    ("edit_format", "mark"),
+    [("zeta-2", "<filename>"), ("sweep-8", "<|file_sep|>"), ("sweep-21", "<|file_sep|>")],
+)
+def test_similar_code_of_other_files_is_in_the_prompt(make, tmp_path, edit_format, mark) -> None:
+    models = "class Box:\n    def area_of_box(self):\n        return self.width\n"
+    cart = "from models import Box\n\n\ndef total(boxes):\n    return Box(1).area_of_box()\n"
+    write(tmp_path / "models.py", models)
+    write(tmp_path / "marks.py", models + f"x = '{mark}'\n")
+    remote = ReplayingRemote("zeta-2")
+    remote.answer = "NO_EDITS"
+    edited = make(remote, edit_format=edit_format, path="cart.py")
+    edited.window.completer.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
+    edited.version = 1
+    for shown in (False, True):
+        edited.window.open_document(
+            Document(
+                uri=URI,
+                path="cart.py",
+                language_id="python",
+                version=1,
+                text=cart,
+                file=str(tmp_path / "cart.py"),
+            )
+        )
+        assert edited.window.completer.wait_idle(WAIT_S)
+        edited.ask(len(cart) - 2, origin="program", settings={"n_context": -1 if shown else 0})
+    without, prompt = (prompt.text for prompt, _ in remote.sent)
+    assert f"{mark}models.py\nclass Box:\n" in prompt
+    assert "marks.py" not in prompt, "the model could not tell it from the prompt"
+    assert "models.py" not in without
 
 
 def test_no_secret_reaches_the_prompt_and_none_is_edited(make) -> None:

@@ -12,6 +12,7 @@ from speclsp.edits.edit import (
     TextEdit,
     departures,
     hunks,
+    place_to_go_on,
     repeated,
     smallest_edit,
     why_withheld,
@@ -167,3 +168,29 @@ def test_exact_answers_are_shown_but_where_a_filter_is_told_to_withhold_them() -
 )
 def test_the_answer_leaves_the_copy_once_for_each_hunk(copy, answer, places) -> None:
     assert departures(copy, answer) == places
+
+
+FAR = "price = 1\n" + "x = 0\n" * 12 + "    use(price)\n" + "y = 0\n" * 12 + "print(price, x)\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cursor", "at"),
+    [
+        ("price = 2\n", "cost = 2\n", 0, "price)\ny"),  # the nearest far one
+        ("price = 2\n", "cost = 2\n", len(FAR) - 3, "price)\ny"),
+        ("a = 1\n", "price = 1\n", 0, None),  # ``a`` is too short, and is nowhere
+        ("print(price, x)\nb\n", "b\n", 0, None),  # of two words
+        ("call print(price, x) now\n", "", 0, None),  # nowhere else
+        ("", "new = 1\n", 0, None),
+    ],
+)
+def test_a_change_goes_on_at_the_nearest_place_far_away(old, new, cursor, at) -> None:
+    place = place_to_go_on(FAR, cursor, change(old, new))
+    assert place == (FAR.index(at) if at is not None else None)
+
+
+def test_a_deleted_line_goes_on_at_one_like_it() -> None:
+    text = "a\n" * 12 + "    log.debug(x, y, z)\n" + "b\n" * 3
+    gone = change("log.debug(x, y, z)\nz\n", "z\n")
+    assert place_to_go_on(text, 0, gone) == text.index("log")
+    assert place_to_go_on(text, len(text), gone) is None

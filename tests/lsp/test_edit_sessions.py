@@ -169,6 +169,26 @@ async def ready(client: EditingClient) -> None:
     raise AssertionError("the engine is not ready")
 
 
+async def test_a_rename_goes_on_far_away(edit, model: RecordingServer) -> None:
+    """Where nothing is left to change around the cursor, the next place is proposed."""
+    filler = "".join(f"value_{number} = {number}  # a line between\n" for number in range(60))
+    text = f"price = 1\n{filler}print(price)\n{filler}store(price)\n"
+    model.answer = rewriting(r"\bprice\b", "cost")
+    client = edit(text)
+    await ready(client)
+    await client.type(0, len("price"), "cost")
+    await client.rest(0.35)
+    for n_shown in (1, 2):
+        assert len(client.shown) == n_shown
+        assert client.shown[-1]["isFar"]
+        await client.accept(client.shown[-1])
+    assert client.text == text.replace("price", "cost")
+    assert len(client.shown) == 2
+    stats = (await statistics(client)).edits
+    assert (stats.n_asked, stats.n_accepted) == (3, 2)
+    assert len(model.prompts) == 6 - 1, "two for each far edit, one where no place is left"
+
+
 async def test_an_import_above_the_cursor_is_withheld(edit, model: RecordingServer) -> None:
     text = "import os\n\n\ndef size(name):\n    return os.stat(name)\n"
     model.answer = rewriting(r"\Aimport os", "import os\nimport re")
