@@ -251,7 +251,9 @@ def test_the_next_edit_and_its_prompt(project: Path) -> None:
     (change,) = said.changes
     assert "crates" in change.old
     assert "boxes" in change.new
-    assert said.text.startswith("<|file_sep|>cart.py.diff\noriginal:\n")
+    assert said.files == ("models.py",)
+    assert said.text.startswith("<|file_sep|>models.py\nclass Box:\n")
+    assert "<|file_sep|>cart.py.diff\noriginal:\n" in said.text
     assert "__MASKED_SECRET__" in said.text
     assert "hunter22" not in result.stdout
     assert said.result is not None
@@ -262,6 +264,7 @@ def test_the_next_edit_and_its_prompt(project: Path) -> None:
     assert "lines 1 to 11, which it writes anew" in in_words
     assert "It leaves the text as it is with probability 0." in in_words
     assert f"Change at cart.py:{change.line + 1}: " in in_words
+    assert "It is shown similar code of models.py." in in_words
 
 
 def test_a_model_without_next_edits_says_so(project: Path) -> None:
