@@ -240,9 +240,10 @@ def _draft_less(name: str, settings: Settings) -> list[str]:
 
 def _longest(settings: Settings, knobs: _Knobs) -> tuple[str, int]:
     """Return the setting that ends a drafter's longest drafts, and their length."""
-    limits: dict[str, int] = {knobs.most: getattr(settings, knobs.most)}
+    limits: dict[str, int] = {}
     if settings.draft_max >= 0 and knobs.most not in SHARED["draft_max"]:
-        limits["draft_max"] = settings.draft_max
+        limits["draft_max"] = settings.draft_max  # first, since it may have set the others
+    limits[knobs.most] = getattr(settings, knobs.most)
     if settings.mode != "first":
         n_least = getattr(settings, knobs.least) if knobs.least in SHARED["draft_min"] else 0
         limits["max_draft"] = max(settings.max_draft, n_least)

@@ -163,7 +163,7 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
 
 def draft_model_remark(settings: Settings) -> str:
     """Return how a loaded draft model drafts beside the default drafters; "" beside others."""
-    if settings.drafters != default("drafters"):
+    if settings.drafters != default("drafters") or settings.spec_draft_n_max == 0:
         return ""
     remark = (
         "the draft model drafts where the look-ups of `drafters` find nothing that pays; "
@@ -245,6 +245,12 @@ def _lengths_without_effect(
         yield SettingsError(
             f"no drafts by {', '.join(sorted(off))}: {' and '.join(sorted(maxima))} is 0.",
             remedy="Set the maximum number of draft tokens, or set `speculation` to false.",
+        )
+    if settings.draft_min > settings.draft_max > 0:
+        yield SettingsError(
+            f"draft_min = {settings.draft_min} is above draft_max = {settings.draft_max}, and "
+            "counts as that.",
+            remedy="Lower `draft_min` or raise `draft_max`.",
         )
     given = given_to_drafters(settings)
     for name, value in given.items():

@@ -142,6 +142,7 @@ def test_a_draft_model_beside_the_default_drafters_is_told_how_it_drafts() -> No
     assert "llama-server's documents name 16 and 0.75" in remark
     assert "16 and 0.75" not in draft_model_remark(resolve([{"draft": 16}]).settings)
     assert draft_model_remark(Settings(drafters="draft")) == ""
+    assert draft_model_remark(resolve([{"draft": 0}]).settings) == ""
 
 
 def test_settings_of_drafters_are_told_where_speculation_is_off() -> None:

@@ -161,6 +161,11 @@ def test_the_options_that_were_given_are_named() -> None:
     )
 
 
+def test_of_two_limits_that_one_option_sets_that_option_is_named() -> None:
+    line = advice(unknown_gain(suffix=drafter(200, 44)), mode="first", draft_max=64)
+    assert "lower `draft_max` (64) or choose" in line
+
+
 def test_what_cannot_be_lowered_is_not_to_be_lowered() -> None:
     line = advice(unknown_gain(draft=drafter(100, 45)), draft_max=1)
     assert line.endswith(": raise `spec_draft_p_min` (0.0).")

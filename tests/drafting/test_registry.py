@@ -116,6 +116,11 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
         (("ngram-simple",), {"mode": "first", "spec_ngram_size_m": 99}, ["size_m = 99", "96"]),
         (("suffix",), {"draft_min": 2}, ["draft_min = 2", "`mode` auto", "`first`"]),
         (("ngram-mod",), {"spec_ngram_mod_n_min": 32}, ["n_min = 32", "pays", "`first`"]),
+        (
+            ("suffix",),
+            {"draft_min": 20, "draft_max": 10, "mode": "first"},
+            ["draft_min = 20 is above draft_max = 10", "Lower `draft_min` or raise `draft_max`"],
+        ),
         (("ngram-cache",), {"lookup_cache_update": "accepted"}, ["lookup_cache_update", "`-lcd`"]),
         (
             ("draft",),
