@@ -23,6 +23,8 @@ export class StatusBar implements vscode.Disposable {
   private busyDue: NodeJS.Timeout | undefined;
   private snoozeDue: NodeJS.Timeout | undefined;
   private isBusy = false;
+  /** What is shown: a tooltip that is open closes where the item is set anew. */
+  private drawn = "";
 
   constructor(private readonly client: Client) {
     this.item.name = "speclsp";
@@ -87,16 +89,22 @@ export class StatusBar implements vscode.Disposable {
               ...(latest === undefined ? [] : [milliseconds(latest)]),
               ...(status.model?.is_trial ? ["trial model"] : []),
             ];
-    this.item.text = `${icon} ${["speclsp", shown.join(" · ")].join(" ").trim()}`;
+    const text = `${icon} ${["speclsp", shown.join(" · ")].join(" ").trim()}`;
     const spoken = [
       `speclsp: ${words}`,
       ...(latest === undefined ? [] : [`latest suggestion in ${latest.toFixed(0)} milliseconds`]),
     ];
-    this.item.accessibilityInformation = { label: spoken.join(", "), role: "button" };
-    this.item.backgroundColor = isProblem
-      ? new vscode.ThemeColor("statusBarItem.warningBackground")
-      : undefined;
-    this.item.tooltip = toolTip(words, status, this.stats);
+    const tip = toolTip(words, status, this.stats);
+    const drawn = [text, ...spoken, isProblem, tip.value].join("\n");
+    if (drawn !== this.drawn) {
+      this.drawn = drawn;
+      this.item.text = text;
+      this.item.accessibilityInformation = { label: spoken.join(", "), role: "button" };
+      this.item.backgroundColor = isProblem
+        ? new vscode.ThemeColor("statusBarItem.warningBackground")
+        : undefined;
+      this.item.tooltip = tip;
+    }
     clearTimeout(this.snoozeDue);
     if (minutes > 0) {
       this.snoozeDue = setTimeout(() => {
