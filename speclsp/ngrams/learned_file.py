@@ -74,10 +74,11 @@ class LearnedFile:
         if state_of(self.path) is None:
             with self._locked(self.path):
                 if state_of(self.path) is None:
+                    was_there = self._vocabulary is not None  # before others find the new file
                     self._journal.unlink(missing_ok=True)  # of a file that was removed
                     new_id = secrets.token_hex(16)
                     files.write(self.path, {}, "speclsp", vocabulary, learned_id=new_id)
-                    if self._vocabulary is not None:
+                    if was_there:
                         self._report_removed()
         header = own_layout.read_header(self.path)
         if header is not None:

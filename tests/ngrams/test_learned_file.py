@@ -255,6 +255,7 @@ def test_a_folder_in_place_of_the_journal_is_reported_and_the_file_counts(path: 
         engine.learn(1, 3)
 
 
+@pytest.mark.slow
 def test_a_journal_is_never_larger_than_a_megabyte(path: Path) -> None:
     engine = Engine(path)
     text = range(999)
@@ -271,6 +272,21 @@ def test_a_journal_is_never_larger_than_a_megabyte(path: Path) -> None:
     assert engine.file.fold() == n_texts
     engine.learn(1, 2)
     assert engine.count(1) == {2: n_texts + 1}
+
+
+def test_another_thread_that_finds_the_new_file_makes_it_no_removed_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems: list[StoreError] = []
+    file = LearnedFile(path, problems.append)
+
+    def write_and_begin(*arguments: Any, **options: Any) -> None:
+        write(*arguments, **options)
+        file.begin(Vocabulary())
+
+    monkeypatch.setattr(learned_file.files, "write", write_and_begin)
+    file.begin(Vocabulary())
+    assert problems == []
 
 
 def test_a_file_that_is_removed_takes_its_journal_along_and_is_reported(path: Path) -> None:
