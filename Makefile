@@ -36,7 +36,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers docs dist lock clean
+.PHONY: demo test test-fast lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -54,6 +54,9 @@ types: $(STAMPS)/dev
 
 tests: $(STAMPS)/dev
 	$(BIN)/pytest -n 2 $(ARGS)
+
+test-fast: $(STAMPS)/dev
+	$(BIN)/pytest -n 3 --fast -r fE --ignore=tests/benchmarks --ignore=tests/training $(ARGS)
 
 fuzz: $(STAMPS)/dev
 	SPECLSP_FUZZ_SECONDS=$(or $(SECONDS),600) SPECLSP_FUZZ_SEED=$(SEED) $(BIN)/pytest -s tests/fuzz $(ARGS)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from engine_folder import engines_of_the_tests  # noqa: F401  # a fixture for all tests
+from fast_tests import FastTests
 from hypothesis import HealthCheck, settings
 from quantised import write_q8_0
 
@@ -30,6 +31,15 @@ settings.load_profile("speclsp")
 signal.signal(signal.SIGHUP, signal.default_int_handler)
 
 MODELS = Path(__file__).parent.parent / "fixtures" / "models"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="start no process and load no model")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--fast"):
+        config.pluginmanager.register(FastTests())
 
 
 @pytest.hookimpl(wrapper=True)

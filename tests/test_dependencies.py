@@ -8,6 +8,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -52,11 +54,13 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@pytest.mark.slow
 def test_every_import_is_a_declared_dependency() -> None:
     known = declared() | optional()
     assert {name for name in imported() if not distributions_of(name) & known} == set()
 
 
+@pytest.mark.slow
 def test_every_dependency_is_imported_and_locked() -> None:
     assert declared() <= set().union(*map(distributions_of, imported()))
     for lock in ("requirements.lock", "requirements-dev.lock"):

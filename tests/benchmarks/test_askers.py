@@ -70,6 +70,7 @@ def hung(tmp_path: Path) -> Iterator[tuple[CaseServer, asyncio.Runner]]:
             assert runner.run(server.shutdown()) == -signal.SIGKILL
 
 
+@pytest.mark.real
 @pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be stopped there")
 def test_a_server_that_hangs_is_ended_with_a_reason(
     hung: tuple[CaseServer, asyncio.Runner],

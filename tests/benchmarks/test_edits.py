@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from recorded_edits import RECORDED
 
 from benchmarks.edits import run
@@ -15,6 +16,7 @@ def total(counts: dict[str, ReplayCounts]) -> float:
     )
 
 
+@pytest.mark.slow
 def test_region_and_suffix_draft_more_than_each_alone_and_than_a_pointer() -> None:
     report = run(Settings(), answers_path=RECORDED, draft_sizes=(32,), vocabulary_path=None)
     figures = report.figures

@@ -67,6 +67,7 @@ def test_variation_keeps_the_length() -> None:
     assert len(varied(tokens[:0], np.random.default_rng(1))) == 0
 
 
+@pytest.mark.slow
 def test_everything_is_measured(folder: Path) -> None:
     corpus = corpus_of(folder, 10_000)
     told: list[str] = []

@@ -154,6 +154,7 @@ def test_requantising_changes_nothing(tmp_path: Path, small: SmallModel) -> None
     assert all((one.read(name) == two.read(name)).all() for name in one.names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(QWEN2_5_CODER))
 @pytest.mark.parametrize("model", [embedded_target, embedded_draft])
 def test_both_embedded_models_fit_the_real_shapes(name: str, model: Any) -> None:

@@ -109,6 +109,7 @@ def test_every_command_takes_models_by_name(project: Path, tmp_path: Path, comma
         run(command, *paths, *output, "--model", "qwen2.5-codr-7b")
 
 
+@pytest.mark.slow
 def test_several_processes_write_the_same_file(project: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     run("build", project, "-o", one, "--processes", "1")
@@ -251,6 +252,7 @@ def test_a_folder_to_build_from_that_is_not_there(tmp_path: Path) -> None:
     assert "does not exist" in result.output
 
 
+@pytest.mark.slow
 def test_no_file_without_ngrams_is_written(project: Path, tmp_path: Path) -> None:
     static, empty = tmp_path / "static", tmp_path / "empty"
     options = ("--format", "llama.cpp", "--order")
@@ -260,6 +262,7 @@ def test_no_file_without_ngrams_is_written(project: Path, tmp_path: Path) -> Non
     assert not empty.exists()
 
 
+@pytest.mark.slow
 def test_evaluate_goes_through_as_many_tokens_as_it_is_told(project: Path, tmp_path: Path) -> None:
     # Short files, so that their ends are most of what is gone through.
     file = tmp_path / "file"

@@ -203,6 +203,7 @@ def cluster() -> Iterator[Any]:
         yield started
 
 
+@pytest.mark.slow
 def test_a_cluster_writes_the_same_file(
     cluster: Any, corpus: Path, expected: bytes, tmp_path: Path
 ) -> None:
@@ -250,6 +251,7 @@ def test_no_scheduler(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         run("build", corpus, "-o", tmp_path / "file", "--scheduler", "tcp://127.0.0.1:9")
 
 
+@pytest.mark.slow
 def test_a_scheduler_without_workers(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 import typed_requests
 
-KINDS = {"in-process": False, "across-socket": True}
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "typed_completer" in vars(metafunc.module):
-        metafunc.parametrize("seam", KINDS, indirect=True)
+        across_socket = pytest.param("across-socket", marks=pytest.mark.slow)
+        metafunc.parametrize("seam", ["in-process", across_socket], indirect=True)
 
 
 @pytest.fixture(autouse=True)
 def seam(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = getattr(request, "param", "in-process")
-    monkeypatch.setattr(typed_requests, "is_across_socket", KINDS[kind])
+    monkeypatch.setattr(typed_requests, "is_across_socket", kind == "across-socket")

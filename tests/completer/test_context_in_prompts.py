@@ -88,6 +88,7 @@ def test_another_choice_costs_no_keystroke_anything(typist: Typist) -> None:
         assert typist.completer.wait_idle(WAIT_S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("idle_work", "is_plugged", "is_held"),
     [

@@ -484,6 +484,7 @@ OTHER_DRAFTERS = (
 
 
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 7}])
+@pytest.mark.slow
 @pytest.mark.parametrize("drafters", OTHER_DRAFTERS)
 def test_no_drafter_changes_the_answer(make, drafters, sampling, monkeypatch) -> None:
     monkeypatch.setattr(EditJob, "own_drafters", drafters)
@@ -492,6 +493,7 @@ def test_no_drafter_changes_the_answer(make, drafters, sampling, monkeypatch) ->
     assert n_passes[0] < n_passes[1] or drafters == "ngram-mod"  # whose matches are longer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 7}])
 @pytest.mark.parametrize("edit_format", ["sweep-8", "sweep-21", "zeta-1"])
 def test_drafts_do_not_change_the_answer(make, edit_format, sampling) -> None:

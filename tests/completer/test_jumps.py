@@ -74,6 +74,7 @@ def jumps(completer: TypedWindow) -> list[int]:
     return [ask(completer, place).stats.n_prompt_evaluated for place in PLACES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speculation", [True, False])
 def test_a_jump_evaluates_no_more_than_the_setting_says(make, speculation):
     assert all(96 < n <= 192 for n in jumps(make(speculation=speculation)))

@@ -501,6 +501,7 @@ def test_a_file_is_written_once_a_minute_at_most(
     until(lambda: session.count("a") == {"b": 4})
 
 
+@pytest.mark.slow
 def test_more_than_a_journal_holds_in_a_minute_is_counted(
     begin: Callable[..., Session], path: Path
 ) -> None:

@@ -379,6 +379,7 @@ def test_an_explanation_that_fails_is_an_error(make, monkeypatch):
         completer.explain(request()).result(WAIT_S)
 
 
+@pytest.mark.slow
 def test_idle_time_frees_the_weights_and_a_request_brings_them_back(make):
     loader = ScriptedLoader("return 1")
     completer = ready(make(loader, Settings(mode="chain", persist=False, sleep_idle_seconds=1)))

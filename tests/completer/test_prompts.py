@@ -113,6 +113,7 @@ def type_again(completer: TypedWindow, name: str, start: int, counts: Counts) ->
 PLACES = [("ast", 20_000), ("ast", 20_900), ("configparser", 9_000), ("ast", 27_000)]
 
 
+@pytest.mark.slow
 def test_a_keystroke_evaluates_what_was_typed(make):
     completer = make()
     counts = Counts()
@@ -130,6 +131,7 @@ def test_a_keystroke_evaluates_what_was_typed(make):
     assert stats.n_idle_evaluated > 1_000
 
 
+@pytest.mark.slow
 def test_the_plain_layout_evaluates_the_suffix_again_and_again(make):
     completer = make(fim_layout="plain")
     counts = Counts()
@@ -138,6 +140,7 @@ def test_the_plain_layout_evaluates_the_suffix_again_and_again(make):
     assert completer.statistics().n_idle_evaluated == 0
 
 
+@pytest.mark.slow
 def test_going_back_to_a_file_evaluates_nothing(make):
     completer = make(n_context=0)  # nothing of the other file, which is open too
     texts = {name: (SOURCES[name][:9_000], "\n" + SOURCES[name][9_000:]) for name in SOURCES}
@@ -155,6 +158,7 @@ def test_going_back_to_a_file_evaluates_nothing(make):
             assert answers.setdefault(name, result.text) == result.text
 
 
+@pytest.mark.slow
 def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
     texts = {name: (SOURCES[name][:9_000], "\n" + SOURCES[name][9_000:]) for name in SOURCES}
     completer = make(n_context=0)  # nothing of the other file, which is open too
@@ -171,6 +175,7 @@ def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
         assert fresh.text == back[name].text
 
 
+@pytest.mark.slow
 def test_a_request_stops_idle_work(make):
     completer = make()
     source = SOURCES["ast"]

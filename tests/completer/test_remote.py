@@ -169,6 +169,7 @@ def test_an_answer_that_does_not_begin_with_what_was_typed_is_refused(desk) -> N
     assert "`healing`" in error.value.remedy
 
 
+@pytest.mark.slow
 def test_no_secret_is_in_the_bytes_that_leave(tmp_path: Path) -> None:
     """A hundred kinds of secrets, in open documents and in the project's files."""
     every = planted_secrets()

@@ -126,6 +126,7 @@ def seen(planted: list[Planted], texts: list[str]) -> set[str]:
     return {p.kind for p in planted for secret in p.secrets if secret[1:-1] in whole}
 
 
+@pytest.mark.slow
 def test_no_secret_is_tokenised_kept_or_logged(tmp_path, traces, tokenised) -> None:
     planted = planted_secrets(2)
     messages = type_among_secrets(tmp_path / "project", planted, Settings())
@@ -209,6 +210,7 @@ def fragments(planted: list[Planted], texts: list[str]) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_of_secrets_that_were_accepted_in_parts(tmp_path, traces) -> None:
     planted = planted_secrets(3)[::3]
     messages = type_with_acceptances(tmp_path / "project", planted, Settings())
@@ -217,6 +219,7 @@ def test_nothing_is_kept_of_secrets_that_were_accepted_in_parts(tmp_path, traces
     assert fragments(planted, [*kept, *messages]) == set()
 
 
+@pytest.mark.slow
 def test_with_masking_off_the_parts_are_found(tmp_path, traces) -> None:
     planted = planted_secrets(3)[::3]
     type_with_acceptances(tmp_path / "project", planted, Settings(mask_secrets=False))

@@ -210,6 +210,7 @@ def g_statistic(drawn: list[int], exact: dict[int, float]) -> float:
     )
 
 
+@pytest.mark.slow
 def test_draws_follow_the_exact_distribution():
     """A G-test of 60,000 draws with the default filters against the enumerated distribution."""
     logits = (np.random.default_rng(5).standard_normal(60) * 1.2).astype(np.float32)

@@ -152,6 +152,7 @@ def drafters(draw: st.DrawFn, output: Sequence[int]) -> Drafter | Proposer:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
 def test_any_drafter_leaves_the_output_as_it_is(data: st.DataObject):

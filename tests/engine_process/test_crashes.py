@@ -32,6 +32,8 @@ from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.suggestions.window import Window
 
+pytestmark = pytest.mark.real
+
 WAIT_S = 60
 PRLIMIT = shutil.which("prlimit")
 PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "support" / "crashing_engine.py"))

@@ -119,6 +119,7 @@ def test_the_table_is_long() -> None:
     assert len({behaviour.name for behaviour in TABLE}) == len(TABLE) >= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behaviour", TABLE, ids=lambda behaviour: behaviour.name)
 def test_nothing_unverified_is_used_and_nothing_else_is_touched(
     behaviour: Behaviour, world: World, pull: Pull, capsys: pytest.CaptureFixture[str]

@@ -190,6 +190,7 @@ KINDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_triples_have_the_targets_law(kind: str, capsys: pytest.CaptureFixture[str]):
     trees = trees_of(kind)
@@ -258,6 +259,7 @@ class PlacesDrafter:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["trees", "merged"])
 def test_the_loop_with_its_sampler_has_the_targets_law(
     kind: str, capsys: pytest.CaptureFixture[str]

@@ -121,6 +121,7 @@ async def test_late_settings_apply_unless_newer_ones_are_asked_for(
     assert wire.completer.settings.n_predict == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0,), (0, 1), (1, 0)])
 async def test_an_answer_holds_until_a_newer_request_is_answered(
     order: tuple[int, ...], connect: Callable[..., LspWire]

@@ -34,6 +34,7 @@ def lines_of(text: str) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 @pytest.mark.parametrize("name", TEXTS)
 async def test_position_means_the_same_place_in_every_encoding(
@@ -205,6 +206,7 @@ async def test_empty_selected_text_keeps_its_range(wire: LspWire) -> None:
     assert item["range"] == span(0, 2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 @pytest.mark.parametrize(

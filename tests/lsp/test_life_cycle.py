@@ -190,6 +190,7 @@ async def test_shutdown_right_after_initialize(connect: Callable[..., LspWire]) 
     assert all(c.closed for c in wire.completers)
 
 
+@pytest.mark.slow
 async def test_documents_opened_before_the_completer_are_told(
     connect: Callable[..., LspWire],
 ) -> None:

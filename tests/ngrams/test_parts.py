@@ -67,6 +67,7 @@ def total(all_texts: Sequence[list[int]], min_count: int) -> Counts:
     return {gram: followers for gram, followers in frequent.items() if followers}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["speclsp", "llama.cpp"])
 @settings(max_examples=30)
 @given(
@@ -104,6 +105,7 @@ def test_sums_of_ranges_are_the_file_of_one_run(
             assert one.read_bytes() == two.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["speclsp", "llama.cpp"])
 def test_a_file_larger_than_memory_is_written(layout: Layout, tmp_path: Path) -> None:
     stored = [tmp_path / str(idx) for idx in range(24)]

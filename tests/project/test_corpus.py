@@ -222,6 +222,7 @@ def brute_force(
     return [], 0
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(
     batches=st.lists(st.lists(token_lists, max_size=4), max_size=5),

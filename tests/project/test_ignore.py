@@ -167,6 +167,7 @@ class TestHostile:
         assert [under_test.ignored(f"{n}/c.py") for n in range(12)] == [False] * 10 + [True] * 2
         assert len(under_test.too_large) == 2
 
+    @pytest.mark.slow
     def test_the_patterns_mean_what_pathspec_says(self) -> None:
         dice = random.Random(1)
         pieces = [

@@ -63,6 +63,7 @@ class TestScan:
         # Another folder's index of the same process has another progress.
         assert make_index().open().built().of_type(Progress)[0].token != progress[0].token
 
+    @pytest.mark.slow
     def test_usable_while_building(self, project: Path, make_index: MakeIndex) -> None:
         for number in range(2000):
             write(project / f"d{number % 20}" / f"f{number}.py", lines(number) * 3)

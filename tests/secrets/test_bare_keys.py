@@ -156,6 +156,7 @@ def test_paths_are_no_key() -> None:
 _LINE = "Ab3" * 21 + "x"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "lines",

@@ -26,6 +26,7 @@ def test_every_form_is_masked(form: Form) -> None:
         assert text.endswith(AFTER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS[::2], ids=form_id)
 def test_typing_a_form_masks_what_masking_it_whole_does(form: Form) -> None:
     line, _ = form.drawn(1)

@@ -154,6 +154,7 @@ def test_a_change_far_below_a_name_is_part_of_its_value() -> None:
     assert PLACEHOLDER not in text.text
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(30)  # read again for each name, these took minutes
 @pytest.mark.parametrize(
     "piece",

@@ -148,6 +148,7 @@ def test_a_block_without_its_end_is_masked_as_far_as_it_goes() -> None:
     assert masked(text, "a.py") == f"{begin}{PLACEHOLDER}\n\ndef f(x):\n    return x\n"
 
 
+@pytest.mark.slow
 def test_any_edits_give_what_masking_the_whole_text_gives() -> None:
     rng = random.Random(7)
     pieces = (

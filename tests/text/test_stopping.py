@@ -452,6 +452,7 @@ PIECES = [*"ab_ ()[]{}:;,'\"\\.=+\n\t\r#é🙂", "<|file_sep|>", "<", "\x1b", "\
 SOURCE_TEXT = st.lists(st.sampled_from(PIECES), max_size=80).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(prefix=SOURCE_TEXT, suffix=SOURCE_TEXT, generated=SOURCE_TEXT, data=st.data())
 def test_only_the_text_at_the_cursor_changes(byte_vocabulary, prefix, suffix, generated, data):
