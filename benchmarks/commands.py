@@ -181,6 +181,10 @@ _benchmark(
         "A GGUF whose tokens to count, in place of the model's: of Qwen2's, llama.cpp's sources "
         "have models/ggml-vocab-qwen2.gguf.",
     ),
+    _number(
+        "--rounds", "n_rounds", 0,
+        "Have the settings' model say the answers, and take the time in so many rounds.", least=0,
+    ),
 )  # fmt: skip
 _benchmark(
     "engine",

@@ -8,11 +8,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.machine import loaded_tokenizer
+from benchmarks.decoding import Decoder
+from benchmarks.edit_times import time_tables, timed_sides
+from benchmarks.figures import Figures
+from benchmarks.machine import loaded_models, loaded_tokenizer
+from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.tables import Table
 from speclsp.drafting.acceptance import AcceptanceTable
@@ -67,8 +71,12 @@ def run(
     answers_path: Path,
     draft_sizes: tuple[int, ...],
     vocabulary_path: Path | None,
+    n_rounds: int,
 ) -> Report:
-    """Replay each recorded answer with the drafters of each row, by model and curve."""
+    """Replay each recorded answer with the drafters of each row, by model and curve.
+
+    With ``n_rounds`` the settings' model says them, and is timed.
+    """
     if vocabulary_path is not None:
         vocabulary: Vocabulary = load_vocabulary(vocabulary_path)
     else:
@@ -84,7 +92,7 @@ def run(
         ["drafters, most tokens drafted, curve", *models],
         caption=f"{len(tokenised)} answers; learned probabilities are kept by model.",
     )
-    figures: dict[str, dict[str, ReplayCounts]] = {}
+    figures: dict[str, Any] = {}
     for curve_name, curve in CURVES.items():
         for n_draft in draft_sizes:
             for names in _ROWS:
@@ -98,7 +106,24 @@ def run(
                 row = f"{' + '.join(names)}, {n_draft}, {curve_name}"
                 figures[row] = counts
                 table.add(row, *(_cell(counts[model]) for model in models))
-    return Report([table], figures)
+    if not n_rounds:
+        return Report([table], figures)
+    sides = _timed(settings, answers_path, n_rounds)
+    return Report([table, *time_tables(sides)], {**figures, "times": sides})
+
+
+def _timed(settings: Settings, answers_path: Path, n_rounds: int) -> list[Figures]:
+    """Have the settings' model say the answers, in its own vocabulary."""
+    with RunProgress() as progress, loaded_models(settings) as (tokenizer, weights):
+        vocabulary = tokenizer.vocabulary
+        task = progress.add_task("Decoding", total=None)
+        return timed_sides(
+            [_tokenised(one, vocabulary) for one in recorded_answers(answers_path)],
+            lambda one: _context(one, vocabulary, None),
+            Decoder(settings, tokenizer, weights),
+            n_rounds,
+            lambda name: progress.update(task, description=name, advance=1),
+        )
 
 
 def _cell(counts: ReplayCounts) -> str:
@@ -135,7 +160,7 @@ def _tokens(text: str, vocabulary: Vocabulary, control: Sequence[str]) -> list[i
     return vocabulary.tokenize(text).tolist() if text else []
 
 
-def _context(one: _Tokenised, vocabulary: Vocabulary, curve: VerifyCurve) -> DraftContext:
+def _context(one: _Tokenised, vocabulary: Vocabulary, curve: VerifyCurve | None) -> DraftContext:
     return DraftContext(
         prompt=one.prompt,
         prefix=np.array(one.prompt, dtype=np.int32),
