@@ -194,6 +194,27 @@ _benchmark(
     _number("--windows", "n_windows", 4, "Windows of the last."),
     defaults={"engine_exit_seconds": 0},
 )
+_command(
+    "gpu-report",
+    "gpu_report:make_report",
+    "Measure speclsp on this machine's GPU, with models of several sizes, into a FOLDER.\n\n"
+    "Goes on where an earlier run ended.",
+    click.Argument(["folder"], type=click.Path(file_okay=False, writable=True, path_type=Path)),
+    click.Option(["--quick"], is_flag=True, help="Fewer rounds."),
+    _file(
+        "--llama-server", "llama_server", f"The llama-server to compare with; {_LLAMA_SERVER}",
+        executable=True,
+    ),
+    click.Option(
+        ["--size", "models"], type=click.Choice(["0.5b", "1.5b", "7b"]), multiple=True,
+        help="Of the models; may be given again.  [default: all that fit]",
+    ),
+    click.Option(
+        ["--models", "models_folder"],
+        type=click.Path(file_okay=False, writable=True, path_type=Path),
+        help="Where the models are written, 0.5 to 8 GB each.  [default: FOLDER/models]",
+    ),
+)  # fmt: skip
 _benchmark(
     "healing",
     "healing:run",
@@ -213,6 +234,12 @@ _benchmark(
     "index:run",
     "Measure the project index: build, memory, look-up, replacing files.",
     _number("--tokens", "n_tokens", 10_000_000, "Size of the index.", least=10_000),
+)
+_benchmark(
+    "passes",
+    "passes:run",
+    "Measure T(k), the time of a pass over k tokens, for chains and trees.",
+    _number("--timed", "n_timed", 30, "Passes of each size."),
 )
 _benchmark(
     "peers",
