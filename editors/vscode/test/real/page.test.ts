@@ -76,7 +76,8 @@ function test(name: string, body: () => Promise<void>): void {
 async function openMenu(): Promise<{ title: string; all: string }> {
   await editor.status.click();
   const row = editor.page.locator(".quick-input-list .monaco-list-row");
-  await row.first().waitFor();
+  // The list of the command palette stays in the page until the menu's takes its place.
+  await row.filter({ hasText: /no automatic suggestions for a while|min left/ }).waitFor();
   const all = await row.evaluateAll((nodes) => nodes.map((node) => node.textContent).join("\n"));
   return { title: await editor.page.locator(".quick-input-title").first().innerText(), all };
 }
