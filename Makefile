@@ -11,6 +11,8 @@
 # make soak   type into a real server for MINUTES=30; ENGINE=own, FILES=256; the plot is soak.svg
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
+# make gpu-report  compile llama.cpp for this GPU and measure on it; ARGS="--quick", into gpu-report/
+# make gpu-pack    pack what that needs on a machine without a network; PYTHON_VERSION=3.12
 # make dist   build the wheel, the sdist, the VSIX and the Neovim plugin, and check them
 # make lock   resolve the dependencies anew
 # make docs   write the settings pages and the VS Code extension's settings anew
@@ -36,7 +38,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test test-fast lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers docs dist lock clean
+.PHONY: demo test test-fast lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers gpu-report gpu-pack docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -109,6 +111,12 @@ docs: $(STAMPS)/run
 	$(BIN)/python tools/settings_table.py docs
 	$(BIN)/python tools/vscode_settings.py
 
+gpu-report: $(STAMPS)/dev
+	@PYTHON=$(CURDIR)/$(BIN)/python tools/gpu_report.sh $(ARGS)
+
+gpu-pack: $(STAMPS)/dev
+	@PYTHON=$(CURDIR)/$(BIN)/python tools/gpu_report.sh --pack speclsp-gpu.tar.xz
+
 dist: $(STAMPS)/run
 	@tools/make_dist.sh $(BIN)/python
 
@@ -118,7 +126,7 @@ lock: $(STAMPS)/venv
 	$(LOCK) $(ARGS) --extra build --extra dev -o requirements-dev.lock
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist speclsp-gpu.tar.xz *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find speclsp benchmarks tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Everything is checked before the first thing is downloaded.

@@ -214,6 +214,10 @@ _command(
         type=click.Path(file_okay=False, writable=True, path_type=Path),
         help="Where the models are written, 0.5 to 8 GB each.  [default: FOLDER/models]",
     ),
+    click.Option(
+        ["--only"], default="", metavar="REGEX",
+        help="Run the parts whose names it matches: lossless, 1.5b-passes, …  [default: all]",
+    ),
 )  # fmt: skip
 _benchmark(
     "healing",

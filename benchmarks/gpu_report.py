@@ -7,6 +7,7 @@ on where it was, and a part that fails or takes too long leaves the others alone
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -42,6 +43,8 @@ class Part:
     """Of this Python."""
     has_figures: bool = True
     """Whether it takes ``--json FILE``."""
+    shown: int | None = None
+    """How many of its last lines the report has; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +64,18 @@ def make_report(
     llama_server: Path | None,
     models: Sequence[str],
     models_folder: Path | None,
+    only: str,
 ) -> None:
-    """Run the parts that have not run yet, and write ``gpu-report.md`` and ``gpu-report.json``."""
+    """Run the parts that have not run yet, and write ``gpu-report.md`` and ``gpu-report.json``.
+
+    ``only`` is a regular expression that the names of the parts to run match; empty for all.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     sizes = models or _fitting()
     kept = models_folder or folder / "models"
     kept.mkdir(parents=True, exist_ok=True)
     for part in _parts(kept, sizes, quick=quick, llama_server=llama_server):
-        if not (folder / f"{part.name}.run.json").exists():
+        if re.search(only, part.name) and not (folder / f"{part.name}.run.json").exists():
             click.echo(f"{part.title} …", err=True)
             _run(part, folder)
         write_report(folder, llama_server)
@@ -96,6 +103,7 @@ def _parts(
         title="Lossless tests",
         command=["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/lossless"],
         has_figures=False,
+        shown=1,
     )
     rounds = "3" if quick else "5"
     for size in sorted(sizes, key=lambda name: -_MIB_OF[name]):
@@ -150,6 +158,8 @@ def _run(part: Part, folder: Path) -> None:
         problem = f"took longer than {_LIMIT_S:.0f} s"
     if problem:
         problem = "\n".join([problem, *errors.splitlines()[-12:]])
+    if part.shown is not None:
+        output = "\n".join(output.splitlines()[-part.shown :])
     ended = PartRun(seconds=time.monotonic() - started, problem=problem, output=output)
     write_text(folder / f"{part.name}.run.json", as_json({"title": part.title, "run": ended}))
 

@@ -77,7 +77,7 @@ if [ "$(cat "$folder/unpacked" 2>/dev/null)" != "$source_of" ]; then
     say "unpacking $tarball"
     rm -rf "$folder/source" "$folder/build" "$folder/built"
     mkdir "$folder/source"
-    tar -xzf "$tarball" -C "$folder/source" --strip-components 1 ||
+    tar -xf "$tarball" -C "$folder/source" --strip-components 1 ||
         { say "$tarball cannot be unpacked."; exit 1; }
     echo "$source_of" >"$folder/unpacked"
 fi
