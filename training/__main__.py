@@ -90,21 +90,6 @@ def checkpoint(folder: Path) -> None:
 @main.command()
 @_folder_option
 @_preset_option
-@click.option("--tokens", default=400_000_000, help="How many tokens to make.")
-@click.option("--processes", default=16)
-def prepare(folder: Path, preset: str, tokens: int, processes: int) -> None:
-    """Make samples in advance, where a GPU would wait for them."""
-    from training import steps  # noqa: PLC0415
-
-    work, chosen = WorkFolder(folder), PRESETS[preset]
-    if not work.tokenizer.is_file():
-        steps.make_tokenizer(work, chosen)
-    steps.prepare(work, chosen, tokens, processes)
-
-
-@main.command()
-@_folder_option
-@_preset_option
 @click.option("--role", type=click.Choice(ROLES), required=True)
 @click.option("--minutes", type=float, help="How long; the preset's where it is left out.")
 @click.option("--pid-file", type=Path, help="Where the processes' ids are written.")

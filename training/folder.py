@@ -54,11 +54,6 @@ class WorkFolder:
         return self.root / "tokenizer.json"
 
     @property
-    def shards(self) -> Path:
-        """Samples made in advance, where there are any."""
-        return self.root / "shards"
-
-    @property
     def card(self) -> Path:
         """The model card."""
         return self.root / "MODEL_CARD.md"

@@ -6,7 +6,7 @@ a run can end when a deadline wants it, and a later one can go on from before th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from training.samples import Mix
 
@@ -108,6 +108,10 @@ class Preset:
     draft: ModelPreset
     n_workers: int
     """Processes that train together, one thread each; 1 on a GPU."""
+    n_producers: int = 0
+    """Processes that make samples beside the training; 0 makes them in between."""
+    n_uses: int = 1
+    """How often a row of theirs is trained on at most."""
     n_batch_tokens: int
     """Of one worker's batch."""
     lengths: tuple[tuple[int, float], ...]
@@ -149,30 +153,16 @@ CPU = Preset(
 Which part of its tokens the target saw in all runs together says where the learning rate stands.
 """
 
-GPU = Preset(
+GPU = replace(
+    CPU,
     device="cuda",
-    n_vocab=4096,
-    target=ModelPreset(
-        shape=Shape(n_vocab=4096, n_layers=8, width=256, n_heads=4, n_kv_heads=1, n_ffn=704),
-        learning_rate=3e-3,
-        with_muon=True,
-        minutes=20,
-        n_tokens=3_000_000_000,
-    ),
-    draft=ModelPreset(
-        shape=Shape(n_vocab=4096, n_layers=2, width=256, n_heads=4, n_kv_heads=1, n_ffn=704),
-        learning_rate=1e-3,
-        with_muon=False,
-        target_layers=(0, 1),
-        context_share=0.25,
-        minutes=5,
-        n_tokens=2_000_000_000,
-    ),
+    target=replace(CPU.target, minutes=10, n_tokens=None),
+    draft=replace(CPU.draft, minutes=2),
     n_workers=1,
-    n_batch_tokens=131_072,
-    lengths=((1024, 0.7), (2048, 0.3)),
-    n_warmup_steps=200,
+    n_producers=14,
+    n_uses=4,
+    n_batch_tokens=65_536,
 )
-"""One GPU with bf16, from the beginning."""
+"""One GPU with bf16 and sixteen cores: the same pair, which the CPU preset can go on with."""
 
 PRESETS = {"cpu": CPU, "gpu": GPU}

@@ -31,8 +31,8 @@ from training.folder import ROLES, VERSION, Checkpoint, Role, WorkFolder, file_h
 from training.growth import pruned
 from training.model import Model
 from training.presets import CPU, Budget, ModelPreset, Preset, Shape
+from training.producers import ProducedRows
 from training.samples import SampleStream
-from training.shards import ShardedRows, shard_plan, write_shards
 from training.tokens import encoder, read_tokenizer, special_tokens, train_tokenizer
 from training.trainer import (
     Run,
@@ -50,7 +50,6 @@ _N_PACKAGE_CHARS = 1_200_000
 
 _LARGER = {"python": 10_000_000, "llama.cpp": 4_000_000}
 _N_TOKENIZER_CHARS = 30_000_000
-_N_SHARD_TOKENS = 4_000_000
 _N_CTX = 2048
 
 
@@ -145,12 +144,6 @@ and the last command keeps what it got to.
 """
 
 
-def prepare(folder: WorkFolder, preset: Preset, n_tokens: int, n_processes: int) -> None:
-    """Make samples in advance, for machines that train faster than one process makes them."""
-    plan = shard_plan(preset, n_tokens, _N_SHARD_TOKENS)
-    write_shards(partial(make_stream, folder, preset), folder.shards, plan, n_processes)
-
-
 def make_stream(folder: WorkFolder, preset: Preset, seed: int) -> SampleStream:
     """Return the stream of samples of one seed."""
     tokenizer = read_tokenizer(folder.tokenizer)
@@ -221,8 +214,14 @@ def train_worker(
     # A run that goes on draws other samples than the one before it.
     seed = 1000 * int(totals["steps"]) + rank
     source = (
-        ShardedRows(folder.shards, seed)
-        if folder.shards.is_dir()
+        ProducedRows(
+            partial(make_stream, folder, preset),
+            preset.lengths,
+            seed=seed,
+            n_processes=preset.n_producers,
+            n_uses=preset.n_uses,
+        )
+        if preset.n_producers
         else make_stream(folder, preset, seed)
     )
     run = Run(

@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 - the name everybody knows
@@ -24,6 +25,7 @@ from torch.optim import Optimizer
 from training.layouts import Sample
 from training.model import Model
 from training.presets import Budget, Shape, rate_factor
+from training.producers import Row
 
 
 def make_optimisers(
@@ -177,18 +179,18 @@ class Batch:
 
 
 def batches(
-    rows: Callable[[int], Iterator[Sample]], shapes: Iterator[tuple[int, int]]
+    rows: Callable[[int], Iterator[Sample | Row]], shapes: Iterator[tuple[int, int]]
 ) -> Iterator[Batch]:
     """Yield batches; ``shapes`` yields rows and positions of each."""
-    streams: dict[int, Iterator[Sample]] = {}
+    streams: dict[int, Iterator[Sample | Row]] = {}
     for n_rows, n_positions in shapes:
         if n_positions not in streams:
             streams[n_positions] = rows(n_positions)
         taken = [next(streams[n_positions]) for _ in range(n_rows)]
         yield Batch(
-            torch.tensor([row.tokens for row in taken]),
-            torch.tensor([row.targets for row in taken]),
-            torch.tensor([row.weights for row in taken]),
+            torch.from_numpy(np.array([row.tokens for row in taken], dtype=np.int64)),
+            torch.from_numpy(np.array([row.targets for row in taken], dtype=np.int64)),
+            torch.from_numpy(np.array([row.weights for row in taken], dtype=np.float32)),
         )
 
 

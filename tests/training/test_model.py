@@ -44,7 +44,7 @@ from training.presets import (  # noqa: E402
     Preset,
     Shape,
 )
-from training.shards import ShardedRows, read_shard, write_shard  # noqa: E402
+from training.producers import Row  # noqa: E402
 from training.steps import (  # noqa: E402
     export,
     go_on_from,
@@ -251,15 +251,20 @@ def test_half_precision_weights_are_small_and_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "weights.pt").stat().st_size < 2.5 * TINY.n_parameters() + 20_000
 
 
-def test_shards_hold_their_rows(folder: WorkFolder) -> None:
-    rows = list(itertools.islice(make_stream(folder, TINY_PRESET, 0).rows(256), 3))
-    folder.shards.mkdir()
-    write_shard(folder.shards / "rows-256-0000.npz", rows)
-    assert list(read_shard(folder.shards / "rows-256-0000.npz")) == rows
-    drawn = itertools.islice(ShardedRows(folder.shards, 0).rows(256), 6)
-    assert sorted(row.tokens for row in drawn) == sorted([row.tokens for row in rows] * 2)
-    with pytest.raises(FileNotFoundError, match="512"):
-        next(ShardedRows(folder.shards, 0).rows(512))
+def test_a_batch_of_arrays_is_the_batch_of_the_samples(folder: WorkFolder) -> None:
+    rows = list(itertools.islice(make_stream(folder, TINY_PRESET, 0).rows(256), 2))
+    arrays = [
+        Row(
+            np.array(row.tokens, np.uint16),
+            np.array(row.targets, np.uint16),
+            np.array(row.weights, np.float32),
+        )
+        for row in rows
+    ]
+    of_samples = next(batches(lambda _: iter(rows), iter([(2, 256)])))
+    of_arrays = next(batches(lambda _: iter(arrays), iter([(2, 256)])))
+    for name in ("tokens", "targets", "weights"):
+        assert torch.equal(getattr(of_samples, name), getattr(of_arrays, name))
 
 
 def test_the_gpus_settings_are_for_a_gpu() -> None:

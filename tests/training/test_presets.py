@@ -3,7 +3,6 @@
 import pytest
 
 from training.presets import CPU, GPU, PRESETS, Budget, Preset, rate_factor
-from training.shards import shard_plan
 
 _Q8_BYTES_PER_WEIGHT = 34 / 32
 
@@ -26,8 +25,9 @@ def test_the_pair_fits_the_wheel(preset: Preset) -> None:
     assert draft * _Q8_BYTES_PER_WEIGHT <= 3e6
 
 
-def test_both_presets_share_a_vocabulary() -> None:
+def test_either_preset_goes_on_with_the_others_pair() -> None:
     assert CPU.n_vocab == GPU.n_vocab
+    assert (CPU.target.shape, CPU.draft.shape) == (GPU.target.shape, GPU.draft.shape)
 
 
 def test_the_rate_rises_stays_and_falls() -> None:
@@ -52,10 +52,3 @@ def test_tokens_end_a_run_too() -> None:
     budget = Budget(1000.0, 4000, 0.25)
     budget.use(1, 4000)
     assert budget.progress() == 1
-
-
-def test_shards_hold_the_presets_lengths() -> None:
-    plan = shard_plan(GPU, 40_000_000, 4_000_000)
-    assert {n_positions for n_positions, _, _ in plan} == {length for length, _ in GPU.lengths}
-    assert len(set(plan)) == len(plan) == 10
-    assert all(n_positions * n_rows <= 4_000_000 for n_positions, _, n_rows in plan)
