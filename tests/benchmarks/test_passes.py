@@ -1,0 +1,52 @@
+"""``python -m benchmarks passes``: which passes are timed, never how long they take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripted_target import ScriptedTarget, hashing
+
+from benchmarks import passes
+from benchmarks.passes import pass_times
+from speclsp.decoding.protocol import Logits
+from speclsp.drafting.cost import SHAPES
+from speclsp.settings import Settings
+
+
+class CountingTarget(ScriptedTarget):
+    """Counts the shapes of its passes."""
+
+    def __init__(self) -> None:
+        super().__init__(hashing(1024), 1024)
+        self.shapes: Counter[tuple[str, int, int]] = Counter()
+
+    def decode(self, tokens: Sequence[int], n_outputs: int) -> Logits:
+        self.shapes["chain", len(tokens), n_outputs] += 1
+        return super().decode(tokens, n_outputs)
+
+    def decode_tree(
+        self, pending: Sequence[int], tokens: Sequence[int], parents: Sequence[int]
+    ) -> Logits:
+        self.shapes["tree", len(pending) + len(tokens), len(set(parents))] += 1
+        return super().decode_tree(pending, tokens, parents)
+
+
+def test_every_shape_is_timed_as_often_behind_the_same_tokens() -> None:
+    target = CountingTarget()
+    found = pass_times(target, 5)
+    chains = [one.n_tokens for one in found if one.shape == "chain"]
+    trees = [one.n_tokens for one in found if one.shape == "tree"]
+    assert chains == list(SHAPES)
+    assert trees == [size for size in SHAPES if size > 4]
+    n_each = {count for (_, n_tokens, _), count in target.shapes.items() if n_tokens <= 64}
+    assert n_each == {5 + 3}
+    assert list(target.cached) == []
+
+
+def test_the_table_has_a_row_for_each_shape(model_folder: Path) -> None:
+    model = str(model_folder / "embedded-target-f16.gguf")
+    (table,) = passes.run(Settings(model=model, threads=1), 1).parts
+    assert [row[0] for row in table.rows] == [str(size) for size in SHAPES]
+    assert table.rows[0][3] == "1.00"
