@@ -219,7 +219,7 @@ def _evaluate(work: WorkFolder, against: Path | None, n_probes: int, n_threads: 
             measured_once(
                 path,
                 held_out,
-                work.root / f"figures-{path.stem}.json",
+                work.root,
                 n_probes=n_asked,
                 n_threads=n_threads,
             ),

@@ -22,6 +22,7 @@ from speclsp.prompt.healing import HealingSampler, TokenPrefixes, healing_prefix
 from speclsp.settings import Settings
 from training.corpus import SourceFile
 from training.cutting import indentation, line_end, line_start
+from training.folder import file_hash
 from training.holdout import MEASURED, MEASURED_BEFORE
 
 _N_REPEATS = 3
@@ -333,13 +334,14 @@ def measure(
 def measured_once(
     path: Path,
     held_out: Sequence[SourceFile],
-    kept: Path,
+    folder: Path,
     *,
     n_probes: int,
     n_threads: int,
 ) -> ModelFigures:
-    """Return the figures that the file ``kept`` holds, and take them where the GGUF is newer."""
-    if not kept.is_file() or kept.stat().st_mtime < path.stat().st_mtime:
+    """Return a GGUF's figures, taken once: a file of ``folder`` keeps them by its SHA-256."""
+    kept = folder / f"figures-{path.stem}-{file_hash(path)[:12]}-{n_probes}.json"
+    if not kept.is_file():
         figures = measure(path, held_out, n_probes=n_probes, n_threads=n_threads)
         kept.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
     return msgspec.json.decode(kept.read_bytes(), type=ModelFigures)

@@ -23,7 +23,7 @@ HELD_OUT = [source_file(f"{package}/core.py", TEXT) for package in ("click", "ri
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("figures") / "kept.json"
+    return tmp_path_factory.mktemp("figures")
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,19 @@ def test_figures_are_taken_once(
     figures: ModelFigures, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measurement, "measure", None)
-    again = measured_once(embedded.embedded_target(), [], kept, n_probes=0, n_threads=1)
+    again = measured_once(embedded.embedded_target(), [], kept, n_probes=2, n_threads=1)
     assert again == figures
+
+
+@pytest.mark.real
+def test_another_gguf_of_the_same_name_is_measured(
+    figures: ModelFigures, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurement, "measure", lambda *_, **__: figures)
+    other = tmp_path / embedded.embedded_target().name
+    other.write_bytes(b"GGUF of the pair before")
+    measured_once(other, [], kept, n_probes=2, n_threads=1)
+    assert len(list(kept.glob("figures-*.json"))) == 2
 
 
 @pytest.mark.real
