@@ -13,7 +13,7 @@ from speclsp.errors import ModelNotFoundError
 from speclsp.settings import Settings, named_path
 
 EMBEDDED: Final = "embedded"
-"""The value of ``spec_draft_model`` that selects the embedded draft model."""
+"""The value of ``model`` or ``spec_draft_model`` that selects the embedded one."""
 
 TARGET_FILE_NAME = "embedded-target-f16.gguf"
 DRAFT_FILE_NAME = "embedded-draft-q8_0.gguf"
@@ -41,12 +41,17 @@ def model_files(settings: Settings) -> ModelFiles:
 
     Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks an embedded one.
     """
-    target = named_path(settings.model) if settings.model else embedded_target()
+    target = embedded_target() if is_trial(settings) else named_path(settings.model)
     edit = named_path(settings.edit_model) if settings.edit_model else None
     if settings.spec_draft_model == EMBEDDED:
         return ModelFiles(target, embedded_draft(), edit)
     draft = named_path(settings.spec_draft_model) if settings.spec_draft_model else None
     return ModelFiles(target, draft, edit)
+
+
+def is_trial(settings: Settings) -> bool:
+    """Whether the settings name the embedded target, or no model."""
+    return settings.model in ("", EMBEDDED)
 
 
 def edit_model_settings(settings: Settings) -> Settings:

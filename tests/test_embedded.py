@@ -25,6 +25,16 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         embedded.sample_project()
 
 
+def test_embedded_names_both_models() -> None:
+    settings = Settings(model="embedded", spec_draft_model="embedded")
+    files = embedded.model_files(settings)
+    assert files.target == embedded.embedded_target()
+    assert files.draft == embedded.embedded_draft()
+    assert embedded.is_trial(settings)
+    assert embedded.is_trial(Settings())
+    assert not embedded.is_trial(Settings(model="coder.gguf"))
+
+
 @pytest.mark.parametrize("setting", ["model", "spec_draft_model"])
 def test_the_home_of_an_unknown_user_is_a_missing_file(setting: str) -> None:
     files = embedded.model_files(Settings(**{setting: "~no-such-user/x.gguf"}))

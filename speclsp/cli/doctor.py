@@ -18,7 +18,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
-from speclsp.embedded import model_files
+from speclsp.embedded import is_trial, model_files
 from speclsp.engine.models import LlamaLoader
 from speclsp.errors import SpecLspError
 from speclsp.hub.choice import named, resolve_models, without_names
@@ -273,7 +273,7 @@ def next_step(settings: Settings) -> str:
     memory = find_memory()
     if memory.kind == "CPU" and wants_gpu(settings) and (gpu := nvidia_memory()) is not None:
         return f"install llama.cpp for the {gpu.name}: `{INSTALL_COMMAND}`."
-    if settings.model:
+    if not is_trial(settings):
         return "open a file in your editor; all is well."
     choice = named(recommend(memory))
     if choice.is_downloaded:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -40,7 +39,7 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.registry import load_drafters
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
-from speclsp.embedded import EMBEDDED, model_files
+from speclsp.embedded import model_files
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.engine.params import physical_cpu_count
 from speclsp.errors import StoreError
@@ -400,8 +399,6 @@ def _opened_together(
 def _target_settings(options: Mapping[str, Any]) -> Settings:
     """Return the settings that the command line gives; tell where they name no model."""
     resolved = given_settings(options)
-    if resolved.model == EMBEDDED:
-        return replace(resolved, model="")
     if not resolved.model:
         click.echo(
             "No model is named, so the tokens are those of the trial model, which no other model "

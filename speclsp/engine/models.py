@@ -200,13 +200,13 @@ class LlamaLoader:
             draft=draft,
             description=f"{path.name} ({details})",
             title=title,
-            is_trial=not settings.model,
+            is_trial=embedded.is_trial(settings),
             shortfall=target.shortfall,
             draft_description=_draft_description(draft_path, draft),
             layers=dict(target.model.layers),
             supports_rollback=target.supports_rollback,
             pass_cost=pass_cost,
-            max_prompt=MAX_PROMPT if settings.model else embedded.MAX_PROMPT,
+            max_prompt=embedded.MAX_PROMPT if embedded.is_trial(settings) else MAX_PROMPT,
             problems=problems,
         )
 

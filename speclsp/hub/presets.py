@@ -267,7 +267,9 @@ def preset(name: str) -> Preset:
     """
     found = PRESETS.get(LLAMA_CPP_NAMES.get(name, name))
     if found is None:
-        close = get_close_matches(name.lower(), (AUTO, *PRESETS, *LLAMA_CPP_NAMES), n=1)
+        words = name.lower().split("-")
+        close = [known for known in PRESETS if all(word in known for word in words)]
+        close += get_close_matches(name.lower(), (AUTO, *PRESETS, *LLAMA_CPP_NAMES), n=1)
         meant = f"Did you mean {close[0]}? " if close else ""
         raise SettingsError(
             f"There is no preset {name!r}, and no such file.",

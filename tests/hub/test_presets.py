@@ -134,6 +134,8 @@ def test_an_unknown_preset_is_told_with_those_that_exist() -> None:
         preset("huge")
     with pytest.raises(SettingsError, match=r"Did you mean qwen2.5-coder-7b-q4_k_m\?"):
         preset("qwen2.5-coder-7b-q4_k")
+    with pytest.raises(SettingsError, match=r"Did you mean qwen2.5-coder-7b-q3_k_m\?"):
+        preset("qwen-7b")
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,8 @@ def check_model_file(path: Path) -> None:
     if not path.exists():
         raise ModelNotFoundError(
             f"There is no model file at {path}.",
-            remedy="Correct the path. For the embedded models leave `model` empty, and set "
-            "`spec_draft_model` to `embedded`; left empty, there is no draft model.",
+            remedy="Correct the path. The embedded models are called `embedded`; where "
+            "`spec_draft_model` is empty, there is no draft model.",
         )
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe or device"
