@@ -5,38 +5,53 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from speclsp.request import Trigger
 
 
+@dataclass(slots=True, eq=False)
+class InFlightRequest:
+    """A request's task."""
+
+    task: asyncio.Task[Any]
+    is_dropped: bool = False
+    """Whether the server, and not the client, cancelled it."""
+
+    def drop(self) -> None:
+        """Cancel the task, since nobody waits for its answer any more."""
+        self.is_dropped = True
+        self.task.cancel()
+
+
 class InFlightRequests:
-    """The newest request's task by document (the URI that opened it) and method."""
+    """The newest request by document (the URI that opened it) and method."""
 
     def __init__(self) -> None:
-        self._tasks: dict[tuple[str, str], asyncio.Task[Any]] = {}
+        self._requests: dict[tuple[str, str], InFlightRequest] = {}
 
     @contextmanager
-    def newest(self, method: str, uri: str) -> Iterator[None]:
+    def newest(self, method: str, uri: str) -> Iterator[InFlightRequest]:
         """Make the current task the newest of its document, and cancel the previous one."""
         task = asyncio.current_task()
         assert task is not None
         key = (uri, method)
-        older = self._tasks.get(key)
+        older = self._requests.get(key)
         if older is not None:
-            older.cancel()
-        self._tasks[key] = task
+            older.drop()
+        request = self._requests[key] = InFlightRequest(task)
         try:
-            yield
+            yield request
         finally:
-            if self._tasks.get(key) is task:
-                del self._tasks[key]
+            if self._requests.get(key) is request:
+                del self._requests[key]
 
     def cancel(self, uri: str) -> None:
         """Cancel a document's open requests."""
-        for (task_uri, _), task in tuple(self._tasks.items()):
-            if task_uri == uri:
-                task.cancel()
+        for (request_uri, _), request in tuple(self._requests.items()):
+            if request_uri == uri:
+                request.drop()
 
 
 OLD_INVOKED: Final = 0

@@ -56,8 +56,13 @@ async def next_edit(
         offset=buffer.offset(cursor),
         overrides=session.settings.overrides(folder_uri),
     )
-    with session.requests.newest(NEXT_EDIT, buffer.uri):
-        result = await _result(session, request)
+    with session.requests.newest(NEXT_EDIT, buffer.uri) as in_flight:
+        try:
+            result = await _result(session, request)
+        except asyncio.CancelledError:
+            if not in_flight.is_dropped:
+                raise
+            result = None  # superseded, or the document was closed
     if result is not None:
         session.editor.log("debug", edit_line(result))
     now = session.documents.get(buffer.uri)

@@ -104,6 +104,25 @@ async def test_a_cancelled_request_is_answered_so(wire: LspWire) -> None:
     assert wire.completer.asked[0].cancel.cancelled
 
 
+@pytest.mark.parametrize("how", ["supersede", "close", "close and open"])
+async def test_a_request_that_the_server_ends_is_answered_with_no_edit(
+    how: str, wire: LspWire
+) -> None:
+    """Clients of Copilot's method show errors to the user."""
+    wire.open(TEXT)
+    wire.completer.script = lambda asked: None
+    msg_id = wire.request(METHOD, at(0, 0))
+    await wire.until(lambda: wire.completer.asked)
+    if how == "supersede":
+        wire.request(METHOD, at(1, 0))
+    else:
+        wire.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
+    if how == "close and open":
+        wire.open(TEXT)
+    assert (await wire.answer(msg_id))["result"] == {"edits": []}
+    assert wire.completer.asked[0].cancel.cancelled
+
+
 async def test_an_edit_of_a_text_that_changed_meanwhile_is_dropped(wire: LspWire) -> None:
     wire.open(TEXT)
     asked: list[Asked] = []
