@@ -150,7 +150,7 @@ class Decoder:
             stop=lambda token: token in ends,
             interrupted=lambda: None,
             clock=perf_counter,
-            scores=TokenScores(),
+            scores=TokenScores(copy=context.regions[0] if context.regions else ()),
         )
         cost.learn(generation.pass_times)
         ms = 1000 * (perf_counter() - started)

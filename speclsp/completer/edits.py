@@ -137,7 +137,7 @@ class EditJob(Job[EditRequest, EditResult]):
             remote=remote,
             output=AnswerText(vocabulary, ends, one.stops),
             sampler=make_sampler(params),
-            scores=TokenScores(),
+            scores=TokenScores(copy=regions[0]),
             n_predict=n_predict,
             deadline_s=settings.deadline_ms / 1000,
             piece=vocabulary.piece,
@@ -210,10 +210,12 @@ class EditPlan(Plan[EditResult]):
         found: list[Divergence] = []
         for place in departures(copy, answer):
             idx = bisect_right(ends, len(answer[:place].encode()))
-            if idx < len(self.scores.logprobs) and math.isfinite(self.scores.logprobs[idx]):
+            # Behind a deleted line the first tokens may be those of the deleted one.
+            logprob = next(filter(math.isfinite, self.scores.logprobs[idx:]), None)
+            if logprob is not None:
                 start = answer.rfind("\n", 0, place) + 1
                 line = answer[start:].partition("\n")[0]
-                found.append(Divergence(line=line, probability=math.exp(self.scores.logprobs[idx])))
+                found.append(Divergence(line=line, probability=math.exp(logprob)))
         return tuple(found)
 
 

@@ -152,3 +152,30 @@ def test_every_emitted_token_has_its_own_row(kind: str, temperature: float) -> N
         (expected,) = expected_logprobs([*output[: rival.position], rival.token])[rival.position :]
         assert rival.logprob == pytest.approx(expected, abs=1e-5)
         assert rival.token != output[rival.position]
+
+
+COPY = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("answer", "scored"),
+    [
+        pytest.param(COPY, [], id="a copy"),
+        pytest.param([*COPY, 30], [30], id="the end token"),
+        pytest.param([1, 2, 33, 4, 5, 6, 7, 8], [33, 4, 5, 6], id="replaced"),
+        pytest.param([1, 2, 3, 33, 34, 4, 5, 6, 7], [33, 34, 4, 5, 6], id="inserted"),
+        pytest.param([1, 2, 6, 7, 8, 9, 1], [6, 7, 8], id="deleted"),
+        pytest.param([1, 33, 34, 2, 3, 35, 6, 7, 8, 9], [33, 34, 2, 3, 35, 6, 7, 8], id="twice"),
+        pytest.param([33, 1, 2, 3, 4], [33, 1, 2, 3], id="the nearest place"),
+    ],
+)
+def test_tokens_that_follow_a_copy_are_not_scored(answer: list[int], scored: list[int]) -> None:
+    scores = TokenScores(copy=np.array(COPY, dtype=np.int32))
+    row = np.random.default_rng(3).normal(size=N_VOCAB).astype(np.float32)
+    for token in answer:
+        scores.observe(token, row)
+    found = zip(answer, scores.logprobs, strict=True)
+    finite = [(token, logprob) for token, logprob in found if math.isfinite(logprob)]
+    assert [token for token, _ in finite] == scored
+    for token, logprob in finite:
+        assert logprob == pytest.approx(float(row[token]) - exact_log_sum(row), abs=1e-4)
