@@ -14,8 +14,9 @@ Counting, as in the project's statistics everywhere:
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -431,8 +432,9 @@ class PlacedRequest(Generic[Q_co]):
         ``settings``.  Other settings than ``PER_REQUEST`` and wrong values are left out: requests
         come from other machines, too.
         """
-        settings = for_language(_resolved(self.plain.overrides, settings), self.language_id)
-        return _resolved(self.plain.settings, settings)
+        # msgspec refuses lone surrogates, which a client's JSON may have.
+        overrides, own = json.dumps(self.plain.overrides), json.dumps(self.plain.settings)
+        return _settings_over(_Identity(settings), overrides, self.language_id, own)
 
     @cached_property
     def prefix(self) -> str:
@@ -450,8 +452,29 @@ AnyPlaced: TypeAlias = PlacedRequest[Request[Any]]
 PlacedCompletion: TypeAlias = PlacedRequest[CompletionRequest]
 
 
-def _resolved(chosen: dict[str, SettingValue], base: Settings) -> Settings:
-    allowed = {name: value for name, value in chosen.items() if name in PER_REQUEST}
+@dataclass(frozen=True, slots=True, eq=False)
+class _Identity:
+    """Settings as a key: they are the same only if they are the same object."""
+
+    settings: Settings
+
+    def __hash__(self) -> int:
+        return id(self.settings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.settings is other.settings
+
+
+@lru_cache(maxsize=64)
+def _settings_over(base: _Identity, overrides: str, language_id: str, own: str) -> Settings:
+    """Resolve settings once: each key asks several times, and few documents differ in them."""
+    settings = for_language(_resolved(overrides, base.settings), language_id)
+    return _resolved(own, settings)
+
+
+def _resolved(chosen: str, base: Settings) -> Settings:
+    given: dict[str, SettingValue] = json.loads(chosen)
+    allowed = {name: value for name, value in given.items() if name in PER_REQUEST}
     return resolve([allowed], base=base).settings if allowed else base
 
 

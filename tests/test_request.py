@@ -9,10 +9,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typed_requests import request_between
 
 from speclsp import request, seam
 from speclsp.cancellation import CancellationToken
 from speclsp.settings import Settings
+from speclsp.settings_resolution import resolve
 
 SEAM_CLASSES = [
     value
@@ -81,3 +83,21 @@ def test_nothing_but_plain_data_and_the_cancellation_token_crosses_the_seam():
             parts = {typing.get_origin(hint) or hint, *typing.get_args(hint)} - {request.R}
             assert parts <= {*plain, request.Request, types.UnionType}, (name, hint)
         assert "Callable" not in str(returned), name
+
+
+def test_settings_are_resolved_once_for_requests_that_agree(monkeypatch):
+    calls = []
+
+    def counted(layers, base):
+        calls.append(layers)
+        return resolve(layers, base=base)
+
+    monkeypatch.setattr(request, "resolve", counted)
+    base = Settings()
+    own = {"n_predict": 3, "lookup": "\ud800"}
+    first, second = (request_between("x", settings=dict(own)) for _ in range(2))
+    assert first.settings_over(base) is second.settings_over(base)
+    assert len(calls) == 1
+    assert request_between("x", settings={"n_predict": 4}).settings_over(base).n_predict == 4
+    assert first.settings_over(dataclasses.replace(base, max_lines=7)).max_lines == 7
+    assert len(calls) == 3
