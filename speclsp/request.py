@@ -270,7 +270,8 @@ class EditResult(Result):
     divergences: tuple[Divergence, ...] = ()
     """One for each hunk of the answer, also where the edit is withheld."""
     withheld: str = ""
-    """Why an edit that the model proposed is not shown (:data:`speclsp.edits.edit.Withheld`)."""
+    """Why an edit that the model proposed is not shown (:data:`speclsp.edits.edit.Withheld`), or
+    why there was no request of the model: ``refused``, ``secret``."""
 
     @property
     def is_empty(self) -> bool:
@@ -504,7 +505,9 @@ class EditStats:
 
     n_asked: int = 0
     n_proposed: int = 0
-    """Requests that were answered with an edit."""
+    """Edits that requests were answered with."""
+    n_kept: int = 0
+    """Requests that were answered with what is left of an edit of which the user typed a part."""
     n_shown: int = 0
     n_accepted: int = 0
     n_declined: int = 0

@@ -185,6 +185,7 @@ _WITHHELD: Final = {
     "undoes": "it takes back one of your latest changes",
     "declined": "it was declined here",
     "secret": "it touches a line with a masked secret",
+    "refused": "the model gets no prompt of this text; the log says why",
     "uncertain": "its first token is less probable than min_edit_confidence",
 }
 """Why an edit is withheld, by :class:`~speclsp.request.EditResult`'s reason."""

@@ -21,7 +21,7 @@ from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.protocol import DraftContext, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.suffix import NAME as SUFFIX
-from speclsp.edits.edit import departures, hunks, repeated, smallest_edit, why_withheld
+from speclsp.edits.edit import departures, hunks, is_far, repeated, smallest_edit, why_withheld
 from speclsp.edits.formats import (
     FORMATS,
     EditFormat,
@@ -52,8 +52,6 @@ from speclsp.settings import Settings
 _GROWTH: Final = 2
 """An answer may have so many times the region's tokens."""
 _LEAST_PREDICTED: Final = 64
-_FAR_LINES: Final = 2
-"""Lines between the cursor and an edit above which it is far."""
 _N_STOP_CHARS: Final = 48
 """Characters at an answer's end that are searched for the text that ends it."""
 
@@ -193,13 +191,12 @@ class EditPlan(Plan[EditResult]):
         if why is not None:
             return replace(empty, withheld=why)
         edit = smallest_edit(changed, old)
-        text, cursor = self.source.text, self.source.cursor
         moved = TextEdit(edit.start + start, edit.end + start, edit.text)
         return replace(
             empty,
             edit=moved,
             hunks=tuple(TextEdit(one.start + start, one.end + start, one.new) for one in changed),
-            is_far=_lines_apart(text, moved, cursor) > _FAR_LINES,
+            is_far=is_far(self.source.text, moved, self.source.cursor),
         )
 
     def _divergences(self, generation: Generation) -> tuple[Divergence, ...]:
@@ -392,10 +389,3 @@ def _remote(
             wants_logprobs=True,
         ),
     )
-
-
-def _lines_apart(text: str, edit: TextEdit, cursor: int) -> int:
-    """Return how many line ends lie between the cursor and the nearest end of an edit."""
-    above = text.count("\n", edit.end, cursor)
-    below = text.count("\n", cursor, edit.start)
-    return max(above, below)

@@ -98,8 +98,8 @@ def edit_lines(stats: SessionStats) -> list[str]:
     lines = [
         (
             f"next edits = {edits.n_asked} asked ({edits.n_proposed} proposed, "
-            f"{edits.n_shown} shown), accepted = {edits.n_accepted}, "
-            f"declined = {edits.n_declined}{model}"
+            f"{edits.n_kept} kept while typed, {edits.n_shown} shown), "
+            f"accepted = {edits.n_accepted}, declined = {edits.n_declined}{model}"
         )
     ]
     if edits.withheld:

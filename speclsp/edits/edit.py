@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
 from speclsp.edits.formats import EditFormat, lines_of, n_common
-from speclsp.request import Change
+from speclsp.request import Change, TextEdit
 
 Withheld = Literal[
     "unchanged",
@@ -27,8 +27,10 @@ _LEAST_WORD: Final = 2
 """Characters of the shortest word whose replacement is repeated elsewhere."""
 _LEAST_WORDS: Final = 3
 """Words of the shortest line whose deletion is repeated elsewhere."""
-_FAR_LINES: Final = 10
+_SEEN_LINES: Final = 10
 """Lines from the cursor that a model sees in any case."""
+_FAR_LINES: Final = 2
+"""Line ends between the cursor and an edit above which it is far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,6 @@ class Hunk:
     end: int
     old: str
     new: str
-
-
-@dataclass(frozen=True, slots=True)
-class TextEdit:
-    """The smallest replacement that covers all hunks."""
-
-    start: int
-    end: int
-    text: str
 
 
 def hunks(old: str, new: str) -> list[Hunk]:
@@ -94,6 +87,42 @@ def smallest_edit(changed: Sequence[Hunk], old: str) -> TextEdit:
         n_same = n_common(was[::-1], text[::-1])
         end, text = end - n_same, text[: len(text) - n_same]
     return TextEdit(start, end, text)
+
+
+def left_after(changed: Sequence[Hunk], typed: TextEdit) -> list[Hunk] | None:
+    """Return what is left of an edit once the user typed a part of it.
+
+    ``typed`` is an edit of the same text.  Returns None where it does not lie in one hunk or does
+    not bring its lines nearer to the new ones.  Other hunks stay.
+    """
+    shift = len(typed.text) - (typed.end - typed.start)
+    for idx, hunk in enumerate(changed):
+        if not hunk.start <= typed.start <= typed.end <= hunk.end:
+            continue
+        now = hunk.old[: typed.start - hunk.start] + typed.text + hunk.old[typed.end - hunk.start :]
+        (gone, added), (gone_now, added_now) = _middles(hunk.old, hunk.new), _middles(now, hunk.new)
+        is_nearer = len(gone_now) + len(added_now) < len(gone) + len(added)
+        if not (is_nearer and gone.endswith(gone_now)):
+            return None
+        return [
+            *changed[:idx],
+            *(
+                replace(one, start=hunk.start + one.start, end=hunk.start + one.end)
+                for one in hunks(now, hunk.new)
+            ),
+            *(
+                replace(one, start=one.start + shift, end=one.end + shift)
+                for one in changed[idx + 1 :]
+            ),
+        ]
+    return None
+
+
+def is_far(text: str, edit: TextEdit, cursor: int) -> bool:
+    """Whether more than two line ends lie between the cursor and the nearest end of an edit."""
+    above = text.count("\n", edit.end, cursor)
+    below = text.count("\n", cursor, edit.start)
+    return max(above, below) > _FAR_LINES
 
 
 def why_withheld(
@@ -158,7 +187,7 @@ def place_to_go_on(text: str, cursor: int, change: Change) -> int | None:
         places = [
             found.end() - len(found[0].lstrip())
             for found in pattern.finditer(text)
-            if _n_lines_between(text, found.start(), cursor) > _FAR_LINES
+            if _n_lines_between(text, found.start(), cursor) > _SEEN_LINES
         ]
         if places:
             return min(places, key=lambda place: abs(place - cursor))
@@ -188,6 +217,13 @@ def _replaced_words(change: Change) -> dict[str, str]:
         for word, by in replaced.items()
         if len(word) >= _LEAST_WORD and word.isidentifier()
     }
+
+
+def _middles(old: str, new: str) -> tuple[str, str]:
+    """Return the texts between what two texts have in common at their beginnings and ends."""
+    start = n_common(old, new)
+    tail = n_common(old[start:][::-1], new[start:][::-1])
+    return old[start : len(old) - tail], new[start : len(new) - tail]
 
 
 def _is_above(changed: Sequence[Hunk], old: str, cursor: int) -> bool:

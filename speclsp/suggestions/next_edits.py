@@ -13,7 +13,8 @@ from typing import Final
 
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import percentiles, summed
-from speclsp.edits.edit import place_to_go_on
+from speclsp.documents import edit_between
+from speclsp.edits.edit import Hunk, is_far, left_after, place_to_go_on, smallest_edit
 from speclsp.request import (
     AcceptedText,
     Document,
@@ -38,18 +39,33 @@ _N_TIMES: Final = 1_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Proposed:
-    request: EditRequest
-    edit: TextEdit
+    uri: str
+    text: str
+    """What the edit inserts."""
     hunks: tuple[tuple[str, str], ...]
     """Old and new lines, masked."""
     before: str
     """The lines before the edit, masked."""
+    text_hash: int
+    """Of the document, masked, which has this text again once an accepted edit is undone."""
+    is_accepted: bool = False
+    is_applied: bool = False
+    """Whether it was accepted and the document had another text then."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kept:
+    """The latest proposal, masked, of which the user may type a part."""
+
+    document: Document
+    result: EditResult
 
 
 class NextEdits:
     """Next edits of one window.  Any thread may call it.
 
-    What was declined is not proposed again while its lines stay as they are.
+    What was declined, or accepted and undone, is not proposed again while its lines stay as they
+    are.  What the user types of a proposal is not asked for again.
     """
 
     def __init__(
@@ -63,6 +79,7 @@ class NextEdits:
         self._clock = clock
         self._lock = threading.Lock()
         self._proposed: OrderedDict[str, _Proposed] = OrderedDict()
+        self._kept: _Kept | None = None
         self._shown: set[str] = set()
         self._declined: deque[tuple[str, str]] = deque(maxlen=_N_DECLINED)
         self._counts: Counter[str] = Counter()
@@ -78,20 +95,34 @@ class NextEdits:
         started = self._clock()
         with self._lock:
             self._counts["n_asked"] += 1
-            declined = tuple(self._declined)
-        named = dataclasses.replace(request, completion_id=uuid.uuid4().hex, declined=declined)
+        named = dataclasses.replace(request, completion_id=uuid.uuid4().hex)
         while (plain := self.masked_request(named)) == "unknown" and (
             self._documents.is_masked_soon(named)
         ):
             await asyncio.sleep(_MASK_POLL_S)
         masked = self._documents.at_version(named.uri, named.version)
         if masked is None or not isinstance(plain, EditRequest):
-            return named.empty("stop" if plain == "private" else "cancelled", "filter")
-        result = await self._answer(plain, cancel)
-        if result.withheld == "unchanged" and (place := _place_to_go_on(plain, masked)) is not None:
-            there = await self._answer(dataclasses.replace(plain, offset=place), cancel)
-            result = _as_seen_from(plain.offset, there, result.stats)
-        return self._taken(named, masked.text, result, 1000 * (self._clock() - started))
+            empty = named.empty("stop" if plain == "private" else "cancelled", "filter")
+            return self._without_edit(empty, "secret" if plain == "private" else "")
+        with self._lock:
+            self._decline_what_was_undone(masked)
+            rest = self._rest(masked, plain.offset)
+            declined = tuple(self._declined)
+        if rest is not None:
+            return self._kept_on(named, masked, rest)
+        plain = dataclasses.replace(plain, declined=declined)
+        try:
+            result = await self._answer(plain, cancel)
+            place = _place_to_go_on(plain, masked) if result.withheld == "unchanged" else None
+            if place is not None:
+                there = await self._answer(dataclasses.replace(plain, offset=place), cancel)
+                result = _as_seen_from(plain.offset, there, result.stats)
+        except BaseException as error:
+            is_cancelled = isinstance(error, asyncio.CancelledError)
+            with self._lock:
+                self._withheld["cancelled" if is_cancelled else "failed"] += 1
+            raise
+        return self._taken(named, masked, result, 1000 * (self._clock() - started))
 
     async def _answer(self, plain: EditRequest, cancel: CancellationToken) -> EditResult:
         # The completer's thread sets the future, so it must not be cancelled.
@@ -115,20 +146,26 @@ class NextEdits:
     def accepted(self, edit_id: str) -> bool:
         """Note that an edit was accepted, and return whether it is known: its text is learned."""
         with self._lock:
-            found = self._proposed.pop(edit_id, None)
-            if found is None:
+            found = self._proposed.get(edit_id)
+            if found is None or found.is_accepted:
                 return False
+            document = self._documents.newest_masked(found.uri)
+            self._proposed[edit_id] = dataclasses.replace(
+                found,
+                is_accepted=True,
+                is_applied=document is not None and hash(document.text) != found.text_hash,
+            )
+            self._kept = None
             self._count_shown(edit_id)
             self._counts["n_accepted"] += 1
-        document = self._documents.newest_masked(found.request.uri)
-        self._documents.accepted(found.request.uri, found.edit.text)
-        if document is not None and found.edit.text.strip():
+        self._documents.accepted(found.uri, found.text)
+        if document is not None and found.text.strip():
             self._completer.learn(
                 AcceptedText(
                     path=document.path,
                     file=document.file,
                     before=found.before,
-                    text=found.edit.text,
+                    text=found.text,
                     uri=document.uri,
                     workspace=document.workspace,
                 )
@@ -136,15 +173,9 @@ class NextEdits:
         return True
 
     def declined(self, edit_id: str) -> bool:
-        """Note that an edit was declined, and return whether it is known."""
+        """Note that an edit was declined or undone, and return whether it is known."""
         with self._lock:
-            found = self._proposed.pop(edit_id, None)
-            if found is None:
-                return False
-            self._count_shown(edit_id)
-            self._counts["n_declined"] += 1
-            self._declined.extend(found.hunks)
-            return True
+            return self._decline(edit_id)
 
     def statistics(self) -> EditStats:
         """Return the session's counts."""
@@ -156,34 +187,110 @@ class NextEdits:
                 answer=percentiles(self._times),
             )
 
+    # --- with the lock held -----------------------------------------------------------------------
+
+    def _decline(self, edit_id: str) -> bool:
+        found = self._proposed.pop(edit_id, None)
+        if found is None:
+            return False
+        if self._kept is not None and self._kept.result.completion_id == edit_id:
+            self._kept = None
+        self._count_shown(edit_id)
+        self._counts["n_declined"] += 1
+        self._declined.extend(found.hunks)
+        return True
+
+    def _decline_what_was_undone(self, masked: Document) -> None:
+        text_hash = hash(masked.text)
+        undone = [
+            edit_id
+            for edit_id, one in self._proposed.items()
+            if one.is_applied and (one.uri, one.text_hash) == (masked.uri, text_hash)
+        ]
+        for edit_id in undone:
+            self._decline(edit_id)
+
+    def _rest(self, masked: Document, cursor: int) -> EditResult | None:
+        """Return what is left of the kept proposal where the user typed a part of it."""
+        kept = self._kept
+        if kept is None or kept.document.uri != masked.uri or kept.document.text == masked.text:
+            return None
+        was = kept.document.text
+        changed = [
+            Hunk(one.start, one.end, was[one.start : one.end], one.text)
+            for one in kept.result.hunks
+        ]
+        left = left_after(changed, edit_between(was, masked.text))
+        if not left:
+            self._kept = None
+            return None
+        edit = smallest_edit(left, masked.text)
+        return dataclasses.replace(
+            kept.result,
+            edit=edit,
+            hunks=tuple(TextEdit(one.start, one.end, one.new) for one in left),
+            is_far=is_far(masked.text, edit, cursor),
+            stats=RequestStats(),
+        )
+
     def _count_shown(self, edit_id: str) -> None:
         if edit_id not in self._shown:
             self._shown.add(edit_id)
             self._counts["n_shown"] += 1
 
+    def _propose(self, masked: Document, result: EditResult, edit: TextEdit) -> None:
+        """Keep a proposal, for reports of it and for what the user types of it."""
+        self._kept = _Kept(masked, result)
+        start = masked.text.rfind("\n", 0, result.hunks[0].start) + 1
+        self._proposed.pop(result.completion_id, None)
+        self._proposed[result.completion_id] = _Proposed(
+            uri=masked.uri,
+            text=edit.text,
+            hunks=tuple((masked.text[one.start : one.end], one.text) for one in result.hunks),
+            before="".join(masked.text[:start].splitlines(keepends=True)[-2:]),
+            text_hash=hash(masked.text),
+        )
+        while len(self._proposed) > _N_PROPOSED:
+            edit_id, _ = self._proposed.popitem(last=False)
+            self._shown.discard(edit_id)
+
+    # ----------------------------------------------------------------------------------------------
+
     def _taken(
-        self, request: EditRequest, masked: str, result: EditResult, ms: float
+        self, request: EditRequest, masked: Document, result: EditResult, ms: float
     ) -> EditResult:
         """Count a result, and return it in the window's text."""
         own = self._unmasked(request, result)
         with self._lock:
             self._totals = summed(self._totals, own.stats)
-            if own.edit is None:
-                self._withheld[own.withheld or own.finish_reason] += 1
-                return own
+            if own.edit is not None:
+                self._propose(masked, result, own.edit)
+        newest = self._documents.get(request.uri)
+        if own.edit is None:
+            refused = not own.withheld and own.finish_reason == "stop"
+            return self._without_edit(own, "refused" if refused else own.withheld)
+        if newest is None or newest.version != request.version:
+            return self._without_edit(own, "changed")
+        with self._lock:
             self._times.append(ms)
             self._counts["n_proposed"] += 1
-            start = masked.rfind("\n", 0, result.hunks[0].start) + 1
-            self._proposed[own.completion_id] = _Proposed(
-                request,
-                own.edit,
-                tuple((masked[one.start : one.end], one.text) for one in result.hunks),
-                "".join(masked[:start].splitlines(keepends=True)[-2:]),
-            )
-            while len(self._proposed) > _N_PROPOSED:
-                edit_id, _ = self._proposed.popitem(last=False)
-                self._shown.discard(edit_id)
         return own
+
+    def _kept_on(self, request: EditRequest, masked: Document, rest: EditResult) -> EditResult:
+        """Count and return what is left of a proposal, in the window's text."""
+        own = self._unmasked(request, rest)
+        if own.edit is None:
+            return self._without_edit(own, own.withheld)
+        with self._lock:
+            self._counts["n_kept"] += 1
+            self._propose(masked, rest, own.edit)
+        return own
+
+    def _without_edit(self, result: EditResult, withheld: str) -> EditResult:
+        """Count and return a result that shows nothing."""
+        with self._lock:
+            self._withheld[withheld or result.finish_reason] += 1
+        return dataclasses.replace(result, edit=None, hunks=(), withheld=withheld)
 
     def _unmasked(self, request: EditRequest, result: EditResult) -> EditResult:
         if result.edit is None:

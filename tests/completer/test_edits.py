@@ -274,6 +274,68 @@ def test_what_was_declined_is_not_proposed_again_until_its_lines_change(make) ->
     assert stats.withheld == {"declined": 1}
 
 
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_undoing_an_accepted_edit_declines_it(make, is_reported) -> None:
+    """Whether the client reports it, or the text is as it was."""
+    remote = ReplayingRemote("zeta-2")
+    edited = make(remote, edit_format="zeta-2")
+    edited.become(CODE)
+    new = CODE.replace("= 0", "= 0.0")
+    remote.answer = new + ">>>>>>> UPDATED\n"
+    proposed = edited.ask(0)
+    edited.become(new)
+    assert edited.window.next_edits.accepted(proposed.completion_id)
+    edited.become(CODE)
+    if is_reported:
+        assert edited.window.next_edits.declined(proposed.completion_id)
+    assert edited.ask(0).withheld == "declined"
+    stats = edited.window.statistics().edits
+    assert (stats.n_accepted, stats.n_declined, stats.n_shown) == (1, 1, 1)
+
+
+def test_what_the_user_types_of_an_edit_is_not_asked_for_again(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    edited = make(remote, edit_format="zeta-2")
+    edited.become(CODE)
+    new = CODE.replace("prices", "amounts")
+    remote.answer = new + ">>>>>>> UPDATED\n"
+    first = edited.ask(10)
+    for typed in ("", "a", "amo"):
+        text = CODE.replace("prices", typed, 1)
+        edited.become(text)
+        rest = edited.ask(10 + len(typed))
+        assert rest.completion_id == first.completion_id
+        assert rest.edit is not None
+        assert rest.edit.applied_to(text) == new
+    assert len(remote.sent) == 1
+    stats = edited.window.statistics().edits
+    assert (stats.n_asked, stats.n_proposed, stats.n_kept) == (4, 1, 3)
+    # Declined as it is now, and asked for anew after another key.
+    assert edited.window.next_edits.declined(first.completion_id)
+    assert edited.ask(13).withheld == "declined"
+    edited.become(CODE.replace("prices", "amox", 1))
+    assert edited.ask(14).completion_id != first.completion_id
+    assert len(remote.sent) == 3
+
+
+def test_an_edit_of_a_text_that_changed_meanwhile_is_kept_for_what_is_typed_of_it(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    edited = make(remote, edit_format="zeta-2")
+    edited.become(CODE)
+    new = CODE + "    return result\n"
+    remote.answer = new + ">>>>>>> UPDATED\n"
+    asked = EditRequest(uri=URI, version=1, offset=len(CODE) - 2, wait_for_model=True)
+    edited.become(CODE + "    ret\n")
+    late = asyncio.run(edited.window.next_edits.next_edit(asked, CancellationToken()))
+    assert (late.edit, late.withheld) == (None, "changed")
+    rest = edited.ask(len(CODE) + 7)
+    assert rest.edit is not None
+    assert rest.edit.text == "urn result"
+    assert len(remote.sent) == 1
+    stats = edited.window.statistics().edits
+    assert (stats.n_proposed, stats.n_kept, stats.withheld) == (0, 1, {"changed": 1})
+
+
 @pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
 def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind) -> None:
     remote = ReplayingRemote("zeta-2")
@@ -321,7 +383,7 @@ def test_changes_of_closed_documents_are_forgotten(make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("x = '<|user_cursor|>'\n", "stop"), ("", "unchanged")]
+    ("text", "reason"), [("x = '<|user_cursor|>'\n", "refused"), ("", "unchanged")]
 )
 def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(make, text, reason) -> None:
     remote = ReplayingRemote("zeta-2")
@@ -329,7 +391,7 @@ def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(make, text, re
     edited.become(text)
     result = edited.ask(0)
     assert result.edit is None
-    assert (result.withheld or result.finish_reason) == reason
+    assert result.withheld == reason
     assert bool(remote.sent) == (reason == "unchanged")
 
 

@@ -130,7 +130,8 @@ def test_the_block_has_everything():
 def test_next_edits_have_a_block_of_their_own() -> None:
     edits = EditStats(
         n_asked=9,
-        n_proposed=4,
+        n_proposed=3,
+        n_kept=1,
         n_shown=3,
         n_accepted=2,
         n_declined=1,
@@ -142,8 +143,8 @@ def test_next_edits_have_a_block_of_their_own() -> None:
     lines = report_lines(stats, Settings())
     assert lines == [
         (
-            "next edits = 9 asked (4 proposed, 3 shown), accepted = 2, declined = 1; "
-            "format sweep-8, sweep.gguf (Sweep 1.5B)"
+            "next edits = 9 asked (3 proposed, 1 kept while typed, 3 shown), "
+            "accepted = 2, declined = 1; format sweep-8, sweep.gguf (Sweep 1.5B)"
         ),
         "next edits without an edit: unchanged 3, cancelled 1, undoes 1",
         (

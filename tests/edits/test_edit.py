@@ -7,18 +7,20 @@ from collections import Counter
 import pytest
 from recorded_edits import RecordedAnswer, recorded_answers
 
+from speclsp.documents import edit_between
 from speclsp.edits.edit import (
     Hunk,
-    TextEdit,
     departures,
     hunks,
+    is_far,
+    left_after,
     place_to_go_on,
     repeated,
     smallest_edit,
     why_withheld,
 )
 from speclsp.edits.formats import FORMATS, Zeta2
-from speclsp.request import Change
+from speclsp.request import Change, TextEdit
 
 OLD = "one\ntwo\nthree\nfour\nfive\n"
 ZETA_2 = FORMATS[Zeta2.name]
@@ -60,6 +62,57 @@ def test_hunks_are_whole_lines() -> None:
         Hunk(4, 8, "two\n", "2\n"),
         Hunk(24, 24, "", "6\n"),
     ]
+
+
+NEW = "one\n2\nthree\n3.5\nfour\nfive and six\n"
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        "one\n2two\nthree\nfour\nfive\n",  # the first character, before the old ones go
+        "one\nwo\nthree\nfour\nfive\n",  # the old ones go from the first on
+        "one\n\nthree\nfour\nfive\n",
+        "one\n2\nthree\nfour\nfive\n",  # a whole hunk
+        "one\ntwo\nthree\n\nfour\nfive\n",  # an inserted line is begun
+        "one\ntwo\nthree\n3.\nfour\nfive\n",
+        "one\ntwo\nthree\nfour\nfive and\n",
+    ],
+)
+def test_what_the_user_types_of_an_edit_leaves_the_rest(now: str) -> None:
+    left = left_after(hunks(OLD, NEW), edit_between(OLD, now))
+    assert left
+    assert applied(now, smallest_edit(left, now)) == NEW
+    assert all(now[one.start : one.end] == one.old for one in left)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        "one\n3\nthree\nfour\nfive\n",
+        "one\ntwoo\nthree\nfour\nfive\n",
+        "one\nto\nthree\nfour\nfive\n",
+        "one\ntwo\nthree\nfour\nfive amd\n",
+        "ones\ntwo\nthree\nfour\nfive\n",
+        "one\ntwo\nthree\n3.5\nfour!\nfive\n",
+        "one\ntwo\nthree\nfour\nfive and six, seven\n",
+    ],
+)
+def test_other_keys_drop_an_edit(now: str) -> None:
+    assert left_after(hunks(OLD, NEW), edit_between(OLD, now)) is None
+
+
+def test_an_edit_that_was_typed_to_its_end_leaves_nothing() -> None:
+    new = OLD.replace("two", "two.five")
+    assert left_after(hunks(OLD, new), edit_between(OLD, new)) == []
+
+
+def test_an_edit_is_far_behind_more_than_two_line_ends() -> None:
+    text = "one\n\n\n\nfive\n"
+    assert [is_far(text, TextEdit(0, 3, ""), cursor) for cursor in (0, 5, 6, 8)] == [
+        False, False, True, True,
+    ]  # fmt: skip
+    assert is_far(text, TextEdit(7, 8, ""), 1)
 
 
 def test_an_edit_is_shown() -> None:

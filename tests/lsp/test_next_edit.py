@@ -175,6 +175,36 @@ async def test_reports_of_an_edit_are_counted_once(wire: LspWire) -> None:
     assert wire.completer.asked[-1].request.plain.declined == (("b = 2\n", "b = 3\n"),)
 
 
+async def test_every_request_is_in_the_statistics(wire: LspWire) -> None:
+    wire.open("a = 1\nb = 2\n")
+    wire.completer.script = proposing(TextEdit(6, 12, "b = 3\n"))
+    await wire.ask(METHOD, at(0, 0))
+    start, end = ({"line": 1, "character": character} for character in (4, 5))
+    wire.change(2, {"range": {"start": start, "end": end}, "text": ""})
+    ((edit,),) = (await wire.ask(METHOD, at(1, 4, 2))).values()
+    assert edit["text"] == "3"
+    wire.completer.script = proposing(withheld="undoes")
+    await wire.ask(METHOD, at(0, 1, 2))
+    wire.completer.script = proposing()
+    await wire.ask(METHOD, at(0, 2, 2))
+    wire.completer.script = lambda asked: asked.future.set_exception(EngineError("broken."))
+    await wire.ask(METHOD, at(0, 3, 2))
+    wire.completer.script = lambda asked: None
+    for _ in range(2):
+        msg_id = wire.request(METHOD, at(0, 0, 2))
+    await wire.until(lambda: len(wire.completer.asked) == 6)
+    wire.notify("$/cancelRequest", {"id": msg_id})
+    await wire.answer(msg_id)
+    edits = (await wire.ask("speclsp/statistics"))["edits"]
+    names = ("n_asked", "n_proposed", "n_kept", "withheld")
+    assert [edits[name] for name in names] == [
+        7,
+        1,
+        1,
+        {"undoes": 1, "refused": 1, "failed": 1, "cancelled": 2},
+    ]
+
+
 @pytest.mark.parametrize("arguments", [[], [1], ["a", "b"]])
 async def test_commands_want_an_id(wire: LspWire, arguments: list[Any]) -> None:
     for command in ("speclsp.acceptedEdit", "speclsp.declinedEdit"):
