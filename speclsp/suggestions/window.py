@@ -382,7 +382,10 @@ class Window:
         They are counted from its start in each call.
         """
         with self._lock:
-            self._unlearned += self._ledger.accepted(completion_id, n_chars)
+            accepted = self._ledger.accepted(completion_id, n_chars)
+            self._unlearned += accepted
+        for text in accepted:
+            self._documents.accepted(text.uri, text.text)
 
     def _learn_left_lines(self) -> None:
         """Let the completer learn the accepted texts in lines that the cursor has left.
@@ -404,7 +407,6 @@ class Window:
                 with self._lock:
                     self._unlearned.append(text)
             elif lines and not any(PLACEHOLDER in document.text[line] for line in lines):
-                self._documents.accepted(text.uri, text.text)
                 self.completer.learn(text)
 
     def _after(self, shown: Suggestion) -> PlacedCompletion | None:

@@ -352,6 +352,23 @@ def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind) -> None:
     assert "// User accepted prediction:\n--- a/a.py" in remote.sent[1][0].text
 
 
+def test_an_accepted_suggestion_is_marked_while_the_cursor_is_still_in_it(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    edited = make(remote, edit_format="zeta-2")
+    begun = CODE + "    return "
+    edited.become(begun)
+    remote.answer = "result"
+    request = CompletionRequest(
+        uri=URI, version=1, offset=len(begun), wait_for_model=True, trigger="invoked"
+    )
+    suggested = asyncio.run(edited.window.complete(request, CancellationToken()))
+    assert suggested.text == "result"
+    edited.become(begun + suggested.text)
+    edited.window.accepted(suggested.completion_id)
+    edited.ask(len(begun) + 6)
+    assert "// User accepted prediction:\n--- a/a.py" in remote.sent[-1][0].text
+
+
 def test_the_trail_outlives_the_engine(make) -> None:
     remote = ReplayingRemote("zeta-2")
     remote.answer = "NO_EDITS"
