@@ -370,6 +370,11 @@ class Change:
     file: str = ""
     """The document's, as :attr:`Document.file`."""
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that a prompt may show of it."""
+        return (self.path, self.old, self.new, self.before, self.after)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRequest(Request[EditResult]):

@@ -6,7 +6,7 @@ import codecs
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import ClassVar, Final
@@ -39,6 +39,7 @@ from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.prompt.protocol import Vocabulary
 from speclsp.remote.protocol import RemoteParams, RemotePrompt
 from speclsp.request import (
+    Change,
     Divergence,
     EditRequest,
     EditResult,
@@ -119,6 +120,7 @@ class EditJob(Job[EditRequest, EditResult]):
         return EditPlan(
             request=request,
             source=laid_out.source,
+            changes=[one for one in sources.changes if one.path == request.path],
             settings=settings,
             prompt=prompt,
             edit_format=one,
@@ -148,6 +150,8 @@ class EditPlan(Plan[EditResult]):
 
     request: PlacedRequest[EditRequest]
     source: EditSource
+    changes: Sequence[Change]
+    """The document's, also those that the prompt has no room for."""
     settings: Settings
     prompt: EditPrompt
     edit_format: EditFormat
@@ -179,7 +183,7 @@ class EditPlan(Plan[EditResult]):
             cursor=self.source.cursor - start,
             edit_format=self.edit_format,
             is_whole=reason == "stop",
-            changes=[one for one in self.source.changes if one.path == self.source.path],
+            changes=self.changes,
             declined=set(self.request.plain.declined),
         )
         changed = hunks(old, new)
@@ -240,12 +244,13 @@ def lay_out(
     """
     target = bench.weights.target
     one = edit_format(settings, bench.model_name, bench.tokenizer, target)
-    path = masked_path(request.path) if settings.mask_secrets else request.path
+    shown_path = masked_path if settings.mask_secrets else str
+    changes = (replace(change, path=shown_path(change.path)) for change in sources.changes)
     source = EditSource(
-        path=path,
+        path=shown_path(request.path),
         text=request.text,
         cursor=request.cursor,
-        changes=sources.changes,
+        changes=[change for change in changes if not one.is_marked(*change.texts)],
         files=_files(request, settings, bench, sources.chunks, one) if one.shows_files else (),
     )
     vocabulary = bench.tokenizer.vocabulary
@@ -316,7 +321,6 @@ def _files(
     """
     n_prompt = min(settings.n_prompt or bench.weights.max_prompt, bench.weights.target.n_ctx)
     tokenize = bench.tokenizer.vocabulary.tokenize
-    marks = (*one.control, *one.marks)
 
     def ranked() -> list[ContextChunk]:
         return [
@@ -324,7 +328,7 @@ def _files(
             for chunk in chunks.ranked()
             if chunk.reason != "edit"
             and chunk.path != request.path
-            and not any(mark in chunk.path + chunk.text for mark in marks)
+            and not one.is_marked(chunk.path, chunk.text)
         ]
 
     shown = bench.prompts.edit_chunks(

@@ -142,14 +142,15 @@ def why_withheld(
     that the user declined.
     """
     changed = hunks(old, new)
-    marks = (*edit_format.control, *edit_format.marks)
+    # A change may be of several places, with equal lines between them.
+    former = [part for change in changes for part in hunks(change.old, change.new)]
     checks: tuple[tuple[Withheld, bool], ...] = (
         ("unchanged", not changed or old.rstrip("\n") == new.rstrip("\n")),
-        ("control-tokens", any(name in new for name in marks)),
+        ("control-tokens", edit_format.is_marked(new)),
         ("length-limit", not is_whole),
         ("blanks", all(hunk.old.split() == hunk.new.split() for hunk in changed)),
         ("above-cursor", _is_above(changed, old, cursor)),
-        ("undoes", any(_undoes(hunk, change) for hunk in changed for change in changes)),
+        ("undoes", any(_undoes(hunk, part) for hunk in changed for part in former)),
         ("declined", any((hunk.old, hunk.new) in declined for hunk in changed)),
     )
     return next((reason for reason, holds in checks if holds), None)
@@ -234,7 +235,7 @@ def _is_above(changed: Sequence[Hunk], old: str, cursor: int) -> bool:
     return bool(line.strip()) and all(not hunk.old and hunk.start <= line_start for hunk in changed)
 
 
-def _undoes(hunk: Hunk, change: Change) -> bool:
+def _undoes(hunk: Hunk, change: Hunk) -> bool:
     """Whether a hunk restores what a change replaced or deleted, or deletes what it inserted."""
     was, now = (_lines(text) for text in (hunk.old, hunk.new))
     before, after = (_lines(text) for text in (change.old, change.new))

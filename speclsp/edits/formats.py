@@ -76,6 +76,10 @@ class EditFormat(ABC):
     shows_files = True
     """Whether prompts have a place for other files."""
 
+    def is_marked(self, *texts: str) -> bool:
+        """Whether one of the texts holds a name that the format gives a meaning."""
+        return any(name in text for text in texts for name in (*self.control, *self.marks))
+
     @abstractmethod
     def region(self, text: str, cursor: int) -> Region:
         """Return the region around a cursor."""
@@ -502,7 +506,7 @@ def _refuse(names: Iterable[str], texts: Iterable[str]) -> None:
 def _texts(source: EditSource) -> list[str]:
     texts = [source.path, source.text]
     for change in source.changes:
-        texts += (change.path, change.old, change.new, change.before, change.after)
+        texts += change.texts
     for path, text in source.files:
         texts += (path, text)
     return texts

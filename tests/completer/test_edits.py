@@ -399,6 +399,84 @@ def test_changes_of_closed_documents_are_forgotten(make) -> None:
     assert "edit_history" not in remote.sent[-1][0].text
 
 
+def test_changes_of_other_folders_and_ignored_files_are_not_in_the_prompt(make, tmp_path) -> None:
+    write(tmp_path / "one" / ".gitignore", "ignored.py\n")
+    remote = ReplayingRemote("zeta-2")
+    remote.answer = "NO_EDITS"
+    edited = make(remote, edit_format="zeta-2")
+    window = edited.window
+    for name in ("one", "two"):
+        write(tmp_path / name / "a.py", CODE)
+        window.completer.open_folder(WorkspaceFolder(root=str(tmp_path / name), name=name))
+    assert window.completer.wait_idle(WAIT_S)
+    places = ("two/a.py", "elsewhere.py", "one/ignored.py", "one/other.py", "one/a.py")
+    for place in places:
+        file = tmp_path / place
+        uri = file.as_uri()
+        old = CODE.replace("prices", f"numbers_of_{place}")
+        window.open_document(
+            Document(
+                uri=uri, path=file.name, language_id="python", version=1, text=old, file=str(file)
+            )
+        )
+        window.change_document(uri, 2, CODE)
+    request = EditRequest(
+        uri=(tmp_path / "one/a.py").as_uri(), version=2, offset=9, wait_for_model=True
+    )
+    asyncio.run(window.next_edits.next_edit(request, CancellationToken()))
+    (prompt, _params) = remote.sent[0]
+    shown = [place for place in places if f"numbers_of_{place}" in prompt.text]
+    assert shown == ["one/other.py", "one/a.py"]
+
+
+def test_no_secret_in_a_files_name_reaches_the_prompt(make) -> None:
+    secret = "ghp_" + "aB3dE6gH9kLmN0pQ2rS5" + "tUvWxYz12345678x"
+    remote = ReplayingRemote("zeta-2")
+    remote.answer = "NO_EDITS"
+    edited = make(remote, edit_format="zeta-2", path=f"{secret}.py")
+    edited.become(CODE.replace("prices", "numbers"))
+    edited.become(CODE)
+    edited.ask(0)
+    assert "-def total(numbers):\n" in remote.sent[0][0].text
+    assert secret not in remote.sent[0][0].text
+
+
+def test_what_takes_back_a_change_that_the_prompt_has_no_room_for_is_withheld(make) -> None:
+    remote = ReplayingRemote("zeta-2")
+    remote.model = replace(remote.model, n_ctx=400)
+    edited = make(remote, edit_format="zeta-2")
+    old = CODE.replace("prices", "numbers")
+    edited.become(old)
+    edited.become(CODE)
+    edited.window.open_document(
+        Document(uri="file:///p/b.py", path="b.py", language_id="python", version=1, text="x\n")
+    )
+    edited.window.change_document("file:///p/b.py", 2, "y = 1\n" * 150)
+    remote.answer = old + ">>>>>>> UPDATED\n"
+    assert edited.ask(0).withheld == "undoes"
+    assert "numbers" not in remote.sent[0][0].text
+
+
+@pytest.mark.parametrize("where", ["old", "before"])
+def test_a_mark_in_another_files_change_leaves_that_change_out(make, where) -> None:
+    """The file itself gets no next edit; the others do."""
+    remote = ReplayingRemote("zeta-2")
+    remote.answer = CODE.replace("result", "total") + ">>>>>>> UPDATED\n"
+    edited = make(remote, edit_format="zeta-2")
+    mark = "x = '<|user_cursor|>'\n"
+    texts = [mark + "y = 1\n", ("" if where == "old" else mark) + "y = 2\n"]
+    other = "file:///p/prompts.py"
+    edited.window.open_document(
+        Document(uri=other, path="prompts.py", language_id="python", version=1, text=texts[0])
+    )
+    edited.window.change_document(other, 2, texts[1])
+    edited.become(CODE.replace("prices", "numbers"))
+    edited.become(CODE)
+    assert edited.ask(CODE.index("result")).edit is not None
+    assert "prompts.py" not in remote.sent[0][0].text
+    assert "-def total(numbers):\n" in remote.sent[0][0].text
+
+
 @pytest.mark.parametrize(
     ("text", "reason"), [("x = '<|user_cursor|>'\n", "refused"), ("", "unchanged")]
 )

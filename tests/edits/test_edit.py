@@ -133,6 +133,12 @@ def test_an_edit_is_shown() -> None:
         # What the user replaced comes back, alone and in a larger hunk.
         ("one\n2\nthree\nfour\nfive\n", {"changes": [change("2\n", "two\n")]}, "undoes"),
         ("one\n2\nTHREE\nfour\nfive\n", {"changes": [change("2\n", "two\n")]}, "undoes"),
+        # One of two places that were changed as one.
+        (
+            "one\n2\nthree\nfour\nfive\n",
+            {"changes": [change("1\n2\n3\n2\n", "one\ntwo\n3\ntwo\n")]},
+            "undoes",
+        ),
         # What the user deleted comes back; what the user inserted is deleted.
         ("one\ngone\ntwo\nthree\nfour\nfive\n", {"changes": [change("gone\n", "")]}, "undoes"),
         ("one\nthree\nfour\nfive\n", {"changes": [change("", "two\n")]}, "undoes"),
