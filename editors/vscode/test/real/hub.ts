@@ -20,7 +20,7 @@ with serve_hub() as hub:
     print(hub.url, flush=True)
     for line in sys.stdin:
         if line.strip() == "hold":
-            hub.hold = threading.Event()
+            hub.hold = hub.hold or threading.Event()
         elif hub.hold is not None:
             hub.hold.set()
             hub.hold = None
