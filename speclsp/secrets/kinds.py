@@ -693,7 +693,7 @@ LED: Final = (
         "AWS secret key beside its access key",
         "akia asia",
         r"A(?:KI|SI)A[A-Z0-9]{16}(?:[\s,:;|\"'`=>)]|\\[nrt]){1,20}(?=[A-Za-z0-9/+])",
-        r"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])|[A-Za-z0-9/+]{6,39}$",
+        r"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])|[A-Za-z0-9/+]{6,39}(?=[\"'`)\]},;\s]{0,8}$)",
         "AKIA{upper:16},{base64:40}",
         no_words,
         n_lines=2,

@@ -90,3 +90,12 @@ def test_the_property_looks_at_every_prefix_that_is_long_enough() -> None:
     assert len(texts) == 2 * (len(secret) - 8 + 2)
     assert texts[-2:] == [BEFORE + line, BEFORE + line + AFTER]
     assert leaks(Form("harmless", "a.py", "x = ['{password}']"), 1)
+
+
+def test_a_key_beside_its_access_key_is_masked_between_quotes_that_the_editor_closed() -> None:
+    form = next(form for form in KEYS if form.template.startswith('keys = ("AKIA'))
+    line, secret = form.drawn(0)
+    start = line.index(secret)
+    for n_chars in range(8, len(secret) + 1):
+        text = BEFORE + line[: start + n_chars] + line[start + len(secret) :] + AFTER
+        assert n_shown(secret, masked(text, form.name)) < 8, secret[:n_chars]
