@@ -33,8 +33,10 @@ from speclsp.project.repository import name_elsewhere
 from speclsp.request import (
     AcceptedText,
     AnyPlaced,
+    Change,
     CompletionRequest,
     Document,
+    EditRequest,
     EngineState,
     Event,
     FinishReason,
@@ -478,7 +480,24 @@ class SharedCompleter:
 
     def _send_pending(self, number: int, pending: _Pending) -> None:
         pending.is_sent = True
-        self._send(wire.ASKS[type(pending.request)](number, pending.request))
+        request = pending.request
+        if isinstance(request, EditRequest):
+            request = replace(request, changes=self._sent_changes(request, pending.placed.file))
+        self._send(wire.ASKS[type(request)](number, request))
+
+    def _sent_changes(self, request: EditRequest, file: str) -> tuple[Change, ...]:
+        """Return what the engine gets of the earlier changes; ``file`` is the document's.
+
+        One elsewhere has no folders, so that only those of the document's folder are sent to it.
+        """
+        if not self._settings.engine_listens:
+            return request.changes
+        root = root_of(self._folders, file)
+        return tuple(
+            replace(change, file="")
+            for change in request.changes
+            if root_of(self._folders, change.file) == root and not self._is_ignored(change.file)
+        )
 
     def _hand_over(
         self, connection: wire.Connection[wire.EngineMessage], settings: Settings

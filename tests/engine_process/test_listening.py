@@ -29,7 +29,15 @@ from speclsp.engine_process.place import engine_place
 from speclsp.engine_process.start import known_places, running_engines, status_of
 from speclsp.engine_process.transport import TokenRefusedError, prove_to_engine
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.request import AcceptedText, CompletionRequest, Document, Problem, WorkspaceFolder
+from speclsp.request import (
+    AcceptedText,
+    Change,
+    CompletionRequest,
+    Document,
+    EditRequest,
+    Problem,
+    WorkspaceFolder,
+)
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
@@ -451,12 +459,21 @@ def test_no_path_and_no_ignored_file_leaves_the_machine(
         window.learn(AcceptedText(path=name, file=str(tmp_path / name), before="", text=text))
     open_document(window, "private = 1\n", str(tmp_path / "private.py"), "u:private")
     assert text_of(window, "u:private", 12) == ""
+    changed = {str(tmp_path / name): f"{name}\n" for name in ("a.py", "private.py")}
+    changed["/other/c.py"] = "c.py\n"
+    changes = tuple(
+        Change(path="x", line=0, old="", new=f"change of {new}", file=file)
+        for file, new in changed.items()
+    )
+    asked = EditRequest(uri="u:a", version=1, offset=0, changes=changes)
+    assert window.submit(asked, CancellationToken()).result(WAIT_S).is_empty
     window.reindex()
     window.close_folder(str(tmp_path))
     assert text_of(window) == "return 1"
     assert b"x = 1" in b"".join(sent)
     assert b"of a.py" in b"".join(sent)
-    kept = b"Folder", b"private = 1", b"of private.py", str(tmp_path).encode()
+    assert b"change of a.py" in b"".join(sent)
+    kept = b"Folder", b"private = 1", b"of private.py", b"c.py", str(tmp_path).encode(), b"/other"
     assert not [data for data in sent if any(word in data for word in kept)]
     window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
     (tmp_path / ".gitignore").write_text("")
