@@ -135,7 +135,7 @@ class _Sweep(EditFormat):
 
 
 class Sweep21(_Sweep):
-    """Windows of 21 lines, as in Zed."""
+    """Windows of 21 lines, as in Zed.  Untested against real prompts."""
 
     name = "sweep-21"
     n_above = n_below = 10
@@ -354,7 +354,10 @@ class Zeta2(_Seed):
 
 
 class Zeta21(_Seed):
-    """Numbered blocks, of which the answer is one span (``V0318SeedMultiRegions``)."""
+    """Numbered blocks, of which the answer is one span (``V0318SeedMultiRegions``).
+
+    Untested against real prompts.
+    """
 
     name = "zeta-2.1"
     marks = ("<filename>", "<|marker_", _USER_CURSOR)

@@ -51,6 +51,14 @@ def test_the_model_of_next_edits_and_its_memory() -> None:
     assert f"loading: {embedded_draft().name}: 4 of 4 layers on CPU, " in outcome.output
 
 
+def test_a_format_whose_tokens_the_vocabulary_lacks_is_named() -> None:
+    outcome = doctor("--edit-format", "zeta-2")
+    assert outcome.exit_code == 0, outcome.output
+    reason = "the model's vocabulary lacks <[fim-suffix]>, <[fim-prefix]>, <[fim-middle]>, which"
+    (line,) = [line for line in outcome.output.splitlines() if "next edits: " in line]
+    assert f"next edits: none: {reason} edit_format zeta-2 needs" in line
+
+
 def test_what_ends_the_loading_is_said_once() -> None:
     outcome = doctor("--device", "CUDA7")
     assert outcome.exit_code == 1

@@ -1,0 +1,64 @@
+"""``speclsp models``: what it names for suggestions and for next edits."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from speclsp.cli import models as command
+from speclsp.cli.main import cli
+from speclsp.hub.memory import Memory
+
+
+def run(*arguments: str) -> str:
+    outcome = CliRunner().invoke(cli, ["models", *arguments], catch_exceptions=False)
+    assert outcome.exit_code == 0
+    return outcome.stdout
+
+
+@pytest.mark.parametrize(
+    ("gib", "line", "for_edits"),
+    [
+        (
+            4,
+            "With next edits, untried: set `model` to sweep-next-edit-1.5b-q8_0.",
+            ["sweep-next-edit-1.5b-q8_0", "sweep-next-edit-1.5b-q8_0"],
+        ),
+        (
+            12,
+            (
+                "With next edits, untried: set `model` to qwen2.5-coder-7b-q3_k_m and `edit_model` to "
+                "zeta-2-q4_k_m."
+            ),
+            ["qwen2.5-coder-7b-q3_k_m", "zeta-2-q4_k_m"],
+        ),
+    ],
+)
+def test_models_for_next_edits_are_recommended_beside_the_others(
+    gib: int, line: str, for_edits: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_bytes = gib << 30
+    memory = Memory(kind="GPU", name="a GPU", total_bytes=n_bytes, free_bytes=round(0.93 * n_bytes))
+    monkeypatch.setattr(command, "find_memory", lambda: memory)
+    assert run("recommend").splitlines()[-1] == line
+    found = json.loads(run("recommend", "--json"))
+    assert list(found["for_edits"].values()) == for_edits
+    assert not found["recommended"]["edits"]
+
+
+def test_without_a_gpu_no_model_is_recommended_for_next_edits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = Memory(kind="CPU", name="a CPU", total_bytes=64 << 30, free_bytes=60 << 30)
+    monkeypatch.setattr(command, "find_memory", lambda: memory)
+    assert "next edits" not in run("recommend")
+    assert json.loads(run("recommend", "--json"))["for_edits"] is None
+
+
+def test_presets_for_next_edits_are_marked_untried() -> None:
+    presets = {row["name"]: row for row in json.loads(run("list", "--json"))["presets"]}
+    edits = {name for name, row in presets.items() if row["edits"]}
+    assert edits == {"sweep-next-edit-1.5b-q8_0", "zeta-2-q4_k_m"}
+    assert edits == {name for name, row in presets.items() if row["untried"]}
