@@ -29,8 +29,8 @@ def run(*arguments: str) -> str:
         (
             12,
             (
-                "With next edits, untried: set `model` to qwen2.5-coder-7b-q3_k_m and `edit_model` to "
-                "zeta-2-q4_k_m."
+                "With next edits, untried: set `model` to qwen2.5-coder-7b-q3_k_m and "
+                "`edit_model` to zeta-2-q4_k_m."
             ),
             ["qwen2.5-coder-7b-q3_k_m", "zeta-2-q4_k_m"],
         ),
