@@ -32,6 +32,10 @@ def test_region_and_suffix_draft_more_than_each_alone_and_than_a_pointer() -> No
     others = [total(figures[f"{name}, 32, GPU"]) for name in ("region", "suffix", "pointer")]
     assert both > max(others)
     assert both > 2.5 * total(figures["ngram-simple, 32, GPU"])
+    for model, counts in figures["region + suffix, 32, GPU"].items():
+        for name in ("suffix", "pointer"):
+            alone = figures[f"{name}, 32, GPU"][model]
+            assert counts.tokens_per_single_pass > alone.tokens_per_single_pass, (model, name)
     for model, counts in figures["region + suffix, 32, two cores"].items():
         alone = figures["suffix, 32, two cores"][model]
         assert counts.tokens_per_single_pass >= alone.tokens_per_single_pass, model

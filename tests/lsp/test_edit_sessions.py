@@ -222,6 +222,47 @@ async def test_what_was_declined_is_asked_for_no_more_than_once(
     assert (await statistics(client)).edits.withheld == {"declined": 1}
 
 
+async def test_what_is_typed_of_an_edit_leaves_the_rest(edit, model: RecordingServer) -> None:
+    session = SESSIONS[0]
+    model.answer = rewriting(session.pattern, session.by)
+    client = edit(session.text)
+    await ready(client)
+    start = session.text.index(session.old)
+    await client.type(start, start + len(session.old), session.new)
+    await client.rest(0.35)
+    use = client.text.index(session.old)
+    await client.type(use, use + len(session.old), "amo")
+    await client.rest(0.35)
+    first, rest = client.shown
+    assert rest["id"] == first["id"]
+    assert len(model.prompts) == 1
+    await client.accept(rest)
+    assert client.text == session.text.replace(session.old, session.new)
+    edits = (await statistics(client)).edits
+    assert (edits.n_proposed, edits.n_kept, edits.n_shown, edits.n_accepted) == (1, 1, 1, 1)
+
+
+async def test_an_edit_that_the_user_undoes_does_not_come_back(edit, model) -> None:
+    session = SESSIONS[0]
+    model.answer = rewriting(session.pattern, session.by)
+    client = edit(session.text)
+    await ready(client)
+    start = session.text.index(session.old)
+    await client.type(start, start + len(session.old), session.new)
+    await client.rest(0.35)
+    before = client.text
+    at = before.index(session.old)
+    await client.accept(client.shown[0])
+    end = client.text.index("\n", at) - 1
+    await client.type(at, end, session.old)
+    assert client.text == before
+    await client.rest(0.35)
+    assert len(client.shown) == 1
+    edits = (await statistics(client)).edits
+    assert (edits.n_accepted, edits.n_declined) == (1, 1)
+    assert edits.withheld == {"unchanged": 1, "declined": 1}
+
+
 # --- when to ask ----------------------------------------------------------------------------------
 
 
