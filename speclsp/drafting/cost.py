@@ -61,13 +61,13 @@ class VerifyCurve:
 
     @property
     def least_slope(self) -> float:
-        """What a further token adds at the least, in units of T(1).
+        """What a further token adds in the cheapest batch, on average, in units of T(1).
 
-        A node whose path is less probable cannot pay where the nodes before it do.
+        A node whose path is less probable hardly pays anywhere.  The least step between two sizes
+        would be 0 where batches are padded to whole groups.
         """
-        points = pairwise(zip(self.sizes, self.ratios, strict=True))
-        slopes = [(higher - lower) / (right - left) for (left, lower), (right, higher) in points]
-        return max(0.0, min(slopes, default=0.0))
+        added = zip(self.sizes[1:], self.ratios[1:], strict=True)
+        return max(0.0, min(((ratio - 1.0) / (size - 1) for size, ratio in added), default=0.0))
 
 
 def straight_curve(slope: float, n_tokens: int = 64) -> VerifyCurve:
@@ -122,6 +122,11 @@ class PassCost:
         if seconds <= 0.0 or n_tokens < 1:
             return
         if n_tokens == 1:
+            if self._single and seconds < self.single_s / 2.0:
+                # The first passes were slow, as after loading: so is every ratio to them.
+                self._single.clear()
+                self._ratios.clear()
+                self._curve = None
             self._single.append(seconds)
             return
         if not self._single:

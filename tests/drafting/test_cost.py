@@ -20,7 +20,13 @@ def test_a_curve_is_linear_between_its_sizes_and_beyond():
     assert VerifyCurve((1,), (1.0,)).ratio(9) == 1.0
     assert straight_curve(0.25).ratio(5) == pytest.approx(2.0)
     assert straight_curve(0.3).least_slope == pytest.approx(0.3)
-    assert CURVE.least_slope == 0.0
+    assert CURVE.least_slope == pytest.approx(0.4 / 3)
+
+
+def test_a_further_token_has_its_part_of_the_group_that_a_batch_is_padded_to():
+    padded = VerifyCurve((1, 2, 3, 4, 6, 8), (1.0, 2.0, 2.0, 2.0, 3.0, 3.0))
+    assert padded.least_slope == pytest.approx(2.0 / 7)
+    assert VerifyCurve((1, 8), (1.0, 1.0)).least_slope == 0.0
 
 
 def test_it_begins_with_the_prior_and_knows_no_time():
@@ -77,6 +83,15 @@ def test_passes_over_more_tokens_than_the_largest_shape_count_for_it():
     passes(cost, {1: 0.01, 100: 0.5})
     # 64 tokens of a pass over 100, by the prior's line.
     assert cost.curve.ratio(64) == pytest.approx(50.0 * (1 + 0.1 * 63) / (1 + 0.1 * 99))
+
+
+def test_a_slow_first_pass_spoils_no_ratio_for_good():
+    cost = PassCost(0.4)
+    passes(cost, {1: 0.1, 8: 0.03})
+    assert cost.curve.ratio(8) < 1.5
+    passes(cost, {1: 0.01, 8: 0.03})
+    assert cost.single_s == pytest.approx(0.01)
+    assert cost.curve.ratio(8) == pytest.approx(3.0)
 
 
 def test_a_machine_that_becomes_slow_leaves_the_ratios_as_they_are():
