@@ -140,6 +140,13 @@ class DecodeInterruptedError(DecodeError):
     """
 
 
+class NoRoomError(DecodeError):
+    """The KV cache has no room for a batch; it holds what it held before the call.
+
+    Where the model's memory cannot be rolled back, the cache is empty.
+    """
+
+
 class TemplateError(SpecLspError):
     """A ``fim_template`` cannot be read."""
 

@@ -29,7 +29,7 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_TREE, DraftContext, Drafter, DraftTree
 from speclsp.drafting.token_tree import depth_first, is_chain, node_depths
-from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError
+from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError, NoRoomError
 from speclsp.request import FinishReason, RequestStats
 
 _COMPARE_AT_ONCE = 256
@@ -123,19 +123,28 @@ class Passes:
         self.counts.ms_draft += self._ms_since(started)
         return tree
 
-    def decode(self, pending: Sequence[int], tree: DraftTree) -> Logits:
+    def decode(self, pending: Sequence[int], tree: DraftTree) -> tuple[Logits, DraftTree]:
         """Evaluate ``pending`` and the draft after it; row 1 + i predicts what follows node i.
 
-        ``pending`` are the tokens that the cache lacks, the last one emitted included.
+        ``pending`` are the tokens that the cache lacks, the last one emitted included.  Returns the
+        draft, too: none where the cache had no room for it.
         """
-        if is_chain(tree):
-            logits = self.target.decode([*pending, *tree.tokens], len(tree.tokens) + 1)
-        elif self.trees is not None:
-            logits = self.trees.decode_tree(pending, tree.tokens, tree.parents)
-        else:
-            raise EngineError("a draft with branches was proposed to a target that has none.")
+        try:
+            logits = self._decoded(pending, tree)
+        except NoRoomError:
+            if not tree.tokens or len(self.target.cached) < self.n_cached:
+                raise
+            tree = NO_TREE
+            logits = self._decoded(pending, tree)
         self.n_cached += len(pending)
-        return logits
+        return logits, tree
+
+    def _decoded(self, pending: Sequence[int], tree: DraftTree) -> Logits:
+        if is_chain(tree):
+            return self.target.decode([*pending, *tree.tokens], len(tree.tokens) + 1)
+        if self.trees is None:
+            raise EngineError("a draft with branches was proposed to a target that has none.")
+        return self.trees.decode_tree(pending, tree.tokens, tree.parents)
 
     def accept(self, logits: Logits, tree: DraftTree) -> FinishReason | None:
         """Emit the tokens of the pass over ``tree``, and roll the rest of the tree back."""
@@ -187,7 +196,7 @@ class Passes:
         tree = self.draft(1)
         native_before = self.target.ns_native
         started = self.clock()
-        logits = self.decode(self.emitted[-1:], tree)
+        logits, tree = self.decode(self.emitted[-1:], tree)
         seconds = self.clock() - started
         self.counts.ms_verify += seconds * 1e3
         self.counts.ms_decode += (self.target.ns_native - native_before) / 1e6
@@ -315,7 +324,7 @@ def _prefill(run: Passes, prompt: list[int]) -> FinishReason | None:
             return finish
         pending = prompt[run.n_cached :]
         tree = run.draft(len(pending))
-        logits = run.decode(pending, tree)
+        logits, tree = run.decode(pending, tree)
         run.counts.n_prompt_evaluated += len(pending)
         # The first token counts as prompt time, as in llama.cpp.
         finish = run.accept(logits, tree)

@@ -18,13 +18,14 @@ from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, ra
 from scripted_target import ScriptedTarget, following, hashing
 
 from speclsp.decoding.gain import measured_speedup
+from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
 from speclsp.decoding.verify import draft_limit
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
-from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError
+from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError, NoRoomError
 from speclsp.request import FinishReason
 
 N_VOCAB = 7
@@ -490,6 +491,25 @@ def test_a_failed_decode_is_raised_and_the_next_request_works():
     with pytest.raises(DecodeError):
         run(model)
     assert run(model).tokens == run(target()).tokens
+
+
+class _FullTarget(ScriptedTarget):
+    """Has no room for a batch of more than a token behind the prompt."""
+
+    def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
+        if len(tokens) > 1 and n_logits > 1:
+            raise NoRoomError("the KV cache has no room.")
+        return super().decode(tokens, n_logits)
+
+
+def test_a_draft_that_the_cache_has_no_room_for_is_left_out():
+    plain = run(target())
+    full = _FullTarget(hashing(N_VOCAB, order=2), N_VOCAB, n_ubatch=4)
+    generation = run(full, OracleDrafter(plain.tokens, n_draft=4))
+    assert generation.tokens == plain.tokens
+    assert generation.stats.n_drafted == 0
+    with pytest.raises(NoRoomError):
+        run(_FailingTarget(NoRoomError("the KV cache has no room.")))
 
 
 def test_a_raising_drafter_is_reported_and_changes_nothing():

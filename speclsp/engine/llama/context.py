@@ -22,13 +22,14 @@ from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,
     EngineUnavailableError,
+    NoRoomError,
 )
 from speclsp.settings import Settings
 
-_SUCCESS, _ABORTED = 0, 2
+_SUCCESS, _NO_ROOM, _ABORTED = 0, 1, 2
 _NO_MEMORY: Final = -2
 _REASONS = {
-    1: "the KV cache has no room",
+    _NO_ROOM: "the KV cache has no room",
     -1: "the batch is not valid",
     _NO_MEMORY: "the device is out of memory",
 }
@@ -185,7 +186,8 @@ class LlamaTarget:
         Row i of the result predicts what follows token ``len(tokens) - n_logits + i``; shape
         [n_logits, n_vocab], a view of llama.cpp's memory that is valid until the next decode.
         Raises :class:`DecodeError`, after which the cache is empty, or
-        :class:`DecodeInterruptedError`, after which it is unchanged (empty without rollback);
+        :class:`DecodeInterruptedError` or :class:`NoRoomError`, after which it is unchanged (empty
+        without rollback);
         ValueError for more tokens than batch or context hold, or more than ``MAX_OUTPUTS`` rows.
         """
         self._forget_tree()
@@ -415,7 +417,8 @@ class LlamaTarget:
         """Restore or empty the cache after a failed decode, and raise."""
         n_cached = len(self.cached)
         aborted = status == _ABORTED
-        if not (aborted and self.supports_rollback and self._cache.remove_from(n_cached)):
+        may_roll_back = status in (_NO_ROOM, _ABORTED) and self.supports_rollback
+        if not (may_roll_back and self._cache.remove_from(n_cached)):
             self._clear()
         if aborted:
             if n_tokens >= self._n_chunk:  # smaller batches are no measure for chunks
@@ -428,7 +431,8 @@ class LlamaTarget:
                 "Choose a smaller model, lower `ctx_size`, or quantise the KV cache "
                 "(`-ctk q8_0 -ctv q8_0`); for a draft model `-cd 1024` and `-ctkd q8_0 -ctvd q8_0`."
             )
-        raise DecodeError(
+        kind = NoRoomError if status == _NO_ROOM else DecodeError
+        raise kind(
             f"llama_decode failed on {n_tokens} tokens after {n_cached}: {reason}.", remedy=remedy
         )
 

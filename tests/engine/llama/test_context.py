@@ -21,6 +21,7 @@ from speclsp.errors import (
     DecodeInterruptedError,
     EngineUnavailableError,
     ModelLoadError,
+    NoRoomError,
 )
 from speclsp.settings import Settings
 
@@ -234,6 +235,22 @@ def test_an_interrupted_decode_leaves_the_cache_as_it_was(
         assert list(target.cached) == tokens[:20]
         assert held_positions(target) == (0, 19)
     target.set_interrupt(None)
+    assert np.array_equal(target.decode(tokens[20:30], 10), reference)
+
+
+def test_a_batch_without_room_leaves_the_cache_as_it_was(
+    target: LlamaTarget, tokens: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = target.decode(tokens[:30], 10).copy()
+    target.truncate(20)
+    with monkeypatch.context() as patch:
+        patch.setattr(llama, "llama_decode", lambda *_: 1)
+        with pytest.raises(NoRoomError, match="the KV cache has no room"):
+            target.decode(tokens[20:30], 10)
+        with pytest.raises(NoRoomError):
+            target.decode_tree(tokens[20:21], [5, 6], [-1, -1])
+    assert list(target.cached) == tokens[:20]
+    assert held_positions(target) == (0, 19)
     assert np.array_equal(target.decode(tokens[20:30], 10), reference)
 
 
