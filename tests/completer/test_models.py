@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scripted_models import ScriptedLoader
 
+from speclsp.completer.edits import EditJob
 from speclsp.completer.models import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
@@ -113,6 +114,29 @@ def test_ngram_mod_drafts_by_its_defaults(events: EventQueue, mode: str) -> None
     n_drafted = len(proposer.propose([], 99).tokens)
     # Mode first verifies all of it; elsewhere the decision takes as much as pays.
     assert n_drafted == 64 if mode == "first" else 15 < n_drafted <= 48
+    assert heard(events) == []
+
+
+def test_next_edits_are_drafted_as_far_as_the_curve_lets_pay(events: EventQueue) -> None:
+    """Beyond `max_draft`, which is for completions."""
+    region = np.arange(100, dtype=np.int32)
+    free = VerifyCurve((1,), (1.0,))
+    steep = VerifyCurve((1, 64), (1.0, 40.0))
+    n_drafted: list[int] = []
+    for curve in (free, steep):
+        proposer = make_proposer(
+            Settings(max_draft=3, mode="tree"),
+            loaded()[1],
+            AcceptanceTable(),
+            lambda problem: events.problem(problem.message, problem.remedy),
+            EditJob.own_drafters,
+        )
+        assert proposer is not None
+        proposer.begin(
+            DraftContext(prompt=(0,), regions=(region,), n_vocab=200, verify_curve=curve)
+        )
+        n_drafted.append(len(proposer.propose([], 99).tokens))
+    assert n_drafted[0] > 15 > n_drafted[1]
     assert heard(events) == []
 
 
