@@ -218,6 +218,14 @@ class CandidateTrie:
     def _options(self, place: _Place) -> list[_Option]:
         """Return the tokens that may follow a place, the most probable first."""
         depth = place.depth
+        if len(place.candidates) == 1:
+            (candidate,) = place.candidates
+            if len(candidate.tokens) <= depth:
+                return []
+            token = candidate.tokens[depth]
+            cell = self._cell(candidate, depth, _agreement(1, candidate.n_places))
+            place.asked.append((cell, (token,)))
+            return [(token, cell[0] / cell[1], candidate.source, place.candidates)]
         following: dict[int, list[Candidate]] = {}
         # The first candidate of each match, and its places by tokens that no earlier match has.
         matches: list[tuple[Candidate, dict[int, float]]] = []
