@@ -40,7 +40,7 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match="no model file at") as caught:
         check_model_file(tmp_path / "missing.gguf")
     # What is missing may be the draft model, for which empty means none.
-    assert "`spec_draft_model` to `embedded`" in caught.value.remedy
+    assert "models are called `embedded`; where `spec_draft_model` is empty" in caught.value.remedy
     with pytest.raises(ModelLoadError, match="is a folder"):
         check_model_file(tmp_path)
 
