@@ -156,13 +156,18 @@ Which part of its tokens the target saw in all runs together says where the lear
 GPU = replace(
     CPU,
     device="cuda",
-    target=replace(CPU.target, minutes=10, n_tokens=None),
-    draft=replace(CPU.draft, minutes=2),
+    target=replace(CPU.target, minutes=6, n_tokens=None),
+    draft=replace(CPU.draft, minutes=1.2),
     n_workers=1,
     n_producers=14,
     n_uses=4,
     n_batch_tokens=65_536,
+    n_warmup_steps=30,
+    decay_share=0.5,
 )
-"""One GPU with bf16 and sixteen cores: the same pair, which the CPU preset can go on with."""
+"""One GPU with bf16 and sixteen cores: the same pair, which the CPU preset can go on with.
+
+An H200 trained on 1.1 M tokens a second, and distilled on 1.6 M.
+"""
 
 PRESETS = {"cpu": CPU, "gpu": GPU}

@@ -23,7 +23,9 @@ FUNCTION = '''def {name}(items):
 
 '''
 NAMES = ("second", "third", "fourth", "fifth", "sixth", "seventh")
-REPEATED = "".join(FUNCTION.format(name=name) for name in ("first", "other"))
+REPEATED = "".join(
+    FUNCTION.format(name=name) for name in ("first", "other", "last", "next", "best")
+)
 
 
 def block(*options: str, n_requests: int = len(NAMES)) -> list[str]:
@@ -74,7 +76,7 @@ def test_the_drafters_generated_tokens_add_up(mode: str) -> None:
 
 
 def test_a_good_session_has_no_advice() -> None:
-    drafting = ("--mode", "first", "--spec-type", "suffix", "--max-draft", "8")
+    drafting = ("--mode", "first", "--spec-type", "suffix", "--max-draft", "24")
     assert advice(*drafting, n_requests=3) == []
 
 

@@ -39,7 +39,7 @@ def test_a_good_installation() -> None:
     assert "embedded-target" in outcome.output
     assert " tokens in " in outcome.output
     # As the log says it.
-    assert "loading: embedded-target-f16.gguf: 6 of 6 layers on CPU, " in outcome.output
+    assert "loading: embedded-target-f16.gguf: 7 of 7 layers on CPU, " in outcome.output
     assert "GPU offload: this build" in outcome.output
     assert "next edits: none: the model is not known to propose them" in outcome.output
 

@@ -20,7 +20,7 @@ from speclsp.settings import Settings
 WAIT_S = 60
 PLACES = {
     "behind a word's beginning": "class Cart:\n    def __init__(self):\n        self.items = []\n\n"
-    "    def add(self, item):\n        self.it",
+    "    def add(self, item):\n        ret",
     "on a blank line": "def total(items):\n    result = 0\n    for item in items:\n        ",
     "behind a dot": "def f(x):\n    return x.",
     "at the start of a line": "import os\n\n\n",

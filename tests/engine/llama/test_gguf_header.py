@@ -23,7 +23,7 @@ def n_header_bytes(path: Path) -> int:
 def test_what_it_says(path: Path) -> None:
     header = read_gguf_header(path)
     assert header.metadata["general.architecture"] == "qwen2"
-    assert header.number("block_count", 0) == 5
+    assert header.number("block_count", 0) == 6
     assert header.metadata["tokenizer.ggml.tokens"] is None
     assert 0 < n_header_bytes(path) < path.stat().st_size
 

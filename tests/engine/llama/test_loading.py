@@ -45,7 +45,7 @@ def test_the_log_says_what_is_where(path: Path) -> None:
     target, lines = load(path)
     target.close()
     text = "\n".join(line for level, line in lines if level == "info")
-    assert "embedded-target-f16.gguf: 6 of 6 layers on CPU, " in text
+    assert "embedded-target-f16.gguf: 7 of 7 layers on CPU, " in text
     assert "context 2048 (trained on 2048)" in text
     assert "no GPU to offload to, computing on the CPU: this build" in text
 
@@ -57,7 +57,7 @@ def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(
         memory = types.SimpleNamespace(available=n_bytes)
         monkeypatch.setattr(loading.psutil, "virtual_memory", lambda: memory)
 
-    n_bytes_per_position = 5 * 2 * 64 * 2  # layers, keys and values, head width, f16
+    n_bytes_per_position = 6 * 2 * 64 * 2  # layers, keys and values, head width, f16
     free(600 * n_bytes_per_position)
     target, lines = load(path, ctx_size=0, fit_ctx=512)
     assert target.n_ctx == 512
@@ -159,31 +159,31 @@ def test_fewer_layers_where_the_weights_do_not_fit(
     memory = ShortMemory(monkeypatch, n_layers=3, n_ctx=4096)
     target, lines = load(path)
     target.close()
-    assert memory.opened == [6, 5, 4, 3]
+    assert memory.opened == [7, 6, 5, 4, 3]
     assert memory.contexts == [2048]
     warnings = [line for level, line in lines if level == "warning"]
-    assert len(warnings) == 4
-    assert "5 instead of 6 layers" in warnings[0]
+    assert len(warnings) == 5
+    assert "6 instead of 7 layers" in warnings[0]
     assert "unable to allocate" in warnings[0]
     # The weights were opened without a GPU here, so that all of them are on the CPU.
-    assert "6 of 6 layers did not fit the GPU and are slow on the CPU" in warnings[3]
+    assert "7 of 7 layers did not fit the GPU and are slow on the CPU" in warnings[4]
 
 
 def test_then_a_smaller_kv_cache(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = ShortMemory(monkeypatch, n_layers=6, n_ctx=600)
+    memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=600)
     target, lines = load(path, fit_ctx=512)
     assert target.n_ctx == 512
     target.close()
-    assert memory.opened == [6, 5, 4, 3, 2, 1, 0, 0, 0]
-    assert memory.contexts == [2048] * 7 + [1024, 512]
+    assert memory.opened == [7, 6, 5, 4, 3, 2, 1, 0, 0, 0]
+    assert memory.contexts == [2048] * 8 + [1024, 512]
     assert any("cut from 2048 to 512" in line for _, line in lines)
 
 
 def test_then_one_clear_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = ShortMemory(monkeypatch, n_layers=6, n_ctx=100)
+    memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=100)
     with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
         load(path, fit_ctx=1024)
-    assert memory.contexts == [2048] * 7 + [1024]
+    assert memory.contexts == [2048] * 8 + [1024]
     assert "smaller model" in caught.value.remedy
 
 
@@ -193,13 +193,13 @@ def test_without_fit_the_first_failure_is_the_last(
     memory = ShortMemory(monkeypatch, n_layers=3, n_ctx=4096)
     with pytest.raises(ModelLoadError, match="does not fit the memory"):
         load(path, fit=False)
-    assert memory.opened == [6]
+    assert memory.opened == [7]
 
 
 def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = ShortMemory(monkeypatch, n_layers=6, n_ctx=4096)
+    memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=4096)
     n_refusals = 2
 
     def warm_up(target: LlamaTarget) -> None:
@@ -211,13 +211,13 @@ def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(
     monkeypatch.setattr(LlamaTarget, "warm_up", warm_up)
     target, _ = load(path)
     target.close()
-    assert memory.opened == [6, 5, 4]
+    assert memory.opened == [7, 6, 5]
 
 
 def test_a_model_that_cannot_decode_is_not_tried_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = ShortMemory(monkeypatch, n_layers=6, n_ctx=4096)
+    memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=4096)
 
     def warm_up(target: LlamaTarget) -> None:
         raise DecodeError("llama_decode failed: the batch is not valid.")
@@ -225,7 +225,7 @@ def test_a_model_that_cannot_decode_is_not_tried_again(
     monkeypatch.setattr(LlamaTarget, "warm_up", warm_up)
     with pytest.raises(ModelLoadError, match="cannot decode"):
         load(path)
-    assert memory.opened == [6]
+    assert memory.opened == [7]
 
 
 def test_other_failures_are_not_tried_again(

@@ -183,7 +183,7 @@ def test_the_bookkeeping_agrees_with_llama_cpp(
     target.truncate(0)
     if expected:
         target.decode(expected, 0)
-    assert np.abs(target.decode(tokens[:1], 1) - after).max() < 0.5
+    assert np.abs(target.decode(tokens[:1], 1) - after).max() < 1.0
 
 
 def test_many_trees_leak_no_cells(target: LlamaTarget, tokens: list[int]):
