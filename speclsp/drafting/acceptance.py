@@ -11,7 +11,6 @@ weaker evidence than four that agree.  On human-written code of five projects th
 
 from __future__ import annotations
 
-import math
 from typing import Final, TypeAlias
 
 PRIORS: Final[dict[str, tuple[float, ...]]] = {
@@ -67,23 +66,6 @@ class AcceptanceTable:
         decile = int(min(max(0.0, probability), 0.99) * _N_DECILES)
         key = (source, -1, decile)
         return self._cells.get(key) or self._made(key, (decile + 0.5) / _N_DECILES)
-
-    def least_match(self, drafter: str, p: float) -> float:
-        """Return the length of the shortest match whose next token may be right with ``p``.
-
-        0 if no token of the drafter was tried yet, and infinity if no length reaches ``p``.
-        """
-        cells = {key: cell for key, cell in self._cells.items() if key[0].split(":")[0] == drafter}
-        sources = {source for source, _, _ in cells}
-        if not sources:
-            return 0.0
-        for length in (1 << power for power in range(N_LENGTHS)):
-            chances = [prior(source, length) for source in sources]
-            of_length = (cell for key, cell in cells.items() if key[1] == _length_class(length))
-            chances += [n_right / n_tried for n_right, n_tried in of_length]
-            if max(chances) >= p:
-                return length
-        return math.inf
 
     def _made(self, key: tuple[str, int, int], prior: float, weight: float = PRIOR_WEIGHT) -> Cell:
         cell = self._cells[key] = [weight * prior, weight]

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-CPU_STEP: Final = 1.3
+CPU_STEP: Final = 1.0
 """What the second token adds to T(1) on CPUs, beside the slope: they compute a single one by other
 kernels."""
-CPU_SLOPE: Final = 0.3
+CPU_SLOPE: Final = 0.2
 GPU_SLOPE: Final = 0.16
 """c in T(k) / T(1) = 1 + c · (k − 1), before passes were timed, and where nobody times them."""
 
@@ -34,6 +34,9 @@ _N_KEPT: Final = 5
 """Latest times of a shape.  Disturbances only add time, so a low quantile is close to the truth:
 it ignores three disturbed passes of five, and two undisturbed ones replace a wrong value."""
 _N_KEPT_SINGLE: Final = 15
+_N_REMEMBERED: Final = 256
+"""Passes after which a shape that none of them had is forgotten: what was believed of it may be
+wrong, and no draft would show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class PassCost:
     kept by shape, as multiples of T(1), and the lower quartile of a shape counts.  A shape without
     passes costs more than the next smaller one by the prior's slope, or by the mean slope up to
     there if that is less.  An estimate that is too low corrects itself, since such drafts are
-    verified; one that is too high would not.
+    verified; one that is too high would not, so the prior is low, and times of shapes that no pass
+    had for long are forgotten.
     """
 
     def __init__(self, slope: float = GPU_SLOPE, step: float = 0.0) -> None:
@@ -91,6 +95,9 @@ class PassCost:
         self._step = step
         self._single: deque[float] = deque(maxlen=_N_KEPT_SINGLE)
         self._ratios: dict[int, deque[float]] = {}
+        self._n_passes = 0
+        self._last_passes: dict[int, int] = {}
+        """By shape: how many passes there were when one last had it."""
         self._curve: VerifyCurve | None = None
 
     @property
@@ -121,6 +128,11 @@ class PassCost:
         """Learn from a pass over ``n_tokens``."""
         if seconds <= 0.0 or n_tokens < 1:
             return
+        self._n_passes += 1
+        for shape in list(self._ratios):
+            if self._n_passes - self._last_passes[shape] > _N_REMEMBERED:
+                del self._ratios[shape]
+                self._curve = None
         if n_tokens == 1:
             if self._single and seconds < self.single_s / 2.0:
                 # The first passes were slow, as after loading: so is every ratio to them.
@@ -136,6 +148,7 @@ class PassCost:
         if shape in self._ratios and ratio < lower_quartile(self._ratios[shape]) / 2.0:
             # The former passes were disturbed, and those over other shapes probably too.
             self._ratios.clear()
+        self._last_passes[shape] = self._n_passes
         kept = self._ratios.setdefault(shape, deque(maxlen=_N_KEPT))
         kept.append(ratio * self._line(shape) / self._line(n_tokens))
         self._curve = None

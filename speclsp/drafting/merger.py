@@ -5,10 +5,9 @@ highest
 
     E ln (tokens emitted) − ln (T(k) / T(1)).
 
-Asking a drafter takes time, too: in mode auto it is asked if the passes that its drafts saved on
-average are at least what asking takes, and a draft model only if the look-ups found nothing to
-verify.  A match grows by a token with each one that is emitted: a drafter is not asked before its
-longest match could have become so long that a draft may pay.
+A draft model takes time, too: in mode auto it is asked where what its drafts save on average, times
+the chance that the look-ups' tokens are wrong, is at least what asking takes.  Its chain then grows
+into the same tree.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from speclsp.drafting.protocol import (
     NO_DRAFT,
     NO_TREE,
     Candidate,
+    Draft,
     DraftContext,
     Drafter,
     DraftTree,
@@ -42,76 +42,69 @@ from speclsp.request import DrafterStats
 from speclsp.settings import DraftMode
 
 _SAVED_PRIOR: Final = 1.0
-"""Passes that asking is taken to save before the drafter was asked."""
+"""Passes that asking a draft model is taken to save before it was asked."""
 _MEMORY: Final = 64.0
 """Times of asking after which an older one has lost 1 − 1/e of its weight."""
 _N_TIMES: Final = 15
 """Latest times of asking, whose lower quartile counts: a call may be delayed by other work."""
 _EXPLORED: Final = 0.003
-"""Share of the time for asking drafters that did not save what they take."""
-_FIRST_TRY: Final = 16
-"""Passes without a draft after which one is verified nevertheless, since the believed T(k) may be
-wrong.  The pause doubles with each such try."""
+"""Share of the time for asking a draft model that did not save what it takes."""
 
 _NOMINAL: Final = straight_curve(GPU_SLOPE)
 
 
-class _Member:
-    """A drafter, what asking it is worth, and its part in the current pass."""
+class _ModelGain:
+    """What asking a draft model saves and takes."""
 
-    def __init__(self, drafter: Drafter, limits: DraftLimits) -> None:
-        self.measured = MeasuredDrafter(drafter, limits)
-        self.name = drafter.name
-        self._mean_saved = _SAVED_PRIOR
-        """What asking saved on average, in units of T(1)."""
-        self._n_known = 1.0
+    def __init__(self) -> None:
+        self._saved = _SAVED_PRIOR
+        """What asking saved, in units of T(1)."""
+        self._needed = 1.0
+        """How often it was needed when it was asked: the sum of the chances."""
         self._seconds: deque[float] = deque(maxlen=_N_TIMES)
-        self._cost_s = 0.0
-        """What asking takes."""
+        self._is_warm = False
         self._credit = 0.0
         """What exploring may lose, in units of T(1)."""
-        self.longest = math.inf
-        """The most tokens that can match by now; infinite where p̂ follows from something else."""
-        self.least_match = 0.0
-        """The length of the shortest match whose tokens may pay."""
         self.start_pass()
 
     def start_pass(self) -> None:
         """Forget the last pass."""
-        self.draft = NO_DRAFT
         self.seconds: float | None = None
         """What asking took; None if it was not asked."""
         self.saved = 0.0
 
-    def pays(self, single_s: float) -> bool:
-        """Whether to ask it, where a pass without a draft takes ``single_s`` (0: not known).
+    def pays(self, single_s: float, need: float) -> bool:
+        """Whether to ask it, where the others' tokens are all wrong with the chance ``need``.
 
-        Each time exploring may lose a little more.  What verifying its drafts loses lowers p̂ and
-        does not count here.
+        ``single_s`` is T(1), 0 if not known.  Each time exploring may lose a little more.  What
+        verifying its drafts loses lowers p̂ and does not count here.
         """
+        self._need = need
         self._credit += _EXPLORED
-        cost = self._cost_s / single_s if single_s > 0.0 else 0.0
-        return cost - max(self._mean_saved, 0.0) <= self._credit
+        is_known = single_s > 0.0 and self._seconds
+        cost = lower_quartile(self._seconds) / single_s if is_known else 0.0
+        return cost - max(self._saved, 0.0) / self._needed * need <= self._credit
 
     def learn(self) -> None:
         """Learn from the current pass what asking saves and takes."""
         if self.seconds is None:
             return
         self._credit = 0.0
-        if self._n_known > 1.0:
-            # The first call is not counted: it loads code, and a model evaluates its whole prompt.
+        if self._is_warm:
+            # The first call is not counted: a model evaluates its whole prompt.
             self._seconds.append(self.seconds)
-            self._cost_s = lower_quartile(self._seconds)
-        self._n_known = min(self._n_known + 1.0, _MEMORY)
-        self._mean_saved += (self.saved - self._mean_saved) / self._n_known
+        self._is_warm = True
+        keep = 1.0 - 1.0 / _MEMORY
+        self._saved = self._saved * keep + self.saved
+        self._needed = self._needed * keep + self._need
 
 
 class DraftMerger:
     """Implements :class:`~speclsp.drafting.proposer.Proposer` with the decision above.
 
     ``mode`` ``chain`` verifies drafts without branches, ``tree`` and ``auto`` verify trees if the
-    target can.  Only ``auto`` depends on measured times: in the other modes every drafter is asked,
-    and passes cost what the context says, or else a nominal amount.  In ``first`` the first
+    target can.  Only ``auto`` depends on measured times: in the other modes a draft model is always
+    asked, and passes cost what the context says, or else a nominal amount.  In ``first`` the first
     drafter with a draft wins and its draft is verified whole, as in llama.cpp.
 
     ``n_max`` is the most nodes of a merged draft; ``limits`` returns those of a drafter's drafts by
@@ -129,9 +122,10 @@ class DraftMerger:
         n_max: int = SHAPES[-1] - 1,
         limits: Callable[[str], DraftLimits] = lambda _name: NO_LIMITS,
     ) -> None:
-        self._members = [_Member(drafter, limits(drafter.name)) for drafter in drafters]
-        # Models come last: they are worth most where the others know nothing.
-        self._members.sort(key=lambda member: member.measured.asks_model)
+        self._drafters = [MeasuredDrafter(drafter, limits(drafter.name)) for drafter in drafters]
+        # Models come last: what they are worth depends on what the others found.
+        self._drafters.sort(key=lambda drafter: drafter.asks_model)
+        self._gains = {one.name: _ModelGain() for one in self._drafters if one.asks_model}
         self.clock: Clock = stopped_clock
         self._table = table or AcceptanceTable()
         self._owners: dict[str, str] = {}
@@ -139,9 +133,6 @@ class DraftMerger:
         self._mode = mode
         self._p_split = p_split
         self._n_max = n_max
-        self._n_without = 0
-        """Passes since the last one with a draft."""
-        self._next_try = _FIRST_TRY
         self._start_request(NO_CONTEXT)
 
     def _start_request(self, context: DraftContext) -> None:
@@ -158,13 +149,15 @@ class DraftMerger:
         self._grown = GrownTree()
         self._n_candidates = 0
         self._tree = NO_TREE
-        for member in self._members:
-            member.start_pass()
+        self._drafts: dict[str, Draft] = {}
+        """What drafters without branches drafted, by their names."""
+        for gain in self._gains.values():
+            gain.start_pass()
 
     @property
     def failures(self) -> tuple[DrafterError, ...]:
         """Why drafters were left out of this request."""
-        failures = (member.measured.failure for member in self._members)
+        failures = (drafter.failure for drafter in self._drafters)
         return tuple(failure for failure in failures if failure is not None)
 
     def begin(self, context: DraftContext) -> None:
@@ -175,44 +168,31 @@ class DraftMerger:
         # What the last pass of the request before emitted is known only now.
         self._learn(self._generated)
         self._start_request(context)
-        # A chain of k tokens gains at most p̂ · ln (k + 1), where the first is right with p̂.
-        p_least = min(
-            (cost / math.log(k + 1) for k, cost in enumerate(self._costs) if k), default=0.0
-        )
-        for member in self._members:
-            member.longest = math.inf
-            member.least_match = self._table.least_match(member.name, p_least)
-            member.measured.start(context, self.clock)
+        for drafter in self._drafters:
+            drafter.start(context, self.clock)
             if self._mode == "first":
-                member.measured.begin()
+                drafter.begin()
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return the draft whose expected gain exceeds its cost most, often none."""
-        n_new = len(generated) - self._n_generated
         self._learn(generated)
         if self._mode == "first":
             return self._first(generated, n_max)
         n_max = min(n_max, self._n_max)
         candidates: list[Candidate] = []
-        for member in self._members:
-            member.longest += n_new
-            if not self._asks(member, candidates, n_max):
-                continue
+        for drafter in self._drafters:
+            gain = self._gains.get(drafter.name) if self._mode == "auto" else None
+            if gain is not None:
+                self._grow(candidates, n_max)
+                if not gain.pays(self._context.single_s, self._need()):
+                    continue
             started = self.clock()
-            found = self._candidates(member, generated, n_max)
-            # A drafter that found nothing may have left out short matches, or may be a model.
-            lengths = (
-                math.inf if one.probabilities else one.match_length or math.inf for one in found
-            )
-            member.longest = max(lengths, default=math.inf)
-            candidates += found
-            member.seconds = self.clock() - started
-        if candidates:
-            self._grow(candidates, n_max)
-        n_nodes = self._grown.n_best or self._tries(candidates, n_max)
-        self._n_without = 0 if n_nodes else self._n_without + 1
-        if n_nodes:
-            self._tree = self._grown.first(n_nodes, self._owners)
+            candidates += self._candidates(drafter, generated, n_max)
+            if gain is not None:
+                gain.seconds = self.clock() - started
+        self._grow(candidates, n_max)
+        if self._grown.n_best:
+            self._tree = self._grown.first(self._grown.n_best, self._owners)
         return self._tree
 
     def accept(self, path: Sequence[int], *, stopped: bool = False) -> None:
@@ -231,24 +211,25 @@ class DraftMerger:
         edges = {
             edge: node for node, edge in enumerate(zip(tree.parents, tree.tokens, strict=True))
         }
-        n_nodes = len(tree.tokens)
-        cost = math.expm1(self._costs[min(n_nodes, self._n_max)]) / n_nodes
-        for member in self._members:
-            nodes = [node for node, name in enumerate(tree.sources) if name == member.name]
+        cost = math.expm1(self._costs[min(len(tree.tokens), self._n_max)]) / len(tree.tokens)
+        for drafter in self._drafters:
+            nodes = [node for node, name in enumerate(tree.sources) if name == drafter.name]
             right = [depths[node] for node in nodes if node in accepted]
-            member.saved += len(right) - cost * len(nodes)
+            if drafter.name in self._gains:
+                self._gains[drafter.name].saved += len(right) - cost * len(nodes)
             if nodes:
-                member.measured.count([depths[node] for node in nodes], right)
+                drafter.count([depths[node] for node in nodes], right)
             verified = set(nodes)
-            if not member.measured.branches:
-                verified = set(_nodes_along(member.draft.tokens, edges))
+            if not drafter.branches:
+                tokens = self._drafts.get(drafter.name, NO_DRAFT).tokens
+                verified = set(_nodes_along(tokens, edges))
             verified -= behind
             if verified:
-                member.measured.accept(len(verified & accepted), len(verified))
+                drafter.accept(len(verified & accepted), len(verified))
 
     def stats(self) -> dict[str, DrafterStats]:
         """Counts and times since the last :meth:`begin`, by drafter name."""
-        return {member.name: member.measured.stats() for member in self._members}
+        return {drafter.name: drafter.stats() for drafter in self._drafters}
 
     def _learn(self, generated: Sequence[int]) -> None:
         """Learn from what was emitted since the last proposal."""
@@ -257,28 +238,24 @@ class DraftMerger:
         if emitted:
             if self._trie is not None:
                 self._trie.learn(emitted)
-            for member in self._members:
-                member.learn()
+            for gain in self._gains.values():
+                gain.learn()
         self._start_pass()
 
-    def _asks(self, member: _Member, candidates: list[Candidate], n_max: int) -> bool:
-        """Whether to ask a drafter after those that found ``candidates``."""
-        if self._mode != "auto":
-            return True
-        if member.measured.asks_model and candidates:
-            self._grow(candidates, n_max)
-            if self._grown.n_best:
-                return False
-        if member.longest < member.least_match and self._n_without < self._next_try:
-            return False
-        return member.pays(self._context.single_s)
+    def _need(self) -> float:
+        """Return the chance that no token of the tree is right."""
+        n_nodes = self._grown.n_best
+        first = zip(self._grown.parents[:n_nodes], self._grown.probabilities, strict=False)
+        return max(0.0, 1.0 - sum(p for parent, p in first if parent < 0))
 
-    def _candidates(self, member: _Member, generated: Sequence[int], n_max: int) -> list[Candidate]:
+    def _candidates(
+        self, drafter: MeasuredDrafter, generated: Sequence[int], n_max: int
+    ) -> list[Candidate]:
         """Return a drafter's candidates, under the names that the table has for their sources."""
-        if member.measured.branches:
-            found = member.measured.candidates(generated, n_max)
+        if drafter.branches:
+            found = drafter.candidates(generated, n_max)
         else:
-            draft = member.draft = member.measured.draft(generated, n_max)
+            draft = self._drafts[drafter.name] = drafter.draft(generated, n_max)
             if not draft.tokens:
                 return []
             found = [
@@ -291,8 +268,8 @@ class DraftMerger:
             ]
         owned: list[Candidate] = []
         for tokens, own_source, match_length, n_places, probabilities in found:
-            source = f"{member.name}:{own_source}" if own_source else member.name
-            self._owners[source] = member.name
+            source = f"{drafter.name}:{own_source}" if own_source else drafter.name
+            self._owners[source] = drafter.name
             owned.append(Candidate(tokens, source, match_length, n_places, probabilities))
         return owned
 
@@ -300,33 +277,16 @@ class DraftMerger:
         """Grow the tree, unless it has grown from as many candidates."""
         if len(candidates) != self._n_candidates:
             self._n_candidates = len(candidates)
-            self._grow_at(self._costs[: n_max + 1], candidates)
-
-    def _grow_at(self, costs: Sequence[float], candidates: Sequence[Candidate]) -> None:
-        self._trie = CandidateTrie(candidates, self._table)
-        n_branches = 1 if self._mode == "chain" else self._context.n_branches
-        self._grown = self._trie.grow(n_branches, self._p_split, costs)
-
-    def _tries(self, candidates: Sequence[Candidate], n_max: int) -> int:
-        """Return the tokens to verify where none pays, now and then, to try the believed costs.
-
-        They are those that would pay at half the cost, but no less than what one token is believed
-        to cost, or else one.  None beside the prompt, whose last pass is not timed.
-        """
-        is_timed = self._mode == "auto" and self._n_generated > 0
-        if not is_timed or not candidates or self._n_without < self._next_try:
-            return 0
-        self._next_try *= 2
-        costs = self._costs[: n_max + 1]
-        self._grow_at([max(costs[1], cost - math.log(2.0)) for cost in costs], candidates)
-        return self._grown.n_best or 1
+            self._trie = CandidateTrie(candidates, self._table)
+            n_branches = 1 if self._mode == "chain" else self._context.n_branches
+            self._grown = self._trie.grow(n_branches, self._p_split, self._costs[: n_max + 1])
 
     def _first(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return the first draft."""
-        for member in self._members:
-            member.draft = member.measured.draft(generated, n_max)
-            if member.draft.tokens:
-                self._tree = chain_tree(member.draft, member.name)
+        for drafter in self._drafters:
+            draft = self._drafts[drafter.name] = drafter.draft(generated, n_max)
+            if draft.tokens:
+                self._tree = chain_tree(draft, drafter.name)
                 break
         return self._tree
 

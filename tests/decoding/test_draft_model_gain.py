@@ -74,6 +74,10 @@ class TimedDraftModel:
         self._seconds = seconds
         self.n_drafts = 0
 
+    @property
+    def ns_native(self) -> int:
+        return self._inner.ns_native
+
     def begin(self, context: DraftContext) -> None:
         self._inner.begin(context)
 

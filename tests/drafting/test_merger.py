@@ -69,6 +69,12 @@ class Repeating(SilentBase):
         return Draft(self._tokens[:n_max])
 
 
+class RepeatingModel(Repeating):
+    """A draft model that does so."""
+
+    ns_native = 0
+
+
 class Guessing(SilentBase):
     """A draft model that drafts three tokens, each right, 1, with a chance, and takes its time."""
 
@@ -392,7 +398,7 @@ class TestFeedback:
 
 
 class TestAsking:
-    """Mode auto asks a drafter where that saves what it takes; other modes ask always."""
+    """Mode auto asks a draft model where that saves what it takes; other modes ask always."""
 
     def begin(self, merger: DraftMerger, curve: VerifyCurve = FREE) -> None:
         merger.begin(DraftContext(prompt=(0,), verify_curve=curve, single_s=1.0))
@@ -414,11 +420,11 @@ class TestAsking:
 
     @pytest.mark.parametrize("mode", ["auto", "tree", "chain"])
     @pytest.mark.parametrize(("token", "pays"), [(1, True), (2, False)])
-    def test_only_auto_minds_what_a_drafter_takes(
+    def test_only_auto_minds_what_a_draft_model_takes(
         self, token: int, pays: bool, mode: DraftMode
     ) -> None:
         clock = Clock()
-        model = Repeating([token, token, token], "draft", clock, seconds=0.1)
+        model = RepeatingModel([token, token, token], "draft", clock, seconds=0.1)
         merger = self.merged(clock, model, mode=mode)
         emitted: list[int] = []
         for _ in range(100):
@@ -430,64 +436,9 @@ class TestAsking:
             assert model.n_calls == 100
         assert merger.stats()["draft"].ms_draft == pytest.approx(100.0 * model.n_calls)
 
-    @pytest.mark.parametrize(
-        ("mode", "match_length", "n_per_pass", "asked"),
-        [
-            ("auto", 1, 1, [0, 7, 14]),
-            ("auto", 1, 2, [0, 8]),
-            ("auto", 7, 1, [*range(15)]),
-            ("tree", 1, 1, [*range(15)]),
-        ],
-    )
-    def test_a_match_that_cannot_be_long_enough_yet_is_not_looked_for(
-        self, mode: DraftMode, match_length: int, n_per_pass: int, asked: list[int]
-    ) -> None:
-        assert self.asked_at(Candidate([2], "", match_length), mode, n_per_pass) == asked
-
-    @pytest.mark.parametrize(
-        "candidate",
-        [Candidate([2], "", 0), Candidate([2], "", 1, 1.0, (0.2,)), Candidate([END], "", 1)],
-        ids=["no match", "a probability of its own", "nothing before the end"],
-    )
-    def test_what_says_nothing_of_later_matches_is_asked_again(self, candidate: Candidate) -> None:
-        assert self.asked_at(candidate, "auto") == [*range(15)]
-
-    def asked_at(self, candidate: Candidate, mode: DraftMode, n_per_pass: int = 1) -> list[int]:
-        """Return after how many tokens a drafter with one candidate is asked."""
-        drafter = Branching(candidate)
-        merger = self.merged(Clock(), drafter, mode=mode)
-        merger.propose([], 15)
-        # The second token costs 1.6 passes, which matches of 8 tokens and more are worth.
-        curve = VerifyCurve((1, 2, 16), (1.0, 2.6, 6.8))
-        merger.begin(
-            DraftContext(prompt=(0,), verify_curve=curve, single_s=1.0, end_tokens=frozenset({END}))
-        )
-        found: list[int] = []
-        for n_emitted in range(0, 15, n_per_pass):
-            n_before = len(drafter.asked)
-            merger.propose([1] * n_emitted, 15)
-            found += [n_emitted] * (len(drafter.asked) - n_before)
-        return found
-
-    def test_all_are_asked_where_a_token_is_tried(self) -> None:
-        drafter = Branching(Candidate([2], "", 1))
-        merger = self.merged(Clock(), drafter)
-        merger.propose([], 15)
-        self.begin(merger, DEAR)
-        drafts = [merger.propose([1] * n_emitted, 15).tokens for n_emitted in range(60)]
-        assert len(drafter.asked) < 6
-        assert [n for n, tokens in enumerate(drafts) if tokens] == [16, 49]
-
-    def test_nothing_is_tried_beside_the_prompt_whose_pass_is_not_timed(self) -> None:
-        merger = self.merged(Clock(), Branching(Candidate([2], "", 1)))
-        for n_requests in range(40):
-            self.begin(merger, DEAR)
-            assert not merger.propose([], 15).tokens, n_requests
-        assert merger.propose([1], 15).tokens
-
     def test_one_slow_first_call_says_nothing(self) -> None:
         clock = Clock()
-        model = Repeating([1, 1, 1], "draft", clock, seconds=20.0)
+        model = RepeatingModel([1, 1, 1], "draft", clock, seconds=20.0)
         merger = self.merged(clock, model)
         emitted: list[int] = []
         self.pass_by(merger, clock, emitted, right=1)
@@ -496,9 +447,9 @@ class TestAsking:
             self.pass_by(merger, clock, emitted, right=1)
         assert model.n_calls > 15
 
-    def test_a_costly_drafter_is_not_asked_where_others_know_more(self) -> None:
+    def test_a_costly_draft_model_is_not_asked_where_others_know_more(self) -> None:
         clock = Clock()
-        model = Repeating([1], "draft", clock, seconds=0.9)
+        model = RepeatingModel([1], "draft", clock, seconds=0.9)
         sure = Branching(Candidate([1, 1, 1, 1], "", 40))
         merger = self.merged(clock, sure, model)
         emitted: list[int] = []
@@ -576,7 +527,7 @@ class TestAsking:
         self, seconds: float, least: int, most: int
     ) -> None:
         clock = Clock()
-        drafter = Repeating([2], "slow", clock, seconds=seconds)
+        drafter = RepeatingModel([2], "slow", clock, seconds=seconds)
         merger = self.merged(clock, drafter)
         begun = 0
         for _ in range(40):
@@ -590,17 +541,14 @@ class TestAsking:
         assert begun == 40 or seconds > 0.01
 
     def test_a_curve_that_is_wrong_is_tried_again(self) -> None:
-        """Passes that seemed to take ten times as long as they do: fifty passes later all is well.
-
-        The costs are given, as all of mode auto's tests do it.
-        """
+        """Passes that seemed to take ten times as long as they do are forgotten after 256 others."""
         cost = PassCost(0.25)
         for _ in range(3):
             for size in (1, 2, 3, 4, 6, 8, 12, 16):
                 cost.observe(size, 0.01 if size == 1 else 0.1)
         merger = merged(Branching(Candidate([1, 1, 1, 1], "", 40)), mode="auto")
         sizes = []
-        for _ in range(20):
+        for _ in range(40):
             merger.begin(DraftContext(prompt=(0,), verify_curve=cost.curve, single_s=0.01))
             emitted: list[int] = []
             for _ in range(10):
@@ -610,7 +558,7 @@ class TestAsking:
                 cost.observe(sizes[-1] + 1, 0.01 * (1 + 0.05 * sizes[-1]))
                 emitted += [1] * (sizes[-1] + 1)
         assert sizes[:8] == [0] * 8
-        assert sum(map(bool, sizes[50:])) > 145
+        assert all(sizes[270:])
 
     @pytest.mark.parametrize("wrong", [1.6, 2.0])
     def test_long_drafts_that_seemed_dear_are_tried_again(self, wrong: float) -> None:
@@ -624,7 +572,7 @@ class TestAsking:
             observe(size, wrong if size > 2 else 1.0)
         merger = merged(Branching(Candidate([1, 1, 1], "", 40)), mode="auto")
         sizes = []
-        for _ in range(20):
+        for _ in range(40):
             merger.begin(DraftContext(prompt=(0,), verify_curve=cost.curve, single_s=0.01))
             emitted: list[int] = []
             for _ in range(10):
@@ -633,7 +581,7 @@ class TestAsking:
                 observe(sizes[-1] + 1)
                 emitted += [1] * (sizes[-1] + 1)
         assert sizes[:8] == [0] * 8
-        assert sum(map(bool, sizes[50:])) > 145
+        assert all(sizes[270:])
 
 
 def test_the_last_pass_of_a_request_teaches_the_next_one() -> None:
