@@ -458,7 +458,7 @@ class Settings:
         aliases=("spec_draft_p_split", "draft_p_split"),
     )
     max_draft: _Positive = _setting(
-        15, _SPECULATION, "chain and tree: maximum draft tokens that one pass verifies."
+        31, _SPECULATION, "chain and tree: maximum draft tokens that one pass verifies."
     )
     draft_max: _MinusOneOrMore = _setting(
         -1,

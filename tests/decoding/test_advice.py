@@ -285,7 +285,7 @@ def test_a_setting_that_ends_good_drafts_is_to_be_raised() -> None:
     )
     assert "`draft_max` (3)" in advice(session(draft=drafter(102, 100, depth=3)), draft_max=3)
     # Of 48 tokens the decision takes at most 15.
-    assert "`max_draft` (15)" in advice(session(ngram_simple=drafter(150, 150, depth=15)))
+    assert "`max_draft` (31)" in advice(session(ngram_simple=drafter(310, 310, depth=31)))
     first = advice(session(ngram_simple=drafter(480, 450, depth=48)), mode="first")
     assert "`spec_ngram_simple_size_m` (48)" in first
 

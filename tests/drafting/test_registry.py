@@ -202,8 +202,8 @@ def test_the_shared_limits_hold_for_every_drafter(name: str, mode: str) -> None:
 
 
 def test_a_pass_verifies_the_least_draft_of_a_running_draft_model() -> None:
-    settings = resolve([{"draft_min": 20}]).settings
-    assert most_verified(settings, {"draft"}) == 20
+    settings = resolve([{"draft_min": 40}]).settings
+    assert most_verified(settings, {"draft"}) == 40
     assert most_verified(settings, {"suffix"}) == settings.max_draft
 
 
