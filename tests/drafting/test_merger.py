@@ -541,7 +541,7 @@ class TestAsking:
         assert begun == 40 or seconds > 0.01
 
     def test_a_curve_that_is_wrong_is_tried_again(self) -> None:
-        """Passes that seemed to take ten times as long as they do are forgotten after 256 others."""
+        """Passes that seemed to take ten times as long as they do are forgotten after 256 more."""
         cost = PassCost(0.25)
         for _ in range(3):
             for size in (1, 2, 3, 4, 6, 8, 12, 16):
