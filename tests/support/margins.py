@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from speclsp.decoding.sampling import LogitRow, SamplingParams, best_tokens, gumbel_noise
 
-EPSILON: Final = {"f16": 0.02, "q8_0": 0.3}
+EPSILON: Final = {"f16": 0.05, "q8_0": 0.3}
 """Above the largest logit difference between batch shapes on one prefix, with room for other
-instruction sets.  Measured on x86-64 with AVX-512: 0.0073 and 0 with one thread, 0.0146 and 0.26
-with two.  tests/lossless/test_lossless.py holds it on the machine at hand."""
+instruction sets.  Measured on x86-64 with AVX-512: 0.0372 and 0 with one thread.
+tests/lossless/test_lossless.py holds it on the machine at hand."""
 
 
 def greedy_margin(row: LogitRow) -> float:
