@@ -103,7 +103,7 @@ def _parts(
         title="Lossless tests",
         command=["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/lossless"],
         has_figures=False,
-        shown=1,
+        shown=12,
     )
     rounds = "3" if quick else "5"
     for size in sorted(sizes, key=lambda name: -_MIB_OF[name]):
