@@ -166,7 +166,8 @@ def draft_model_remark(settings: Settings) -> str:
     if settings.drafters != default("drafters") or settings.spec_draft_n_max == 0:
         return ""
     remark = (
-        "the draft model drafts where the look-ups of `drafters` are probably wrong and its drafts pay; "
+        "the draft model drafts where the look-ups of `drafters` are probably wrong and its drafts "
+        "pay; "
         "`--spec-type draft --mode first` makes it the only drafter, as in llama-server"
     )
     if (
