@@ -36,16 +36,16 @@ LookupCacheUpdate = Literal["", "accepted", "generated", "off"]
 RemoteKind = Literal["auto", "llama-server", "openai", "ollama", "mistral", "deepseek"]
 RemoteDrafts = Literal["none", "corpus", "prediction"]
 
-_MAX_INT = 2**31 - 1
+MAX_INT = 2**31 - 1
 """llama.cpp's parameters are 32-bit integers, and waits of 2⁶³ ns overflow."""
-GpuLayers = Annotated[int, msgspec.Meta(ge=-_MAX_INT, le=_MAX_INT)] | Literal["auto", "all"]
+GpuLayers = Annotated[int, msgspec.Meta(ge=-MAX_INT, le=MAX_INT)] | Literal["auto", "all"]
 
-_NonNegative = Annotated[int, msgspec.Meta(ge=0, le=_MAX_INT)]
-_Positive = Annotated[int, msgspec.Meta(ge=1, le=_MAX_INT)]
+_NonNegative = Annotated[int, msgspec.Meta(ge=0, le=MAX_INT)]
+_Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT)]
 _Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 _NgramSize = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 _NgramDraftSize = Annotated[int, msgspec.Meta(ge=0, le=1024)]
-_MinusOneOrMore = Annotated[int, msgspec.Meta(ge=-1, le=_MAX_INT)]
+_MinusOneOrMore = Annotated[int, msgspec.Meta(ge=-1, le=MAX_INT)]
 _Threads = Annotated[int, msgspec.Meta(ge=-1, le=512)]
 """More threads than 512 end ggml."""
 _Layers = Annotated[int, msgspec.Meta(ge=0, le=1024)]
@@ -463,8 +463,8 @@ class Settings:
     draft_max: _MinusOneOrMore = _setting(
         -1,
         _DRAFTERS,
-        "Maximum tokens of one draft of any drafter; `spec_draft_n_max` and `spec_ngram_mod_n_max` "
-        "take precedence. 0 switches the drafters off, -1 leaves each its default.",
+        "Maximum tokens of one draft of any drafter; the option `n_max` of `draft` and of "
+        "`ngram-mod` takes precedence. 0 switches the drafters off, -1 leaves each its default.",
         aliases=("draft", "draft_n", "draft_n_max"),
     )
     draft_min: _MinusOneOrMore = _setting(
@@ -491,6 +491,12 @@ class Settings:
         _DRAFTERS,
         "Occurrences of the context in the text before it is drafted from, for each ngram drafter "
         "whose own setting is not given; 0 leaves each its default.",
+    )
+    drafter_options: dict[str, dict[str, Any]] = _setting(
+        {},
+        _DRAFTERS,
+        'Options by drafter and name, for example `{"ngram-simple": {"size_n": 8}}`; `speclsp '
+        "drafters` lists them. Other packages' drafters get theirs as they are.",
     )
     max_ngram_size: _Positive = _setting(
         16, _SPECULATION, "prompt-lookup: maximum tokens of context to match."
@@ -747,6 +753,45 @@ MOST_SET: Final = (
     "persist",
 )
 """The settings that most people set, in the order of documents and VS Code; others are advanced."""
+
+
+def _prefixed(prefix: str, *options: str) -> dict[str, str]:
+    return {option: f"{prefix}_{option}" for option in options}
+
+
+DRAFTER_OPTIONS: Final = {
+    "prompt-lookup": {
+        name: name for name in ("max_ngram_size", "min_ngram_size", "num_pred_tokens")
+    },
+    "ngram-simple": _prefixed("spec_ngram_simple", "size_n", "size_m", "min_hits"),
+    "ngram-map-k": _prefixed("spec_ngram_map_k", "size_n", "size_m", "min_hits"),
+    "ngram-map-k4v": _prefixed("spec_ngram_map_k4v", "size_n", "size_m", "min_hits"),
+    "ngram-mod": _prefixed("spec_ngram_mod", "n_match", "n_min", "n_max"),
+    "ngram-cache": _prefixed("spec_ngram_cache", "n_max"),
+    "draft": _prefixed("spec_draft", "n_max", "n_min", "p_min"),
+}
+"""The settings that one drafter alone reads, by drafter and by their names in ``drafter_options``.
+
+Files and devices are settings of their own.  Their own names are llama.cpp's and llama-crab's, for
+the command line.
+"""
+
+_SPELLINGS: Final = {
+    name: f"drafter_options.{drafter}.{option}"
+    for drafter, options in DRAFTER_OPTIONS.items()
+    for option, name in options.items()
+}
+
+
+def shown_name(name: str) -> str:
+    """Return how messages and editors name a setting, given its canonical name."""
+    return _SPELLINGS.get(name, name)
+
+
+SHOWN: Final[tuple[str, ...]] = tuple(
+    field.name for field in dataclasses.fields(Settings) if field.name not in _SPELLINGS
+)
+"""The settings that editors show: all but the drafters' options."""
 
 FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(Settings)}
 TYPES: dict[str, Any] = typing.get_type_hints(Settings, include_extras=True)

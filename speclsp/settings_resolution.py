@@ -18,7 +18,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from speclsp.errors import SettingsError
-from speclsp.settings import FIELDS, TYPES, Settings, default, info, leaves
+from speclsp.settings import (
+    DRAFTER_OPTIONS,
+    FIELDS,
+    TYPES,
+    Settings,
+    default,
+    info,
+    leaves,
+    shown_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +223,9 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
 
 
 def _wrong_value(name: str, reason: str) -> SettingsError:
-    return SettingsError(f"setting {name}: {reason}.", remedy=f"The default is {default(name)!r}.")
+    return SettingsError(
+        f"setting {shown_name(name)}: {reason}.", remedy=f"The default is {default(name)!r}."
+    )
 
 
 def _shown(name: str, value: Any) -> str:
@@ -267,7 +278,31 @@ def _converted(
             language: _converted(overrides, problems, language)
             for language, overrides in values["languages"].items()
         }
+    if "drafter_options" in values:
+        values = _options(values.pop("drafter_options"), problems) | values
     return values
+
+
+def _options(
+    by_drafter: Mapping[str, Mapping[str, Any]], problems: list[SettingProblem]
+) -> dict[str, Any]:
+    """Return the settings that ``drafter_options`` sets; other packages' stay as they are."""
+    values: dict[str, Any] = {}
+    others = {name: dict(options) for name, options in by_drafter.items()}
+    for drafter, table in DRAFTER_OPTIONS.items():
+        known = {_normal(option): name for option, name in table.items()}
+        for option, value in others.pop(drafter, {}).items():
+            where = f"drafter_options.{drafter}.{option}"
+            name = known.get(_normal(option))
+            if name is None:
+                message = f"{where} is unknown: {drafter} has {', '.join(table)}."
+                problems.append(SettingProblem(where, message))
+                continue
+            try:
+                values[name] = convert(name, value)
+            except SettingsError as error:
+                problems.append(SettingProblem(where, str(error)))
+    return values | ({"drafter_options": others} if others else {})
 
 
 def _named(spelling: str, language_id: str) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -254,3 +255,47 @@ def test_whatever_a_client_sends_gives_valid_settings_or_a_problem_with_the_defa
             if name not in shared:
                 assert msgspec.convert(value, settings.TYPES[name]) == value, (name, layer)
         assert len(resolved.problems) <= 8 * len(layer)
+
+
+def test_options_of_drafters_are_set_by_drafter_and_name() -> None:
+    given = {
+        "drafterOptions": {
+            "ngram-simple": {"size_n": 8, "minHits": 2},
+            "draft": {"p_min": 0.5},
+            "theirs": {"any": ["thing"]},
+        }
+    }
+    resolution = resolve([given])
+    assert not resolution.problems
+    found = resolution.settings
+    assert (found.spec_ngram_simple_size_n, found.spec_ngram_simple_min_hits) == (8, 2)
+    assert found.spec_draft_p_min == 0.5
+    # Other packages' drafters read theirs as they are.
+    assert found.drafter_options == {"theirs": {"any": ["thing"]}}
+
+
+def test_a_later_layer_and_an_option_of_its_own_name_take_precedence() -> None:
+    below = {"drafter_options": {"ngram-mod": {"n_match": 8, "n_min": 4}}}
+    found = resolve([below, {"drafter_options": {"ngram-mod": {"n_match": 9}}}]).settings
+    assert (found.spec_ngram_mod_n_match, found.spec_ngram_mod_n_min) == (9, 4)
+    assert resolve([below | {"spec_ngram_mod_n_match": 7}]).settings.spec_ngram_mod_n_match == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "where", "words"),
+    [
+        ({"ngram-simple": {"size": 8}}, "ngram-simple.size", "has size_n, size_m, min_hits"),
+        ({"ngram-simple": {"size_n": 0}}, "ngram-simple.size_n", ">= 1"),
+        ({"ngram-cache": {"n_max": "many"}}, "ngram-cache.n_max", "`int`"),
+        ({"draft": {"device": "CUDA0"}}, "draft.device", "has n_max, n_min, p_min"),
+    ],
+)
+def test_a_wrong_option_of_a_drafter_is_named_and_the_others_stay(
+    options: dict[str, dict[str, Any]], where: str, words: str
+) -> None:
+    given = {"drafter_options": {**options, "ngram-mod": {"n_max": 32}}}
+    (problem,) = resolve([given]).problems
+    assert problem.name == f"drafter_options.{where}"
+    assert problem.name in problem.message
+    assert words in problem.message
+    assert resolve([given]).settings.spec_ngram_mod_n_max == 32

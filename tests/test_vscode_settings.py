@@ -18,7 +18,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     for group in PACKAGE["contributes"]["configuration"]
     for name, row in group["properties"].items()
 }
-SERVERS = {f"speclsp.{vscode_settings.camel_case(name)}": name for name in settings.FIELDS}
+SERVERS = {f"speclsp.{vscode_settings.camel_case(name)}": name for name in settings.SHOWN}
 
 
 def test_the_extension_says_what_the_servers_table_says() -> None:
@@ -68,3 +68,13 @@ def test_the_page_begins_with_what_most_people_set_and_hides_the_rest() -> None:
     categories = PACKAGE["contributes"]["configuration"]
     assert [category["order"] for category in categories] == list(range(len(categories)))
     assert [PROPERTIES[name]["order"] for name in shown] == list(range(len(shown)))
+
+
+def test_the_options_of_each_drafter_are_completed() -> None:
+    by_drafter = PROPERTIES["speclsp.drafterOptions"]["properties"]
+    assert {drafter: [*row["properties"]] for drafter, row in by_drafter.items()} == {
+        drafter: [*options] for drafter, options in settings.DRAFTER_OPTIONS.items()
+    }
+    size = by_drafter["ngram-simple"]["properties"]["size_n"]
+    assert (size["type"], size["default"]) == ("integer", 12)
+    assert (size["minimum"], size["maximum"]) == (1, 1024)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ _PAGES: Final = ("settings.md", "settings-advanced.md")
 _HEADER: Final = """\
 | setting | command line | default | meaning | change |
 |---|---|---|---|---|"""
+_OPTIONS: Final = """\
+`drafter_options` holds them by drafter and name, for example `{"ngram-simple": {"size_n": 8}}`."""
 _EFFECT: Final = {
     "live": "at once",
     "engine": "reloads the models",
@@ -35,16 +38,25 @@ def with_settings(page: str, text: str) -> str:
     if page == "settings.md":
         groups["Most used"] = list(settings.MOST_SET)
     else:
-        for name in settings.FIELDS:
+        for name in settings.SHOWN:
             if name not in settings.MOST_SET:
                 groups.setdefault(settings.info(name).group.capitalize(), []).append(name)
     parts = [text[: text.index(BEGIN)] + BEGIN]
     for title, names in groups.items():
         parts.append(f"## {title}\n\n" + "\n".join((_HEADER, *map(_row, names))))
+    if page != "settings.md":
+        parts.append(f"## Drafters' options\n\n{_OPTIONS}\n\n" + "\n".join(_option_rows()))
     return "\n\n".join(parts) + "\n"
 
 
-def _row(name: str) -> str:
+def _option_rows() -> Iterator[str]:
+    yield _HEADER.replace("| setting |", "| drafter, option |")
+    for drafter, options in settings.DRAFTER_OPTIONS.items():
+        for option, name in options.items():
+            yield _row(name, shown=f"`{drafter}`, `{option}`")
+
+
+def _row(name: str, shown: str = "") -> str:
     row = settings.info(name)
     option = f"{long_option(name)} {metavar(name)}"
     if is_switch(name):
@@ -53,10 +65,10 @@ def _row(name: str) -> str:
     spellings += [long_option(alias) for alias in row.aliases]
     language = " By language." if row.per_language else ""
     cells = (
-        f"`{name}`",
+        shown or f"`{name}`",
         ", ".join(f"`{_cell(spelling)}`" for spelling in spellings),
         f"`{_cell(default_text(name))}`",
-        _cell(row.help) + language,
+        _cell(row.help.partition(": ")[2] if shown else row.help) + language,
         _EFFECT[row.scope],
     )
     return f"| {' | '.join(cells)} |"

@@ -92,11 +92,32 @@ def _property(name: str) -> dict[str, Any]:
             schema["pattern"] = f"^({'|'.join(words)})$"
     elif "enum" in schema:
         schema["type"] = "string"
+    if name == "drafter_options":
+        schema = _drafter_options()
     return {
         **schema,
         "default": settings.default(name),
         "scope": _scope(name),
         "markdownDescription": row.help + _EFFECT[row.scope],
+    }
+
+
+def _drafter_options() -> dict[str, Any]:
+    """Return a schema by which VS Code completes the options; other packages' stay free."""
+    return {
+        "type": "object",
+        "properties": {
+            drafter: {
+                "type": "object",
+                "properties": {
+                    option: {key: value for key, value in _property(name).items() if key != "scope"}
+                    for option, name in options.items()
+                },
+                "additionalProperties": False,
+            }
+            for drafter, options in settings.DRAFTER_OPTIONS.items()
+        },
+        "additionalProperties": {"type": "object"},
     }
 
 
@@ -107,10 +128,10 @@ def configuration() -> list[dict[str, Any]]:
     """
     server = [name for name in CLIENT_SETTINGS if name not in MOST_SET_OF_CLIENT]
     groups = {"speclsp": [*map(_shown, settings.MOST_SET), *MOST_SET_OF_CLIENT], "server": server}
-    for name in settings.FIELDS:
+    for name in settings.SHOWN:
         if name not in settings.MOST_SET:
             groups.setdefault(settings.info(name).group, []).append(_shown(name))
-    known = {_shown(name): _property(name) for name in settings.FIELDS} | CLIENT_SETTINGS
+    known = {_shown(name): _property(name) for name in settings.SHOWN} | CLIENT_SETTINGS
     return [
         {
             "title": title if title == "speclsp" else title.capitalize(),

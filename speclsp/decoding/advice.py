@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from speclsp.decoding.gain import measured_speedup, own_ms, single_pass_ms
 from speclsp.request import RequestStats
-from speclsp.settings import Settings, default
+from speclsp.settings import Settings, default, shown_name
 from speclsp.settings_resolution import SHARED
 
 ENOUGH: Final = 50
@@ -263,7 +263,7 @@ def _shown(settings: Settings, setting: str) -> str:
     for shared, owns in SHARED.items():
         if setting in owns and default(shared) != getattr(settings, shared) == value:
             setting = shared
-    return f"`{setting}` ({value})"
+    return f"`{shown_name(setting)}` ({value})"
 
 
 def _either(remedies: list[str]) -> str:

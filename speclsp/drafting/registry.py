@@ -20,7 +20,7 @@ from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.proposer import DraftLimits
 from speclsp.drafting.protocol import MOST_DRAFTED, Drafter
 from speclsp.errors import DrafterError, SettingsError, SpecLspError
-from speclsp.settings import FIELDS, Settings, default, info
+from speclsp.settings import FIELDS, Settings, default, info, shown_name
 from speclsp.settings_resolution import SHARED, implied, resolve
 
 GROUP = "speclsp.drafters"
@@ -128,6 +128,13 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
     n_most = most_verified(settings, running)
     by_shared = resolve([{word: getattr(settings, word) for word in SHARED}]).settings
     problems = _contradictions(settings, drafting)
+    for drafter in sorted(set(settings.drafter_options) - set(known_names())):
+        problems.append(
+            SettingsError(
+                f"drafter_options.{drafter} changes nothing: there is no such drafter.",
+                remedy=f"Known are {', '.join(known_names())}.",
+            )
+        )
     for name, value in given_to_drafters(settings).items():
         unset = Settings() if name in SHARED else by_shared
         owns: Sequence[str] = SHARED.get(name, (name,))
@@ -153,8 +160,8 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
         ):
             problems.append(
                 SettingsError(
-                    f"{name} = {value} changes nothing: a pass verifies {n_most} draft tokens at "
-                    "most.",
+                    f"{shown_name(name)} = {value} changes nothing: a pass verifies "
+                    f"{n_most} draft tokens at most.",
                     remedy="Raise `max_draft`, or set `mode` to `first`.",
                 )
             )
@@ -192,7 +199,7 @@ def given_without_speculation(settings: Settings) -> SettingsError | None:
     if settings.speculation or not given:
         return None
     return SettingsError(
-        f"speculation is off, so nothing reads {', '.join(given)}.",
+        f"speculation is off, so nothing reads {', '.join(map(shown_name, given))}.",
         remedy="Leave out `--no-speculation`, or set `speculation` to true.",
     )
 
@@ -225,9 +232,10 @@ def _contradictions(settings: Settings, drafting: Collection[str]) -> list[Setti
     if DRAFT_MODEL in drafting and settings.spec_draft_n_min > settings.spec_draft_n_max:
         problems.append(
             SettingsError(
-                f"the draft model drafts nothing: spec_draft_n_min ({settings.spec_draft_n_min}) "
-                f"is larger than spec_draft_n_max ({settings.spec_draft_n_max}).",
-                remedy="Lower `spec_draft_n_min` or raise `spec_draft_n_max`.",
+                "the draft model drafts nothing: drafter_options.draft.n_min "
+                f"({settings.spec_draft_n_min}) is larger than drafter_options.draft.n_max "
+                f"({settings.spec_draft_n_max}).",
+                remedy="Lower `n_min` or raise `n_max`.",
             )
         )
     return problems
@@ -244,7 +252,8 @@ def _lengths_without_effect(
         maxima = {"draft_max": ""}
     if off:
         yield SettingsError(
-            f"no drafts by {', '.join(sorted(off))}: {' and '.join(sorted(maxima))} is 0.",
+            f"no drafts by {', '.join(sorted(off))}: "
+            f"{' and '.join(sorted(map(shown_name, maxima)))} is 0.",
             remedy="Set the maximum number of draft tokens, or set `speculation` to false.",
         )
     if settings.draft_min > settings.draft_max > 0:
@@ -260,16 +269,17 @@ def _lengths_without_effect(
             and value > MOST_DRAFTED
         ):
             yield SettingsError(
-                f"{name} = {value}: a pass verifies {MOST_DRAFTED} draft tokens at most.",
-                remedy=f"Set {name} to {MOST_DRAFTED} or less.",
+                f"{shown_name(name)} = {value}: a pass verifies {MOST_DRAFTED} draft tokens at "
+                "most.",
+                remedy=f"Set {shown_name(name)} to {MOST_DRAFTED} or less.",
             )
         is_minimum = name == "draft_min" or (
             name in SHARED["draft_min"] and info(name).reader in drafting
         )
         if is_minimum and value > 0 and settings.mode != "first":
             yield SettingsError(
-                f"{name} = {value} drops shorter drafts; in `mode` {settings.mode} a pass verifies "
-                "the part of a draft that pays, which may be shorter.",
+                f"{shown_name(name)} = {value} drops shorter drafts; in `mode` {settings.mode} a "
+                "pass verifies the part of a draft that pays, which may be shorter.",
                 remedy="Set `mode` to `first` to verify drafts whole, as llama-server does.",
             )
 
@@ -278,17 +288,18 @@ def _unread(name: str, drafters: str, wanted: Sequence[str]) -> SettingsError:
     """Return the problem of a setting that no running drafter reads."""
     if wanted == [DRAFT_MODEL]:
         return SettingsError(
-            f"{name} changes nothing: no draft model is loaded.",
+            f"{shown_name(name)} changes nothing: no draft model is loaded.",
             remedy="Name one with `spec_draft_model` (`-md`).",
         )
     if set(wanted) <= {reader for readers in _MODE_READERS.values() for reader in readers}:
         return SettingsError(
-            f"{name} changes nothing in this `mode`.",
+            f"{shown_name(name)} changes nothing in this `mode`.",
             remedy=f"Set `mode` to {'`auto` or `tree`' if wanted == ['tree'] else '`auto`'}.",
         )
     names = ", ".join(f"`{reader}`" for reader in dict.fromkeys(wanted))
     return SettingsError(
-        f"{name} changes nothing: `drafters` (`--spec-type`) is {drafters or 'none'!r}.",
+        f"{shown_name(name)} changes nothing: `drafters` (`--spec-type`) is "
+        f"{drafters or 'none'!r}.",
         remedy=f"Add {'one of ' if ',' in names else ''}{names} to `drafters`.",
     )
 

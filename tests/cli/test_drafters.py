@@ -20,6 +20,13 @@ def test_the_drafters_are_listed() -> None:
     assert {"prompt-lookup", "draft"} <= set(names)
 
 
+def test_options_are_listed_below_their_drafter_with_default_and_bounds() -> None:
+    output = CliRunner().invoke(drafters, [], catch_exceptions=False).output
+    lines = output.partition("ngram-simple ")[2].splitlines()[1:4]
+    assert [line.split()[0] for line in lines] == ["size_n", "size_m", "min_hits"]
+    assert "12, at least 1, at most 1024: tokens of context that must match." in lines[0]
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Install the example; returns an environment in which it is found."""

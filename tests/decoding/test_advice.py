@@ -83,7 +83,7 @@ def advice(totals: RequestStats, **options) -> str:
 
 
 def settings_named(line: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", line)
+    return re.findall(r"`(?:drafter_options\.)?([^`]+)`", line)
 
 
 # --- good sessions --------------------------------------------------------------------------------
@@ -122,16 +122,20 @@ def test_few_tokens_and_calls_are_not_judged() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "below_40"),
     [
-        ("draft", ["spec_draft_n_max", "spec_draft_p_min"], ["spec_draft_model"]),
+        ("draft", ["draft.n_max", "draft.p_min"], ["spec_draft_model"]),
         ("suffix", ["max_draft"], ["drafters"]),
-        ("prompt-lookup", ["num_pred_tokens", "min_ngram_size"], ["drafters"]),
         (
-            "ngram-simple",
-            ["max_draft", "spec_ngram_simple_size_n", "spec_ngram_simple_min_hits"],
+            "prompt-lookup",
+            ["prompt-lookup.num_pred_tokens", "prompt-lookup.min_ngram_size"],
             ["drafters"],
         ),
-        ("ngram-mod", ["max_draft", "spec_ngram_mod_n_match"], ["drafters"]),
-        ("ngram-cache", ["spec_ngram_cache_n_max"], ["drafters"]),
+        (
+            "ngram-simple",
+            ["max_draft", "ngram-simple.size_n", "ngram-simple.min_hits"],
+            ["drafters"],
+        ),
+        ("ngram-mod", ["max_draft", "ngram-mod.n_match"], ["drafters"]),
+        ("ngram-cache", ["ngram-cache.n_max"], ["drafters"]),
         ("theirs", ["theirs", "drafters"], ["drafters"]),
     ],
 )
@@ -156,8 +160,8 @@ def test_the_options_that_were_given_are_named() -> None:
     )
     assert line == (
         "advice: 22.0% of the tokens that ngram-simple drafted are accepted, below 40%: lower "
-        "`draft_max` (16), raise `spec_ngram_size_n` (8), raise `spec_ngram_simple_min_hits` (1), "
-        "or choose other `drafters`."
+        "`draft_max` (16), raise `spec_ngram_size_n` (8), raise "
+        "`drafter_options.ngram-simple.min_hits` (1), or choose other `drafters`."
     )
 
 
@@ -168,7 +172,7 @@ def test_of_two_limits_that_one_option_sets_that_option_is_named() -> None:
 
 def test_what_cannot_be_lowered_is_not_to_be_lowered() -> None:
     line = advice(unknown_gain(draft=drafter(100, 45)), draft_max=1)
-    assert line.endswith(": raise `spec_draft_p_min` (0.0).")
+    assert line.endswith(": raise `drafter_options.draft.p_min` (0.0).")
 
 
 def test_llama_cpps_rule_drafts_too_much_though_time_is_saved() -> None:
@@ -240,8 +244,8 @@ def test_a_slow_down_by_verifying_asks_for_shorter_drafts() -> None:
     assert settings_named(line) == [
         "mode",
         "auto",
-        "spec_draft_n_max",
-        "spec_draft_p_min",
+        "draft.n_max",
+        "draft.p_min",
         "speculation",
     ]
 
@@ -280,14 +284,14 @@ def test_what_noise_may_make_is_no_loss() -> None:
 def test_a_setting_that_ends_good_drafts_is_to_be_raised() -> None:
     line = advice(session(draft=drafter(102, 100, depth=3)))
     assert line == (
-        "advice: 98.0% of the tokens that draft drafted are accepted, and `spec_draft_n_max` (3) "
-        "ended 34 of 34 drafts: raise it."
+        "advice: 98.0% of the tokens that draft drafted are accepted, and "
+        "`drafter_options.draft.n_max` (3) ended 34 of 34 drafts: raise it."
     )
     assert "`draft_max` (3)" in advice(session(draft=drafter(102, 100, depth=3)), draft_max=3)
     # Of 48 tokens the decision takes at most 15.
     assert "`max_draft` (31)" in advice(session(ngram_simple=drafter(310, 310, depth=31)))
     first = advice(session(ngram_simple=drafter(480, 450, depth=48)), mode="first")
-    assert "`spec_ngram_simple_size_m` (48)" in first
+    assert "`drafter_options.ngram-simple.size_m` (48)" in first
 
 
 def test_drafts_that_end_earlier_by_themselves_need_no_longer_ones() -> None:
@@ -308,28 +312,35 @@ def test_longer_drafts_are_not_asked_for_where_the_present_ones_lose() -> None:
 def test_a_text_too_short_for_any_draft_is_named() -> None:
     assert advice(session(ngram_mod=SILENT), n_predict=32) == (
         "advice: ngram-mod proposed nothing in 62 of 62 calls (1.5 ms): raise `n_predict` (32) "
-        "above `spec_ngram_mod_n_min` (48), its shortest draft, or lower that."
+        "above `drafter_options.ngram-mod.n_min` (48), its shortest draft, or lower that."
     )
 
 
 @pytest.mark.parametrize(
     ("name", "options", "remedy"),
     [
-        ("ngram-mod", {}, "lower `spec_ngram_mod_n_min` (48) or `spec_ngram_mod_n_match` (24)"),
+        (
+            "ngram-mod",
+            {},
+            (
+                "lower `drafter_options.ngram-mod.n_min` (48) or "
+                "`drafter_options.ngram-mod.n_match` (24)"
+            ),
+        ),
         (
             "draft",
             {"draft": 16, "draft_min": 5, "draft_p_min": 0.75},
-            "lower `draft_min` (5) or `spec_draft_p_min` (0.75)",
+            "lower `draft_min` (5) or `drafter_options.draft.p_min` (0.75)",
         ),
-        ("draft", {"draft_p_min": 0.99}, "lower `spec_draft_p_min` (0.99)"),
+        ("draft", {"draft_p_min": 0.99}, "lower `drafter_options.draft.p_min` (0.99)"),
         (
             "ngram-simple",
             {"spec_ngram_min_hits": 70},
-            "lower `spec_ngram_min_hits` (70) or `spec_ngram_simple_size_n` (12)",
+            "lower `spec_ngram_min_hits` (70) or `drafter_options.ngram-simple.size_n` (12)",
         ),
-        ("ngram-map-k", {}, "lower `spec_ngram_map_k_size_n` (12)"),
+        ("ngram-map-k", {}, "lower `drafter_options.ngram-map-k.size_n` (12)"),
         ("ngram-map-k4v", {"spec_ngram_size_n": 8}, "lower `spec_ngram_size_n` (8)"),
-        ("prompt-lookup", {}, "lower `min_ngram_size` (3)"),
+        ("prompt-lookup", {}, "lower `drafter_options.prompt-lookup.min_ngram_size` (3)"),
         ("suffix", {"draft_min": 12}, "lower `draft_min` (12)"),
         (
             "ngram-cache",
@@ -366,7 +377,7 @@ def test_a_drafter_whose_drafts_are_mostly_dropped_took_its_time_for_nothing() -
     line = advice(session(ms_predict=5000.0, draft=seldom), draft_min=5, draft_p_min=0.75)
     assert line == (
         "advice: draft proposed nothing in 438 of 443 calls (2200.0 ms): lower `draft_min` (5) or "
-        "`spec_draft_p_min` (0.75)."
+        "`drafter_options.draft.p_min` (0.75)."
     )
     assert advice(session(draft=seldom), draft_min=5, draft_p_min=0.75) == ""
 

@@ -87,10 +87,14 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
 @pytest.mark.parametrize(
     ("running", "given", "words"),
     [
-        (("suffix",), {"spec_ngram_mod_n_match": 8}, ["spec_ngram_mod_n_match", "`ngram-mod`"]),
+        (
+            ("suffix",),
+            {"spec_ngram_mod_n_match": 8},
+            ["drafter_options.ngram-mod.n_match", "`ngram-mod`"],
+        ),
         (("suffix",), {"spec_ngram_size_n": 8}, ["spec_ngram_size_n", "`ngram-simple`"]),
         (("suffix",), {"spec_ngram_min_hits": 2}, ["spec_ngram_min_hits", "`ngram-map-k4v`"]),
-        (("suffix",), {"spec_draft_n_max": 8}, ["spec_draft_n_max", "`-md`"]),
+        (("suffix",), {"spec_draft_n_max": 8}, ["drafter_options.draft.n_max", "`-md`"]),
         ((), {"draft_max": 8, "drafters": "none"}, ["draft_max", "'none'", "`suffix`"]),
         (
             ("ngram-mod",),
@@ -111,7 +115,11 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
             ["draft_max", "`suffix`"],
         ),
         (("suffix",), {"draft_max": 0}, ["by ngram-cache, suffix: draft_max is 0"]),
-        (("draft", "suffix"), {"spec_draft_n_max": 0}, ["by draft: spec_draft_n_max is 0"]),
+        (
+            ("draft", "suffix"),
+            {"spec_draft_n_max": 0},
+            ["by draft: drafter_options.draft.n_max is 0"],
+        ),
         (("suffix",), {"draft_max": 200}, ["draft_max = 200: a pass verifies 96 draft tokens"]),
         (("ngram-simple",), {"mode": "first", "spec_ngram_size_m": 99}, ["size_m = 99", "96"]),
         (("suffix",), {"draft_min": 2}, ["draft_min = 2", "`mode` auto", "`first`"]),
@@ -123,9 +131,14 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
         ),
         (("ngram-cache",), {"lookup_cache_update": "accepted"}, ["lookup_cache_update", "`-lcd`"]),
         (
+            ("suffix",),
+            {"drafter_options": {"ngram-sample": {"size_n": 8}}},
+            ["drafter_options.ngram-sample", "no such drafter", "ngram-simple"],
+        ),
+        (
             ("draft",),
             {"spec_draft_n_min": 5, "spec_draft_n_max": 3, "mode": "first"},
-            ["spec_draft_n_min (5)", "spec_draft_n_max (3)", "raise `spec_draft_n_max`"],
+            ["draft.n_min (5)", "draft.n_max (3)", "raise `n_max`"],
         ),
     ],
 )
