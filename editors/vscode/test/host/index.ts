@@ -76,9 +76,10 @@ async function set(name: string, value: unknown): Promise<void> {
 const trusted: Record<string, () => Promise<void>> = {
   async "accepting a word and a line is told to the server, accepting all by the item's command"() {
     await untilReady();
+    const sample = SAMPLE.replaceAll(BODY, TWO_LINES);
     const before = await statistics();
-    const editor = await openWithCursor("words.py", SAMPLE + HEAD);
-    assert.equal((await accept(editor, "acceptNextWord")).trim(), "greeting");
+    const editor = await openWithCursor("words.py", sample + HEAD);
+    assert.equal((await accept(editor, "acceptNextWord")).trim(), "message");
     assert.match(await accept(editor, "acceptNextLine"), /\n$/);
     const parts = await until("partial acceptances are counted", async () => {
       const { n_partially_accepted, n_chars_accepted } = await statistics();
@@ -86,9 +87,9 @@ const trusted: Record<string, () => Promise<void>> = {
         ? { n_partially_accepted, n_chars_accepted }
         : undefined;
     });
-    assert.ok(parts.n_chars_accepted - before.n_chars_accepted >= "greeting".length);
-    const all = await openWithCursor("all.py", SAMPLE + HEAD);
-    assert.match(await accept(all, "commit"), /^greeting = /);
+    assert.ok(parts.n_chars_accepted - before.n_chars_accepted >= "message".length);
+    const all = await openWithCursor("all.py", sample + HEAD);
+    assert.match(await accept(all, "commit"), /^message = /);
     await until("the acceptance is counted", async () => {
       return (await statistics()).n_accepted_items === before.n_accepted_items + 1;
     });
