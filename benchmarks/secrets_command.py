@@ -11,11 +11,11 @@ from typing import Final
 
 import click
 
-from benchmarks.held_out_forms import HELD_OUT
-from benchmarks.secret_forms import FORMS, Form
-from benchmarks.secret_prefixes import AFTER, BEFORE, leaks, n_shown, shows
 from benchmarks.tables import Table
 from speclsp.secrets.masked_text import PLACEHOLDER, masked
+from tests.support.held_out_forms import HELD_OUT
+from tests.support.secret_forms import FORMS, Form
+from tests.support.secret_prefixes import AFTER, BEFORE, leaks, n_shown, shows
 
 _TESTS: Final = re.compile(r"(?i)(?:^|[/_.])(?:tests?|testdata|examples?)(?:[/_.]|$)")
 _SUFFIXES: Final = frozenset((".py", ".ts", ".js", ".go"))

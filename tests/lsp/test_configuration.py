@@ -160,7 +160,7 @@ async def test_a_pull_applies_the_settings_once(
     wire.answers["workspace/configuration"] = [{"max_lines": 5}]
     push(wire, None)
     await wire.until(lambda: wire.completer.applied)
-    await asyncio.sleep(0.05)
+    await wire.settle()
     assert n_resolved == 1
 
 
@@ -183,7 +183,7 @@ async def test_pushed_settings_take_effect_at_once(settings: Any, wire: LspWire)
 @pytest.mark.parametrize("settings", [None, {}, {"pyright": {"max_lines": 3}}, {"speclsp": None}])
 async def test_pushed_nothing(settings: Any, wire: LspWire) -> None:
     push(wire, settings)
-    await asyncio.sleep(0.05)
+    await wire.settle()
     assert wire.completer.applied == []
     assert wire.shown == []
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable
@@ -49,7 +48,7 @@ async def test_progress_goes_on_under_an_accepted_token(connect: Callable[..., L
     wire.completer.emit(end)
     wire.completer.emit(report)
     await wire.until(lambda: len(values(wire)) == 3)
-    await asyncio.sleep(0.1)
+    await wire.settle()
     assert [v["kind"] for v in values(wire)] == ["begin", "report", "end"]
     # The token can be used again.
     for step in steps():
@@ -74,7 +73,7 @@ async def test_refused_progress_is_dropped(connect: Callable[..., LspWire]) -> N
         wire.completer.emit(step)
     wire.completer.emit(LogLine(level="info", message="after"))
     await wire.until(lambda: "after" in wire.logged)
-    await asyncio.sleep(0.05)
+    await wire.settle()
     assert values(wire) == []
 
 
@@ -140,7 +139,7 @@ async def test_nothing_is_said_before_initialize_is_answered(
 ) -> None:
     wire = connect()
     logging.getLogger("speclsp").info("early")
-    await asyncio.sleep(0.02)
+    await wire.settle()
     assert wire.messages == []
     await wire.initialize()
     assert "early" in wire.logged

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -441,7 +440,7 @@ async def test_newer_request_ends_the_older_of_the_same_document(wire: LspWire) 
     wire.completer.asked[0].answer("late")
     assert len((await wire.answer(second))["result"]["items"]) == 1
     assert len((await wire.answer(beside))["result"]["items"]) == 1
-    await asyncio.sleep(0.05)
+    await wire.settle()
     assert [len(wire.answers_to(i)) for i in (first, beside, second)] == [1, 1, 1]
 
 
@@ -455,7 +454,7 @@ async def test_burst_gets_one_answer_each(wire: LspWire) -> None:
         if not asked.cancel.cancelled:
             asked.answer("text")
     await wire.answer(ids[-1])
-    await asyncio.sleep(0.05)
+    await wire.settle()
     assert [len(wire.answers_to(i)) for i in ids] == [1] * 30
     codes = [wire.answers_to(i)[0].get("error", {}).get("code") for i in ids]
     assert codes == [-32800] * 29 + [None]
@@ -471,7 +470,7 @@ async def test_cancel_request(wire: LspWire) -> None:
     assert (await wire.answer(msg_id))["error"]["code"] == -32800
     assert wire.completer.asked[0].cancel.cancelled
     wire.completer.asked[0].answer("late")
-    await asyncio.sleep(0.05)
+    await wire.settle()
     assert len(wire.answers_to(msg_id)) == 1
 
 
@@ -542,7 +541,7 @@ async def test_a_newer_keystroke_replaces_one_that_waits_at_no_cost(
 ) -> None:
     wire.open("a")
     first = wire.request(INLINE, at(0, 1))
-    await asyncio.sleep(0.05)
+    await wire.settle()
     assert wire.completer.asked == []
     delay[0] = 1.0
     wire.change(2, {"range": span(0, 1, 1), "text": "b"})
@@ -554,7 +553,7 @@ async def test_a_newer_keystroke_replaces_one_that_waits_at_no_cost(
 async def test_one_that_waits_can_be_cancelled(wire: LspWire, delay: list[float]) -> None:
     wire.open("a")
     msg_id = wire.request(INLINE, at(0, 1))
-    await asyncio.sleep(0.05)
+    await wire.settle()
     wire.notify("$/cancelRequest", {"id": msg_id})
     assert (await wire.answer(msg_id))["error"]["code"] == -32800
     assert wire.completer.asked == []

@@ -108,7 +108,7 @@ async def test_bad_params_of_a_request(method: str, wire: LspWire) -> None:
         # Some wrong values are right: a position is moved into the text, extra fields are ignored.
         code = answer.get("error", {}).get("code")
         assert code in {None, -32602, -32800}, (params, answer)
-    await asyncio.sleep(0.05)
+    await wire.settle()
     assert all(len(wire.answers_to(i)) == 1 for i in ids)
     assert sum(wire.answers_to(i)[0].get("error", {}).get("code") == -32602 for i in ids) > 10
     await works(wire)

@@ -258,7 +258,7 @@ async def test_without_consent_nothing_is_fetched(
     await wire.until(lambda: f"speclsp models pull {NAME}" in wire.logged)
     wire.notify("workspace/didChangeConfiguration", {"settings": {"speclsp": {"n_predict": 9}}})
     await wire.until(lambda: wire.completer.applied)
-    await asyncio.sleep(0.05)
+    await wire.settle()
     assert len(wire.params_of(ASK)) == 1, "it is offered once"
     assert not hub.asked
 
@@ -273,7 +273,7 @@ async def test_auto_that_is_set_later_waits_for_the_memory(
     await wire.initialize()
     wire.notify("workspace/didChangeConfiguration", {"settings": {"speclsp": {"model": "auto"}}})
     await wire.until(lambda: f"speclsp models pull {recommend(gpu)}" in wire.logged)
-    await asyncio.sleep(0.05)
+    await wire.settle()
     (asked,) = wire.params_of(ASK)
     assert preset(recommend(gpu)).title in asked["message"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.secret_forms import FORMS, Form
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked
+from tests.support.secret_forms import FORMS, Form
 
 BEFORE = "x = 1\n\n"
 AFTER = "\n\ny = 2\n"

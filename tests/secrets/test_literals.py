@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from benchmarks.secret_forms import FORMS
 from speclsp.secrets.literals import Value, read_heredoc, read_indented, read_literal
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked
+from tests.support.secret_forms import FORMS
 
 
 def read(text: str, **how: bool) -> Value:

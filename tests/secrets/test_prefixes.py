@@ -9,9 +9,9 @@ import os
 
 import pytest
 
-from benchmarks.secret_forms import FORMS, Form
-from benchmarks.secret_prefixes import AFTER, BEFORE, leaks, n_shown, prefixes, shows
 from speclsp.secrets.masked_text import MaskedText, masked
+from tests.support.secret_forms import FORMS, Form
+from tests.support.secret_prefixes import AFTER, BEFORE, leaks, n_shown, prefixes, shows
 
 IS_WHOLE = "SPECLSP_SECRETS_SEEDS" in os.environ
 N_SEEDS = int(os.environ.get("SPECLSP_SECRETS_SEEDS", "1"))

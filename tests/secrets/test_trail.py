@@ -8,11 +8,11 @@ import pytest
 from planted_secrets import planted_secrets
 from scripted_completer import ScriptedCompleter
 
-from benchmarks.secret_forms import FORMS
-from benchmarks.secret_prefixes import AFTER, BEFORE, shows
 from speclsp.request import Document
 from speclsp.settings import Settings
 from speclsp.suggestions.masked_documents import MaskedDocuments
+from tests.support.secret_forms import FORMS
+from tests.support.secret_prefixes import AFTER, BEFORE, shows
 
 URI = "file:///p/a"
 

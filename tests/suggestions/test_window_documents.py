@@ -214,7 +214,7 @@ async def test_a_request_waits_for_its_version_to_be_masked(late, gate: Gate) ->
     window.open_document(document(LARGE))
     request = CompletionRequest(uri=URI, version=1, offset=len(LARGE), trigger="invoked")
     waiting = asyncio.ensure_future(window.complete(request, CancellationToken()))
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(gate.entered.wait, 60)
     assert not waiting.done()
     gate.opened.set()
     assert (await waiting).text == "completed"

@@ -140,6 +140,14 @@ class LspWire:
     def shown(self) -> list[str]:
         return [p["message"] for p in self.params_of("window/showMessage")]
 
+    async def settle(self) -> None:
+        """Let the loop turn until all that was sent has had its effect.
+
+        Client, server and completer run in this loop alone, so that turns count and not time.
+        """
+        for _ in range(100):
+            await asyncio.sleep(0)
+
     # --- common steps ----------------------------------------------------------------------------
 
     async def initialize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.secret_forms import forms
+from tests.support.secret_forms import forms
 
 HELD_OUT: Final = [
     *forms(

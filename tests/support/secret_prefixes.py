@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from benchmarks.secret_forms import Form
 from speclsp.secrets.masked_text import masked
+from tests.support.secret_forms import Form
 
 N_SHOWN: Final = 8
 """Characters of a secret of which fewer may be shown; of a shorter one not all of it."""
