@@ -116,7 +116,7 @@ def connect(
     life = EngineLife(place.log)
     greeting = Greeting(purpose="window", exit_seconds=settings.engine_exit_seconds)
     deadline = ends_at = time.monotonic() + timeout_s
-    pause_s = _RETRY_S
+    pause_s, last_bound = _RETRY_S, (0, 0)
     process: subprocess.Popen[bytes] | None = None
     try:
         while True:
@@ -133,7 +133,9 @@ def connect(
                 connection.settimeout(None)
                 return EngineConnection(connection, place, welcome.pid, process)
             # It is ending, has died while it started, or is something else.
-            if pause_s == _RETRY_S:
+            bound = _bound(place)
+            if bound != last_bound:
+                last_bound, pause_s = bound, _RETRY_S
                 ends_at = min(deadline, time.monotonic() + _ENDING_S)
             if time.monotonic() >= ends_at:
                 raise EngineProcessError(
@@ -146,6 +148,15 @@ def connect(
         raise EngineProcessError(
             str(error), remedy=f"Wait, end that process if it does not go on, or {OWN_ENGINE}"
         ) from error
+
+
+def _bound(place: EnginePlace) -> tuple[int, int]:
+    """Return what tells one engine's socket from the next one's."""
+    try:
+        found = place.socket.stat()
+    except OSError:
+        return 0, 1
+    return found.st_ino, found.st_ctime_ns
 
 
 def _start(

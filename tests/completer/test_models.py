@@ -144,7 +144,7 @@ def test_a_setting_that_changes_nothing_is_reported(events: EventQueue) -> None:
     assert make(events, Settings(spec_ngram_mod_n_match=8), loaded()) is not None
     (problem,) = heard(events)
     assert problem == (
-        "spec_ngram_mod_n_match changes nothing: `drafters` (`--spec-type`) is "
+        "drafter_options.ngram-mod.n_match changes nothing: `drafters` (`--spec-type`) is "
         "'suffix,ngram-cache,draft'."
     )
 

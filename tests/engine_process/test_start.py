@@ -18,6 +18,7 @@ from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
 import speclsp
 from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process import place as place_module
+from speclsp.engine_process import start
 from speclsp.engine_process.place import engine_place, read_info, user_folder
 from speclsp.engine_process.start import connect, running_engines, status_of, stop
 from speclsp.errors import EngineProcessError
@@ -68,7 +69,7 @@ def test_eight_windows_at_once_make_one_engine(engines: Engines) -> None:
                 os.kill(pids.pop(), signal.SIGKILL)
             ask(windows, "close")
     # A window that comes while the engine still counts the last ones keeps it running.
-    assert N_ROUNDS / 2 < len(engines.pids()) <= N_ROUNDS
+    assert N_ROUNDS / 2 <= len(engines.pids()) <= N_ROUNDS
 
 
 def test_the_second_window_finds_the_first_ones_engine(engines: Engines) -> None:
@@ -238,6 +239,36 @@ def test_a_program_that_ends_connections_is_not_asked_without_end(
             connect(Settings(), program=PROGRAM)
     assert len(accepted) < 12
     assert str(place.socket) in error.value.remedy
+
+
+class EnoughError(Exception):
+    """Enough engines died."""
+
+
+def test_engines_that_are_killed_one_after_another_are_engines(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each listens on a socket of its own, and dies before it answers."""
+    place, clock = engines.place(), Clock()
+    monkeypatch.setattr("speclsp.engine_process.start.time", clock)
+    with ExitStack() as sockets:
+
+        def listen() -> None:
+            place.socket.unlink(missing_ok=True)
+            one = sockets.enter_context(socket.socket(socket.AF_UNIX))
+            one.bind(str(place.socket))
+            one.listen()
+
+        def die(connection: socket.socket, *_: object) -> None:
+            connection.close()
+            if clock.now > 2 * start._ENDING_S:
+                raise EnoughError
+            listen()
+
+        listen()
+        monkeypatch.setattr("speclsp.engine_process.start.greet", die)
+        with pytest.raises(EnoughError):
+            connect(Settings(), program=PROGRAM)
 
 
 def test_an_engine_that_cannot_say_what_it_is_serves_all_the_same(engines: Engines) -> None:
