@@ -21,7 +21,7 @@ ENOUGH_PASSES: Final = 20
 """Passes from which on a speed-up is judged."""
 ENOUGH_CALLS: Final = 20
 """Calls without a proposal from which on a drafter is silent: it proposes in less than 0.14 of them
-(95 %).  Mode auto asks such a drafter ever less: 49 times in 470 passes."""
+(95 %).  Mode auto asks a draft model that saves nothing ever less."""
 LOSS: Final = 0.9
 """The speed-up below which speculation costs time: rounds of typing that it neither helped nor
 slowed gave 0.88 to 1.02 on two CPU cores (README)."""
