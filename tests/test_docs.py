@@ -268,3 +268,18 @@ def test_the_figures_that_the_editors_show_are_explained() -> None:
     names = {name.removesuffix(", median").removesuffix(" accepted") for name in shown}
     assert {"accepted", "latency", "tokens per pass", "index", "drafts"} <= names
     assert names - {"model", "state", "requests", "characters"} <= explained
+
+
+def test_a_modules_tests_are_found_by_its_name_or_in_the_architecture() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = text.partition("## A module's tests")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"`((?!tests/)[\w/]+\.py)`", section))
+    tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests").rglob("test_*.py")}
+    modules = {
+        path.relative_to(ROOT / "speclsp").as_posix()
+        for path in (ROOT / "speclsp").rglob("*.py")
+        if not path.stem.startswith("__") and path.stem not in tested
+    }
+    assert listed == modules
+    for tests in re.findall(r" in `([\w/]+\.py)`", section):
+        assert (ROOT / tests).is_file(), tests
