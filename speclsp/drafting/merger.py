@@ -72,6 +72,7 @@ class _ModelGain:
         self.seconds: float | None = None
         """What asking took; None if it was not asked."""
         self.saved = 0.0
+        self._need = 0.0
 
     def pays(self, single_s: float, need: float) -> bool:
         """Whether to ask it, where the others' tokens are all wrong with the chance ``need``.

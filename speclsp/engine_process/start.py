@@ -116,7 +116,8 @@ def connect(
     life = EngineLife(place.log)
     greeting = Greeting(purpose="window", exit_seconds=settings.engine_exit_seconds)
     deadline = ends_at = time.monotonic() + timeout_s
-    pause_s, last_bound = _RETRY_S, (0, 0)
+    pause_s = _RETRY_S
+    last_bound: tuple[int, ...] | None = None
     process: subprocess.Popen[bytes] | None = None
     try:
         while True:
@@ -150,12 +151,12 @@ def connect(
         ) from error
 
 
-def _bound(place: EnginePlace) -> tuple[int, int]:
-    """Return what tells one engine's socket from the next one's."""
+def _bound(place: EnginePlace) -> tuple[int, ...]:
+    """Return what tells one engine's socket from the next one's; nothing where there is none."""
     try:
         found = place.socket.stat()
     except OSError:
-        return 0, 1
+        return ()
     return found.st_ino, found.st_ctime_ns
 
 
