@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from case_folders import case
+from suspended import suspend
 
 from benchmarks.askers import ServerAsker
 from speclsp.errors import EngineError, EngineUnavailableError
@@ -64,7 +64,7 @@ def hung(tmp_path: Path) -> Iterator[tuple[CaseServer, asyncio.Runner]]:
     with asyncio.Runner() as runner:
         try:
             runner.run(server.start(argv, tmp_path, options={"persist": False}))
-            os.kill(server.pid, signal.SIGSTOP)
+            suspend(server.pid)
             yield server, runner
         finally:
             assert runner.run(server.shutdown()) == -signal.SIGKILL

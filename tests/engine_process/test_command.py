@@ -14,6 +14,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 from echo_engines import Engines, wait_for_end
+from suspended import suspend
 
 from speclsp.cli.engine import engine
 from speclsp.engine_process import start
@@ -102,7 +103,7 @@ def test_an_engine_that_does_not_answer_is_named(
     monkeypatch.setattr(start.stop, "__kwdefaults__", {"only_idle": False, "timeout_s": 0.2})
     with engines.connect().socket:
         (pid,) = engines.pids()
-        os.kill(pid, signal.SIGSTOP)
+        suspend(pid)
         (row,) = msgspec.json.decode(run("status", "--json"))
         assert (row["pid"], row["error"]) == (pid, "does not answer")
         result = CliRunner().invoke(engine, ["stop"])

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from suspended import suspend
 from typed_requests import TypedWindow, answer_of, request_between
 
 from speclsp.cancellation import CancellationToken
@@ -294,7 +295,7 @@ def test_a_suspended_engine_keeps_no_window_from_closing_and_learns_what_it_was_
         assert text_of(window, "x = 1\n") == "return 1"
     (pid,) = set(windows.pids)
     texts = [f"accepted_{number} = 1\n" for number in range(len(opened))]
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     end = time.monotonic() + WAIT_S
     try:
         for window, text in zip(opened, texts, strict=True):
@@ -314,7 +315,7 @@ def test_a_suspended_engine_is_waited_for_and_not_killed(windows):
     window = windows.open()
     assert text_of(window, "x = 1\n") == "return 1"
     (pid,) = set(windows.pids)
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     try:
         request = request_between("y = 1\n", language_id="python", deadline_ms=100)
         result = window.complete(request, CancellationToken()).result(WAIT_S)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
+from suspended import suspend
 
 import speclsp
 from speclsp.engine.params import ENVIRONMENT
@@ -201,7 +202,7 @@ def test_a_program_that_is_missing_is_an_error(engines: Engines) -> None:
 def test_a_suspended_engine_is_an_error_in_time_and_is_not_replaced(engines: Engines) -> None:
     with closing(engines.connect().socket):
         (pid,) = engines.pids()
-        os.kill(pid, signal.SIGSTOP)
+        suspend(pid)
         with pytest.raises(EngineProcessError, match="does not answer") as error:
             connect(Settings(), program=PROGRAM, timeout_s=0.2)
         assert error.value.remedy

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from lsp_wire import INLINE, URI, at
 from scripted_completer import ScriptedCompleter
+from suspended import suspend
 
 from speclsp.errors import SettingsError, SpecLspError
 from speclsp.lsp import sockets
@@ -151,7 +152,7 @@ async def test_who_only_tries_the_port_does_not_end_the_server(start: Start) -> 
 
 async def test_who_tried_the_port_and_a_client_may_be_met_at_once(start: Start) -> None:
     process, port = await start()
-    process.send_signal(signal.SIGSTOP)
+    suspend(process.pid)
     for _ in range(2):
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.close()
