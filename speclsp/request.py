@@ -320,6 +320,9 @@ class Request(DocumentCursor, Generic[R]):
     """Whether the request runs in idle time only, for an answer that may be asked for later."""
     wait_for_model: bool = False
     """Whether the request waits until the models are loaded, or else fails at once."""
+    debounce_ms: float = 0.0
+    """Milliseconds that the request waits for the next keystroke, which supersedes it, before it is
+    decoded.  Where the running generation may answer it, it does not wait."""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar
 from speclsp.cancellation import CancellationToken
 from speclsp.request import (
     AcceptedText,
-    CompletionRequest,
     Document,
     EngineState,
     Event,
@@ -74,9 +73,6 @@ class Completer(Protocol):
         A cancelled, superseded or overdue request returns the text so far, or none.
         While the user types the text that is being generated, the newer request gets its rest.
         """
-
-    def could_join(self, request: CompletionRequest) -> bool:
-        """Whether the running generation may answer a request, which then need not wait."""
 
     def learn(self, accepted: AcceptedText) -> None:
         """Keep a text that the user accepted, and draft from it."""

@@ -140,7 +140,7 @@ def run(
     gc.freeze()
     models = Engine(settings, log=_log)
     server = EngineServer(
-        lambda of_window, grew: LocalCompleter(of_window, engine=models, grew=grew),
+        lambda of_window: LocalCompleter(of_window, engine=models),
         own=settings if endpoint else None,
     )
 

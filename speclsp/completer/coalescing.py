@@ -29,7 +29,7 @@ before they send the newer one."""
 class RunningCompletion(RunningJob[CompletionRequest, CompletionResult]):
     """A completion that is being decoded.
 
-    Any thread may call :meth:`join` and :meth:`could_join`, the engine thread the rest.
+    Any thread may call :meth:`join`, the engine thread the rest.
     """
 
     def __init__(
@@ -54,11 +54,6 @@ class RunningCompletion(RunningJob[CompletionRequest, CompletionResult]):
             self._typed = typed
             self._cancelled_at = None
             return older
-
-    def could_join(self, request: PlacedCompletion) -> bool:
-        """Whether a request that may coalesce could join now."""
-        with self._lock:
-            return self._typed_before(request) is not None
 
     def close(self) -> Job[CompletionRequest, CompletionResult]:
         """Let no other job join; return the one that gets the result."""

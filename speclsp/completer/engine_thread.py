@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from speclsp.completer.coalescing import RunningCompletion, may_coalesce
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.jobs import AnyJob, EngineWindow, Job, RunControl, RunningJob, Workbench, run
 from speclsp.completer.models import Models
@@ -30,7 +29,6 @@ from speclsp.request import (
     Event,
     FinishReason,
     LogLine,
-    PlacedCompletion,
     Problem,
     R,
     RequestStats,
@@ -176,11 +174,6 @@ class EngineThread:
         else:
             self._place(job)
 
-    def could_join(self, request: PlacedCompletion) -> bool:
-        """Whether the running generation may answer a request that may coalesce."""
-        running = self._running
-        return isinstance(running, RunningCompletion) and running.could_join(request)
-
     def run_idle(self, key: str, action: Action) -> None:
         """Run ``action`` when nothing else waits; a newer one of the same key replaces it."""
         self._queue.put_idle(key, action)
@@ -243,7 +236,10 @@ class EngineThread:
         self._abandon(EngineUnavailableError("the server is shutting down."))
 
     def _place(self, job: AnyJob) -> None:
-        """Let ``job`` join the running generation, or queue it; answer what it supersedes."""
+        """Let ``job`` join the running generation, or queue it; answer what it supersedes.
+
+        A job that joins does not wait for the next keystroke.
+        """
         key, supersede = job.request.plain.key, job.request.is_editors
         with self._placing:
             running = self._running
@@ -252,11 +248,13 @@ class EngineThread:
                 self._n_coalesced += 1
                 older = [joined, *self._queue.take(key)]
             else:
-                older = self._queue.put(key, job, supersede=supersede, urgency=job.urgency)
+                older = self._queue.put(
+                    key, job, supersede=supersede, urgency=job.urgency, wait_s=job.debounce_s
+                )
                 if supersede and running is not None:
                     if running.job.request.plain.key == key:
                         running.waiter.is_superseded = True
-                    elif running.job.urgency <= job.urgency:
+                    elif not job.debounce_s and running.job.urgency <= job.urgency:
                         running.is_preempted = True
         for superseded in older:
             self._answer_empty(superseded)
@@ -294,6 +292,7 @@ class EngineThread:
             self._abandon(reason)
 
     def _take(self, job: AnyJob) -> None:
+        job.debounced()
         reason = job.interrupted(self._clock())
         has_weights = self._models.weights is not None
         is_prefetch = job.request.plain.is_prefetch
@@ -321,15 +320,15 @@ class EngineThread:
         self._is_decoding = True
         started = self._clock()
         others = self._queue.editors_jobs(job.urgency)
-        is_joined = may_coalesce(job)
         yields = any(other.submitted > job.submitted for other in others)
 
         def interrupted() -> FinishReason | None:
             # Called between decodes; a job that others wait for gets one.
             running.is_preempted = running.is_preempted or (yields and running.is_begun)
             running.is_begun = True
-            if is_joined:
-                job.window.grew(job.request.completion_id, running.so_far)
+            for due in self._queue.take_due():
+                due.debounced()
+                self._place(due)
             return aborted()
 
         def aborted() -> FinishReason | None:
@@ -344,7 +343,6 @@ class EngineThread:
             return
         finally:
             self._is_decoding = False
-            job.window.grew("", "")
             self._events.cause = None
         if self._is_down:
             self._is_down = False

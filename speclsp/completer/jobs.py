@@ -89,9 +89,6 @@ class EngineWindow(Protocol):
     def sources(self, request: AnyPlaced) -> DraftSources:
         """Return the sources of a request's drafts and of the context in its prompt."""
 
-    def grew(self, completion_id: str, text: str) -> None:
-        """Take the text so far of the window's running request; empty ones when it has ended."""
-
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Take another vocabulary."""
 
@@ -146,6 +143,8 @@ class Job(ABC, Generic[Q, R]):
     cancel: CancellationToken
     submitted: float
     deadline: float
+    debounce_s: float = 0.0
+    """Seconds to wait for the next keystroke before it is decoded."""
     is_superseded: bool = False
     """Whether a newer request of its key arrived; the job then stops at its next check."""
     future: Future[R] = field(default_factory=Future)
@@ -168,6 +167,12 @@ class Job(ABC, Generic[Q, R]):
     def urgency(self) -> int:
         """The urgency of an editor's request; 0 for a program's."""
         return self.request.plain.urgency if self.request.is_editors else 0
+
+    def debounced(self) -> None:
+        """Count the job's times from the end of its wait for the next keystroke."""
+        self.submitted += self.debounce_s
+        self.deadline += self.debounce_s
+        self.debounce_s = 0.0
 
     def interrupted(self, now: float) -> FinishReason | None:
         """Return why the job has to stop now, or None."""

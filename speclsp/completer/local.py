@@ -52,7 +52,6 @@ from speclsp.request import (
 )
 from speclsp.seam import answered
 from speclsp.settings import Settings
-from speclsp.text.typed_text import may_share_text
 
 JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {
     CompletionRequest: CompletionJob,
@@ -80,16 +79,10 @@ class LocalCompleter:
         loader: Loader | None = None,
         clock: Callable[[], float] = time.perf_counter,
         engine: Engine | None = None,
-        grew: Callable[[str, str], None] = lambda _id, _text: None,
     ) -> None:
-        """Without ``engine`` the completer makes one, with ``loader`` and ``clock``.
-
-        ``grew`` takes the id and text so far of the window's running request before each decode,
-        and empty texts when it has ended.
-        """
+        """Without ``engine`` the completer makes one, with ``loader`` and ``clock``."""
         self.settings = self._given = settings
         """Those in effect, and those given last: some take effect after a restart."""
-        self.grew = grew
         self._is_own = engine is None
         self._engine = engine or Engine(settings, loader=loader, clock=clock)
         self._clock = self._engine.clock
@@ -274,6 +267,7 @@ class LocalCompleter:
             cancel=cancel,
             submitted=submitted,
             deadline=submitted + settings.deadline_ms / 1000,
+            debounce_s=request.debounce_ms / 1000,
         )
         into = learn_into(self.settings)
         if (
@@ -297,14 +291,6 @@ class LocalCompleter:
         for text in (result.text, *(other.text for other in result.alternatives)):
             generated = AcceptedText(path=request.path, file=request.file, before=before, text=text)
             self._accepted.take_generated(generated, into)
-
-    def could_join(self, request: CompletionRequest) -> bool:
-        """Whether the running generation may answer a request."""
-        placed = self._documents.place(request)
-        if placed is None:
-            return False
-        settings = placed.settings_over(self.settings)
-        return may_share_text(settings, placed) and self._engine.thread.could_join(placed)
 
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
         """Return the prompt of a request and the reasons for its parts, without decoding."""

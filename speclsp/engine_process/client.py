@@ -34,7 +34,6 @@ from speclsp.request import (
     AcceptedText,
     AnyPlaced,
     Change,
-    CompletionRequest,
     Document,
     EditRequest,
     EngineState,
@@ -49,7 +48,6 @@ from speclsp.request import (
 )
 from speclsp.seam import answered
 from speclsp.settings import Settings
-from speclsp.text.typed_text import GrowingText, growing_text, may_share_text
 
 if TYPE_CHECKING:
     from speclsp.engine_process.start import EngineConnection
@@ -147,8 +145,6 @@ class SharedCompleter:
         self._shown: StateChanged | None = None
         """The state that the window was told last, with its message."""
         self._stats = SessionStats()
-        self._running: tuple[str, GrowingText, str] | None = None
-        """The running generation's completion id, the text it grows from, and its text so far."""
         self._is_wanted = True
         """Whether to connect.  After `speclsp engine stop` the next request sets it."""
         self._is_closing = False
@@ -204,7 +200,6 @@ class SharedCompleter:
         scopes = {name: settings_table.info(name).scope for name in changed}
         with self._changed:
             self._settings = settings
-            self._running = None
             is_another = "engine" in scopes.values()
             if is_another and self._connection is not None:
                 # Disconnect first: the former engine must not get what the new one may have.
@@ -353,7 +348,7 @@ class SharedCompleter:
         placed = self._documents.place(request)
         if placed is None:
             return answered(request.empty("cancelled"))
-        deadline_s = placed.settings_over(self._settings).deadline_ms / 1000
+        deadline_s = (placed.settings_over(self._settings).deadline_ms + request.debounce_ms) / 1000
         pending = _Pending(
             request=request,
             placed=placed,
@@ -405,18 +400,6 @@ class SharedCompleter:
         if not self._settings.engine_listens:
             return with_absolute_paths(self._settings)
         return wire.settings_elsewhere(Settings(), self._settings)
-
-    def could_join(self, request: CompletionRequest) -> bool:
-        """Whether the running generation may answer a request, judged by its text so far."""
-        with self._changed:
-            running, settings = self._running, self._settings
-        placed = self._documents.place(request) if running is not None else None
-        if running is None or placed is None:
-            return False
-        _, growing, so_far = running
-        if not may_share_text(placed.settings_over(settings), placed):
-            return False
-        return growing.typed_before(placed, so_far) is not None
 
     def learn(self, accepted: AcceptedText) -> None:
         """Send an accepted text to the engine, now or when one is connected."""
@@ -628,8 +611,6 @@ class SharedCompleter:
         match message:
             case wire.Answer() | wire.Failed():
                 self._take_answer(message)
-            case wire.Generating():
-                self._take_text(message)
             case wire.Statistics():
                 with self._changed:
                     self._stats, self._is_asking = message.stats, False
@@ -665,17 +646,6 @@ class SharedCompleter:
                 self._restarts.n_losses = 0
         self._events.emit(event)
 
-    def _take_text(self, message: wire.Generating) -> None:
-        with self._changed:
-            running = self._running
-            if running is not None and running[0] == message.completion_id:
-                self._running = (*running[:2], message.text)
-                return
-            self._running = None
-            for placed in (pending.placed for pending in self._pending.values()):
-                if placed.completion_id == message.completion_id:
-                    self._running = message.completion_id, growing_text(placed), message.text
-
     def _answer_overdue(self) -> None:
         now = time.monotonic()
         with self._changed:
@@ -691,7 +661,7 @@ class SharedCompleter:
     def _disconnected(self) -> None:
         """Answer the open requests with empty results."""
         with self._changed:
-            self._connection = self._running = None
+            self._connection = None
             sent = [number for number, pending in self._pending.items() if pending.is_sent]
             unanswered = [self._pending.pop(number) for number in sent]
             self._is_asking = False

@@ -38,13 +38,10 @@ _PACE: Final = 4
 _DISMISS_S: Final = 0.5
 _MAX_LOGGED: Final = 500
 """Characters of a log line about a window's settings."""
-_PUSH_S: Final = 0.02
-"""Seconds between two pushes of a running generation's text."""
 
 
-MakeCompleter = Callable[[Settings, Callable[[str, str], None]], Completer]
-"""Makes the completer of a window.  The function that it is given takes a running request's id and
-text so far, and empty texts when it ends."""
+MakeCompleter = Callable[[Settings], Completer]
+"""Makes the completer of a window."""
 
 
 class Watchdog:
@@ -151,8 +148,6 @@ class _Window:
         self._folders: dict[str, None] = {}
         self._has_logged_settings = False
         """Whether the log names a wrong setting of the window's requests."""
-        self._pushed: tuple[str, str] = ("", "")
-        self._pushed_at = 0.0
 
     def serve(self, make_completer: MakeCompleter) -> None:
         """Handle the window's messages until it disconnects."""
@@ -161,7 +156,7 @@ class _Window:
             while (messages := self._connection.receive(None)) is not None:
                 for message in messages:
                     if completer is None and isinstance(message, wire.ApplySettings):
-                        completer = make_completer(self._settled(message.settings), self._grew)
+                        completer = make_completer(self._settled(message.settings))
                         self._begin(completer)
                     elif completer is not None:
                         self._do(completer, message)
@@ -332,15 +327,6 @@ class _Window:
         with self._disconnecting():
             while (event := completer.next_event()) is not None:
                 self._send(wire.Statistics(completer.statistics()), event)
-
-    def _grew(self, completion_id: str, text: str) -> None:
-        """Push the text of the running generation, at most every ``_PUSH_S`` seconds."""
-        now = time.monotonic()
-        is_same = completion_id == self._pushed[0]
-        if is_same and (text == self._pushed[1] or now < self._pushed_at + _PUSH_S):
-            return
-        self._pushed, self._pushed_at = (completion_id, text), now
-        self._send(wire.Generating(completion_id, text))
 
     def _send(self, *messages: wire.EngineMessage) -> None:
         if self._connection.is_closed:

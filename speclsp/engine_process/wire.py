@@ -195,16 +195,6 @@ class Failed(_Message, frozen=True):
     remedy: str
 
 
-class Generating(_Message, frozen=True):
-    """The text so far of this window's running generation, and the id of its request.
-
-    An empty id says that none of this window's requests is running.
-    """
-
-    completion_id: str
-    text: str
-
-
 class Statistics(_Message, frozen=True):
     """The engine's share of the session's statistics; comes before each Answer, too."""
 
@@ -232,7 +222,7 @@ ANSWERS: Final[Mapping[type[Result], Callable[[int, Any], Completed | Edited]]] 
 }
 """The messages of each kind of request and result."""
 
-EngineMessage = Completed | Edited | Failed | Generating | Event | Statistics | Idle | Closing
+EngineMessage = Completed | Edited | Failed | Event | Statistics | Idle | Closing
 
 
 # --- the connection -------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """One editor window's side of the completer seam.
 
 A request that the ledger of suggestions can answer never reaches the completer.  Other automatic
-requests wait for the debounce first, so that the next keystroke replaces them.
+requests say how long the engine waits for the next keystroke, which replaces them.
 """
 
 from __future__ import annotations
@@ -143,11 +143,7 @@ class Window:
     async def complete(
         self, request: CompletionRequest, cancel: CancellationToken
     ) -> CompletionResult:
-        """Answer from the ledger, or wait for the next keystroke and ask the completer.
-
-        Raises what the completer's future does.  A calling task that is cancelled during the
-        debounce leaves nothing behind.
-        """
+        """Answer from the ledger, or ask the completer.  Raises what its future does."""
         arrived = self._clock()
         placed = self._place(request)
         while placed == "unknown" and self._documents.is_masked_soon(request):
@@ -158,14 +154,8 @@ class Window:
         known = self._known(placed, arrived)
         if known is not None:
             return known
-        delay_ms = self._delay_ms(placed)
-        if delay_ms > 0:
-            with self._lock:
-                self._stop(placed.plain)  # the running generation cannot answer this request
-            await asyncio.sleep(delay_ms / 1000)
-            known = self._known(placed, arrived)  # an answer may have arrived
-            if known is not None:
-                return known
+        plain = dataclasses.replace(placed.plain, debounce_ms=self._debounce_ms(placed))
+        placed = dataclasses.replace(placed, plain=plain)
         # The completer's thread sets the future, so it must not be cancelled.
         answer = asyncio.wrap_future(self._ask(placed, cancel, arrived))
         # An error that arrives after the caller has gone needs no line in the log.
@@ -337,16 +327,11 @@ class Window:
             if is_superseded and not request.plain.is_prefetch:
                 cancel.cancel(for_good=True)
 
-    def _delay_ms(self, request: PlacedCompletion) -> float:
-        """Return how long a request waits for the next keystroke before the model gets it.
-
-        0 where the user made it, and where the running generation may answer it.
-        """
+    def _debounce_ms(self, request: PlacedCompletion) -> float:
+        """Return how long a request waits for the next keystroke; 0 where the user made it."""
         if request.plain.trigger != "automatic" or not request.is_editors:
             return 0.0
         settings = self._settings_of(request)
-        if may_share_text(settings, request) and self.completer.could_join(request.plain):
-            return 0.0
         with self._lock:
             if settings.debounce_ms >= 0:
                 return float(settings.debounce_ms)

@@ -1,6 +1,7 @@
 """Fairness and superseding of the engine's queue."""
 
 import threading
+import time
 
 from speclsp.completer import fair_queue
 from speclsp.completer.fair_queue import FairQueue
@@ -140,3 +141,43 @@ def test_the_kinds_of_a_document_do_not_supersede_each_other():
     assert queue.put(("a", "typed"), "newer", supersede=True, urgency=2) == ["typed"]
     assert queue.take(("a", "edit")) == ["newer edit"]
     assert queue.get(0) == "newer"
+
+
+def test_a_job_waits_for_the_next_keystroke_which_supersedes_it():
+    queue: FairQueue[str, str] = FairQueue()
+    assert queue.put("a", "a0", supersede=True) == []
+    assert queue.put("a", "a1", supersede=True, wait_s=3600.0) == ["a0"]
+    assert queue.put("a", "a2", supersede=True, wait_s=3600.0) == ["a1"]
+    assert (queue.waiting(), queue.get(0), queue.take_due()) == (False, None, [])
+    assert not queue.wait_drained(0)
+    assert queue.put("a", "a3", supersede=True) == ["a2"]
+    assert drain(queue) == ["a3"]
+    assert queue.wait_drained(0)
+
+
+def test_a_job_that_has_waited_is_taken():
+    queue: FairQueue[str, str] = FairQueue()
+    queue.put("a", "a1", supersede=True, wait_s=0.001)
+    queue.put("b", "b1", supersede=True, urgency=1, wait_s=0.001)
+    while queue._due_at() == float("inf") or not queue.waiting():
+        time.sleep(0.001)
+    assert queue.get(None) == "b1"
+    assert queue.get(None) == "a1"
+
+
+def test_jobs_that_wait_are_taken_with_their_keys_and_with_all():
+    queue: FairQueue[str, str] = FairQueue()
+    queue.put("a", "a1", supersede=True, wait_s=3600.0)
+    queue.put("b", "b1", supersede=True, wait_s=3600.0)
+    assert queue.take("a") == ["a1"]
+    assert queue.take_all() == ["b1"]
+    assert drain(queue) == []
+
+
+def test_due_jobs_are_told_from_those_that_wait():
+    queue: FairQueue[str, str] = FairQueue()
+    queue.put("a", "a1", supersede=True, wait_s=3600.0)
+    queue.put("b", "b1", supersede=True, wait_s=1e-9)
+    time.sleep(0.001)
+    assert queue.take_due() == ["b1"]
+    assert queue.take_all() == ["a1"]

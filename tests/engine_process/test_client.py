@@ -62,9 +62,8 @@ class Scripted:
         self.script: Callable[[Asked], None] | None = None
         self.windows: list[SharedCompleter] = []
 
-    def _make(self, settings: Settings, grew: Callable[[str, str], None]) -> ScriptedCompleter:
+    def _make(self, settings: Settings) -> ScriptedCompleter:
         self.made.append(ScriptedCompleter(settings, self.script))
-        self.grew = grew
         return self.made[-1]
 
     def window(self, settings: Settings | None = None) -> SharedCompleter:
@@ -179,23 +178,11 @@ def test_a_cancel_reaches_the_engine(scripted):
     asked.answer("late")
 
 
-def test_a_request_joins_by_the_text_that_was_pushed(scripted):
-    scripted.script = leave_open
+def test_a_request_says_how_long_it_waits_for_the_next_keystroke(scripted):
     window = scripted.window()
     window.open_document(document())
-    ask(window, completion_id="first")
-    until(lambda: scripted.completer.asked)
-    window.change_document(URI, 2, TextEdit(6, 6, "re"))
-    typed = request(version=2, offset=8)
-    assert not window.could_join(typed)  # nothing runs, for all that is known
-    scripted.grew("first", "ret")
-    until(lambda: window._running)
-    assert window.could_join(typed)
-    window.change_document(URI, 3, TextEdit(8, 8, "x"))
-    assert not window.could_join(request(version=3, offset=9))
-    scripted.grew("", "")
-    until(lambda: not window._running)
-    assert not window.could_join(typed)
+    ask(window, debounce_ms=7.0).result(WAIT_S)
+    assert scripted.completer.asked[0].request.plain.debounce_ms == 7.0
 
 
 def test_what_a_dead_engine_left_is_answered_empty_and_the_next_one_gets_everything(scripted):
@@ -623,10 +610,10 @@ def test_what_the_sockets_do_not_take_at_once_arrives_in_order_both_ways():
         thread.start()
     for number in range(50):
         window.send(wire.OpenDocument(document("x" * 400_000, version=number)))
-        engine.send(wire.Generating(str(number), "y" * 400_000))
+        engine.send(wire.Failed(number, "EngineError", "y" * 400_000, ""))
     until(lambda: len(of_window) == len(of_engine) == 50)
     assert [message.document.version for message in of_window] == [*range(50)]
-    assert [message.completion_id for message in of_engine] == [str(n) for n in range(50)]
+    assert [message.number for message in of_engine] == [*range(50)]
     engine.finish(WAIT_S)
     for thread in threads:
         thread.join(WAIT_S)
@@ -887,7 +874,8 @@ def test_a_window_with_many_requests_learns_that_the_engine_closes(scripted, mon
     connection.send(wire.ApplySettings(Settings()), wire.OpenDocument(document()))
     connection.send(wire.Complete(1, request()))
     until(lambda: scripted.made and scripted.completer.asked)
-    scripted.grew("1", "x" * 4_000_000)  # more than the socket takes
+    more_than_the_socket_takes = "x" * 4_000_000
+    scripted.completer.emit(LogLine(level="info", message=more_than_the_socket_takes))
     closing = threading.Thread(target=scripted.engine.server.close)
     closing.start()
     messages = []

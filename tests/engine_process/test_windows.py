@@ -50,8 +50,8 @@ class Windows:
         self.completers: list[LocalCompleter] = []
         self.clients: list[SharedCompleter] = []
 
-    def _completer(self, settings: Settings, grew: Callable[[str, str], None]) -> LocalCompleter:
-        self.completers.append(LocalCompleter(settings, engine=self.engine, grew=grew))
+    def _completer(self, settings: Settings) -> LocalCompleter:
+        self.completers.append(LocalCompleter(settings, engine=self.engine))
         return self.completers[-1]
 
     def open(self, settings: Settings = PLAIN) -> TypedWindow:

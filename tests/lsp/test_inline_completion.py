@@ -515,7 +515,7 @@ async def test_the_completer_learns_who_asked(kind: int, trigger: str, wire: Lsp
 def delay(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Milliseconds that requests wait for the next keystroke."""
     delay = [3_600_000.0]
-    monkeypatch.setattr(Window, "_delay_ms", lambda *_: delay[0])
+    monkeypatch.setattr(Window, "_debounce_ms", lambda *_: delay[0])
     return delay
 
 
@@ -536,27 +536,30 @@ async def test_what_is_known_is_answered_without_waiting_or_asking(
     assert ("shown", item["command"]["arguments"][0]) in wire.completer.calls
 
 
-async def test_a_newer_keystroke_replaces_one_that_waits_at_no_cost(
-    wire: LspWire, delay: list[float]
-) -> None:
+async def test_a_newer_keystroke_cancels_one_that_waits(wire: LspWire, delay: list[float]) -> None:
     wire.open("a")
+    wire.completer.script = lambda _: None
     first = wire.request(INLINE, at(0, 1))
     await wire.settle()
-    assert wire.completer.asked == []
+    (waiting,) = wire.completer.asked
+    assert waiting.request.plain.debounce_ms == delay[0]
     delay[0] = 1.0
     wire.change(2, {"range": span(0, 1, 1), "text": "b"})
+    wire.completer.script = lambda asked: asked.answer("c")
     assert len(await wire.ghost(0, 2)) == 1
     assert (await wire.answer(first))["error"]["code"] == -32800
-    assert [asked.request.prefix for asked in wire.completer.asked] == ["ab"]
+    assert waiting.cancel.cancelled
+    assert [asked.request.prefix for asked in wire.completer.asked] == ["a", "ab"]
 
 
 async def test_one_that_waits_can_be_cancelled(wire: LspWire, delay: list[float]) -> None:
     wire.open("a")
+    wire.completer.script = lambda _: None
     msg_id = wire.request(INLINE, at(0, 1))
     await wire.settle()
     wire.notify("$/cancelRequest", {"id": msg_id})
     assert (await wire.answer(msg_id))["error"]["code"] == -32800
-    assert wire.completer.asked == []
+    assert wire.completer.asked[0].cancel.cancelled
 
 
 @pytest.mark.parametrize("delay_ms", [0.0, 1.0])

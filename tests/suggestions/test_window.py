@@ -444,7 +444,7 @@ def test_the_request_that_a_prefetch_is_made_for_waits_for_it(make) -> None:
     typist.completer.shown(first.completion_id)
     assert reached.wait(WAIT_S)
     after = typist.start(TWO_LINES + "\n¦")
-    assert typist.completer.delay_ms(request_at(TWO_LINES + "\nt¦")) == 0
+    assert typist.completer.debounce_ms(request_at(TWO_LINES + "\nt¦")) == 0
     typist.go_on()
     result = after.result(WAIT_S)
     assert result.text == "third = 3\nupper = 4"
@@ -524,35 +524,80 @@ def test_the_models_answer_is_held_back_too(make) -> None:
 # --- waiting --------------------------------------------------------------------------------------
 
 
+NEVER_MS = 3_600_000
+"""A wait that no test outlives."""
+
+
+async def asked(typist: Typist, text: str) -> CompletionResult:
+    """Ask as an editor does: with the wait for the next keystroke."""
+    request = typist.completer.brought_to(request_at(text))
+    return await typist.completer.window.complete(request, CancellationToken())
+
+
+async def queued(typist: Typist, text: str) -> asyncio.Future[CompletionResult]:
+    """Ask, and return when the engine has the request."""
+    asking = asyncio.ensure_future(asked(typist, text))
+    await asyncio.sleep(0)
+    return asking
+
+
 def test_who_types_what_is_being_generated_does_not_wait(make) -> None:
-    typist = make(dataclasses.replace(TYPING, debounce_ms=100))
+    typist = make(dataclasses.replace(TYPING, debounce_ms=NEVER_MS))
     reached = typist.hold_up_at(6)
     typist.start("¦")
     assert reached.wait(WAIT_S)  # "first" is there
-    assert typist.completer.delay_ms(request_at("f¦")) == 0
-    assert typist.completer.delay_ms(request_at("x¦")) == 100
-    typist.go_on()
+
+    async def ask() -> CompletionResult:
+        asking = await queued(typist, "f¦")
+        typist.go_on()
+        return await asking
+
+    assert asyncio.run(ask()).text == TWO_LINES[1:]
 
 
-def test_who_waits_stops_what_cannot_answer(make) -> None:
-    typist = make(dataclasses.replace(TYPING, debounce_ms=100))
+def test_who_waits_stops_what_cannot_answer_and_is_superseded_by_the_next_key(make) -> None:
+    typist = make(dataclasses.replace(TYPING, debounce_ms=NEVER_MS))
     reached = typist.hold_up_at(6)
     first = typist.start("¦")
     assert reached.wait(WAIT_S)
     n_decodes = typist.n_decodes
 
-    async def ask() -> CompletionResult:
-        window = typist.completer.window
-        asking = asyncio.ensure_future(
-            window.complete(typist.completer.brought_to(request_at("x¦")), CancellationToken())
-        )
-        await asyncio.sleep(0.02)
+    async def ask() -> None:
+        waiting = await queued(typist, "x¦")
         typist.go_on()
         assert first.result(WAIT_S).finish_reason == "cancelled"
         assert typist.n_decodes - n_decodes <= 1
-        return await asking
+        newer = await queued(typist, "y¦")
+        assert (await waiting).finish_reason == "cancelled"
+        typist.completer.wait_idle(0)
+        assert not newer.done()
+        newest = typist.completer.complete(request_at("z¦", trigger="invoked"), CancellationToken())
+        assert (await newer).finish_reason == "cancelled"
+        assert newest.result(WAIT_S).finish_reason == "stop"
 
     asyncio.run(ask())
+
+
+def test_one_that_waited_is_decoded(make) -> None:
+    typist = make(dataclasses.replace(TYPING, debounce_ms=20))
+    assert asyncio.run(asked(typist, "¦")).text == TWO_LINES
+
+
+def test_one_that_waited_is_decoded_while_another_document_is(make) -> None:
+    """The engine looks for it between two decodes."""
+    typist = make(dataclasses.replace(TYPING, debounce_ms=20, n_predict=256, max_lines=0))
+    reached = typist.hold_up_at(2)
+    others = typist.start("¦", uri="file:///other.py", trigger="invoked")
+    assert reached.wait(WAIT_S)
+
+    async def ask() -> CompletionResult:
+        asking = await queued(typist, "¦")
+        until(lambda: typist.completer._engine.thread._queue._due_at() < time.monotonic())
+        typist.go_on()
+        return await asking
+
+    assert asyncio.run(ask()).text
+    assert others.result(WAIT_S).text
 
 
 def test_the_time_to_an_answer_begins_with_the_request_and_counts_the_wait(make) -> None:
@@ -582,10 +627,10 @@ def test_how_long_to_wait_is_a_setting_and_follows_the_model(make) -> None:
 
     typist.loader.target.before_decode = slow
     where = request_at("second = 2\n¦")
-    assert typist.completer.delay_ms(where) == 0
+    assert typist.completer.debounce_ms(where) == 0
     for n in range(4):
         typist.ask(f"{n}\n¦")
-    assert typist.completer.delay_ms(where) == 150
-    assert typist.completer.delay_ms(request_at("¦", trigger="invoked")) == 0
-    assert typist.completer.delay_ms(request_at("¦", origin="program")) == 0
-    assert typist.completer.delay_ms(request_at("¦", overrides={"debounce_ms": 7})) == 7
+    assert typist.completer.debounce_ms(where) == 150
+    assert typist.completer.debounce_ms(request_at("¦", trigger="invoked")) == 0
+    assert typist.completer.debounce_ms(request_at("¦", origin="program")) == 0
+    assert typist.completer.debounce_ms(request_at("¦", overrides={"debounce_ms": 7})) == 7

@@ -75,8 +75,6 @@ class ScriptedCompleter:
         self.applied: list[Settings] = []
         self.needs_restart: tuple[str, ...] = ()
         self.loading = False
-        self.joins = False
-        """What :meth:`could_join` says."""
         self.closed = False
         self.thread_names: set[str] = set()
         self._events = EventQueue()
@@ -100,9 +98,6 @@ class ScriptedCompleter:
 
     def reindex(self) -> None:
         self.calls.append(("reindex",))
-
-    def could_join(self, request: CompletionRequest) -> bool:
-        return self.joins
 
     def open_document(self, document: Document) -> None:
         self.calls.append(("open_document", document.uri))

@@ -78,11 +78,11 @@ class AcrossSocket(SharedCompleter):
         self._models = _models_of(settings)
         return Engine(settings, loader=self._loader, clock=self._engine_clock)
 
-    def _completer(self, settings: Settings, grew: Callable[[str, str], None]) -> LocalCompleter:
+    def _completer(self, settings: Settings) -> LocalCompleter:
         if _models_of(settings) != self._models:
             self._engine.close()
             self._engine = self._new_engine(settings)
-        self.completers.append(LocalCompleter(settings, engine=self._engine, grew=grew))
+        self.completers.append(LocalCompleter(settings, engine=self._engine))
         return self.completers[-1]
 
 

@@ -140,10 +140,10 @@ class TypedWindow:
     ) -> Future[CompletionResult]:
         return self.window.ask(self.brought_to(request), cancel)
 
-    def delay_ms(self, request: PlacedCompletion) -> float:
+    def debounce_ms(self, request: PlacedCompletion) -> float:
         placed = self.window._place(self.brought_to(request))
         assert isinstance(placed, PlacedRequest)
-        return self.window._delay_ms(placed)
+        return self.window._debounce_ms(placed)
 
     def explain(self, request: PlacedCompletion) -> Future[PromptExplanation]:
         masked = self.window.masked_request(self.brought_to(request))
