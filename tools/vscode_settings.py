@@ -27,6 +27,13 @@ _EFFECT = {
 }
 
 CLIENT_SETTINGS: dict[str, dict[str, Any]] = {
+    "speclsp.nextEdits": {
+        "type": "boolean",
+        "default": True,
+        "scope": "resource",
+        "markdownDescription": "Show next edits, where the model was trained for them or "
+        "`speclsp.editModel` names one that was.",
+    },
     "speclsp.server.path": {
         "type": "string",
         "default": "",
@@ -65,7 +72,7 @@ CLIENT_SETTINGS: dict[str, dict[str, Any]] = {
         "the log's level is *Trace*.",
     },
 }
-MOST_SET_OF_CLIENT = ("speclsp.server.path", "speclsp.server.arguments")
+MOST_SET_OF_CLIENT = ("speclsp.nextEdits", "speclsp.server.path")
 """The extension's own settings that are not advanced."""
 
 

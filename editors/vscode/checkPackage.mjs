@@ -12,6 +12,7 @@ const NEEDED = [
   "dist/docs/faq.md",
   "dist/docs/statistics.md",
   "package.json",
+  "media/gutter/nextEdit.svg",
   "media/icon.png",
   "media/panel.css",
   "media/panel.js",

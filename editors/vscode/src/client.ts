@@ -17,6 +17,7 @@ import { PartialAcceptances, type Place } from "./partialAcceptance.js";
 import { EnvironmentError } from "./python.js";
 import { executableIn, thisMachine } from "./machine.js";
 import { checkedArguments, findServer, ServerCommandError, type Found } from "./serverCommand.js";
+import type { NextEdit } from "./shownEdit.js";
 import type { SessionStats } from "./statistics.js";
 import { findWheel, isOlder, type Wheel } from "./wheel.js";
 
@@ -69,13 +70,21 @@ const ACCEPTED = "speclsp.accepted";
 /** Key of the flag that the user chose "Don't Ask Again" when the installation was offered. */
 const NOT_ASKED = "installingIsNotOffered";
 /** Settings of the extension that the server does not know. */
-const OWN_SECTIONS = ["server", "trace"];
+const OWN_SECTIONS = ["server", "trace", "nextEdits"];
 
 /** Finds the language server, runs it, and restarts it when it dies. */
 export class Client implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
   /** Fires when the status changes or an answer arrives. */
   readonly onDidChange = this.changed.event;
+  private readonly suggested = new vscode.EventEmitter<void>();
+  /** Fires when the editor gets a suggestion to show. */
+  readonly onDidSuggest = this.suggested.event;
+  private readonly accepted = new vscode.EventEmitter<void>();
+  /** Fires when a suggestion was accepted, or a part of one. */
+  readonly onDidAccept = this.accepted.event;
+  /** The document, version and cursor of the latest suggestion. */
+  private suggestedAt = "";
   private current: Status = {
     state: "stopped",
     message: "",
@@ -284,7 +293,7 @@ export class Client implements vscode.Disposable {
         }
       },
       executeCommand: (command, args, next) => {
-        if (command === ACCEPTED) noteAcceptance();
+        if (command === ACCEPTED) this.noteAcceptance();
         return next(command, args) as unknown;
       },
       handleWorkDoneProgress: (token, progress, next) => {
@@ -323,6 +332,8 @@ export class Client implements vscode.Disposable {
     position: vscode.Position,
     items: vscode.InlineCompletionItem[],
   ): void {
+    this.suggestedAt = placeOf(document, position);
+    this.suggested.fire();
     this.partial.give(
       document.uri.toString(),
       items.map((item) => ({
@@ -342,7 +353,7 @@ export class Client implements vscode.Disposable {
     }));
     const accepted = this.partial.changed(event.document.uri.toString(), changes);
     if (accepted === undefined || this.client?.state !== State.Running) return;
-    noteAcceptance();
+    this.noteAcceptance();
     const { item, acceptedLength } = accepted;
     const text = typeof item.insertText === "string" ? item.insertText : item.insertText.value;
     void this.client.sendNotification("textDocument/didPartiallyAcceptCompletion", {
@@ -507,9 +518,67 @@ export class Client implements vscode.Disposable {
     return this.client.sendRequest<SessionStats>("speclsp/statistics", {}).catch(() => undefined);
   }
 
+  // --- next edits --------------------------------------------------------------------------------
+
+  /** Whether a suggestion is asked for, or stands at the cursor as far as is known. */
+  isSuggesting({ document, selection }: vscode.TextEditor): boolean {
+    return this.current.nWaiting > 0 || this.suggestedAt === placeOf(document, selection.active);
+  }
+
+  /** Wait until no request for suggestions is open. */
+  async untilAnswered(): Promise<void> {
+    while (this.current.nWaiting > 0) {
+      await new Promise<void>((done) => {
+        const listener = this.onDidChange(() => {
+          listener.dispose();
+          done();
+        });
+      });
+    }
+  }
+
+  /** Ask for the next edit around the cursor; undefined where there is none. */
+  async nextEdit(
+    document: vscode.TextDocument,
+    position: vscode.Position,
+    token: vscode.CancellationToken,
+  ): Promise<NextEdit | undefined> {
+    const { client } = this;
+    if (client?.state !== State.Running) return undefined;
+    const converter = client.code2ProtocolConverter;
+    const textDocument = converter.asVersionedTextDocumentIdentifier(document);
+    const params = { textDocument, position: converter.asPosition(position) };
+    const answer = await client
+      .sendRequest<{ edits: NextEdit[] }>("textDocument/copilotInlineEdit", params, token)
+      .catch(() => undefined); // cancelled, or the server ended
+    return answer?.edits[0];
+  }
+
+  /** Tell the server that an edit is on screen. */
+  didShowEdit(id: string): void {
+    if (this.client?.state !== State.Running) return;
+    const command = { title: "", command: "speclsp.acceptedEdit", arguments: [id] };
+    void this.client.sendNotification("textDocument/didShowInlineEdit", { item: { command } });
+  }
+
+  /** Tell the server what became of an edit. */
+  async tellEdit(id: string, command: string): Promise<void> {
+    if (this.client?.state !== State.Running) return;
+    const params = { command, arguments: [id] };
+    await this.client.sendRequest("workspace/executeCommand", params).catch(() => undefined);
+  }
+
+  private noteAcceptance(): void {
+    void vscode.commands.executeCommand("setContext", HAS_ACCEPTED, true);
+    this.suggestedAt = "";
+    this.accepted.fire();
+  }
+
   dispose(): void {
     for (const listener of this.listeners) listener.dispose();
     this.changed.dispose();
+    this.suggested.dispose();
+    this.accepted.dispose();
     void this.stop();
   }
 }
@@ -519,8 +588,8 @@ export async function openServerSettings(): Promise<void> {
   await vscode.commands.executeCommand("workbench.action.openSettings", "speclsp.server.");
 }
 
-function noteAcceptance(): void {
-  void vscode.commands.executeCommand("setContext", HAS_ACCEPTED, true);
+function placeOf({ uri, version }: vscode.TextDocument, at: vscode.Position): string {
+  return [uri, version, at.line, at.character].join(" ");
 }
 
 function plain(position: vscode.Position): Place {

@@ -2,6 +2,7 @@ import * as vscode from "vscode";
 import { Client, openServerSettings } from "./client.js";
 import { openHelp } from "./help.js";
 import { Models } from "./models.js";
+import { NextEdits } from "./nextEdits.js";
 import { Panel } from "./panel.js";
 import { openSample } from "./sample.js";
 import { snooze, snoozeFor } from "./snooze.js";
@@ -15,12 +16,14 @@ const READ_WITHIN_MS = 1000;
 export interface Api {
   client: Client;
   statusBar: StatusBar;
+  nextEdits: NextEdits;
 }
 
 export function activate(context: vscode.ExtensionContext): Api {
   const log = vscode.window.createOutputChannel("speclsp", { log: true });
   const client = new Client(context, log);
-  const statusBar = new StatusBar(client);
+  const nextEdits = new NextEdits(client, context.extensionUri);
+  const statusBar = new StatusBar(client, nextEdits);
   const panel = new Panel(client, context.extensionUri);
   const models = new Models(client, context.globalState);
   const command = (name: string, run: (argument?: number) => unknown): vscode.Disposable =>
@@ -29,6 +32,7 @@ export function activate(context: vscode.ExtensionContext): Api {
     log,
     client,
     statusBar,
+    nextEdits,
     panel,
     models,
     command("restartServer", () => client.restart()),
@@ -40,7 +44,16 @@ export function activate(context: vscode.ExtensionContext): Api {
       void vscode.commands.executeCommand("setContext", "speclsp.hasSeenStatistics", true);
     }),
     command("chooseModel", () => models.choose()),
+    command("chooseEditModel", () => models.chooseForEdits()),
     command("offerModel", () => models.offer()),
+    command("acceptEdit", () => nextEdits.accept()),
+    command("declineEdit", () => nextEdits.decline()),
+    command("askForEdit", () => {
+      nextEdits.ask();
+    }),
+    command("describeEdit", () => {
+      nextEdits.describe();
+    }),
     command("snoozeSuggestions", (minutes?: number) =>
       minutes === undefined ? snooze(client) : snoozeFor(client, minutes),
     ),
@@ -63,7 +76,7 @@ export function activate(context: vscode.ExtensionContext): Api {
   );
   // Not awaited: other extensions start meanwhile.
   void client.restart();
-  return { client, statusBar };
+  return { client, statusBar, nextEdits };
 }
 
 /**

@@ -9,6 +9,8 @@ export interface Preset {
   why_not: string;
   downloaded: boolean;
   why: string;
+  /** Whether it was trained for next edits. */
+  edits: boolean;
 }
 
 export interface Overview {
@@ -31,6 +33,30 @@ export function memoryWords({ kind, total_bytes: nBytes }: Overview["memory"]): 
 export function ordered({ presets, recommended }: Overview): Preset[] {
   const rank = (preset: Preset): number => (preset.name === recommended ? 0 : preset.fits ? 1 : 2);
   return [...presets].sort((a, b) => rank(a) - rank(b));
+}
+
+/** What is free beside the model in use, as far as its size is known by its name. */
+function bytesLeft({ memory, presets, current }: Overview): number {
+  const used = presets.find(({ name }) => name === current.name)?.size_bytes ?? 0;
+  return memory.total_bytes - used;
+}
+
+/** The presets for next edits; those first that fit beside the model in use. */
+export function forEdits(overview: Overview): { preset: Preset; remark: string }[] {
+  const left = bytesLeft(overview);
+  return overview.presets
+    .filter(({ edits }) => edits)
+    .map((preset) => {
+      const isInUse = preset.name === overview.current.name;
+      const fits = preset.size_bytes < left;
+      const words = isInUse
+        ? "in use: it needs no second model"
+        : fits
+          ? "fits beside the model in use"
+          : "too large beside the model in use";
+      return { preset, fits, remark: `${gigabytes(preset.size_bytes)} of memory, ${words}` };
+    })
+    .sort((a, b) => Number(b.fits) - Number(a.fits));
 }
 
 /** Return the size of a preset, and what the user should know of it. */

@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import type { Client } from "./client.js";
 import {
+  forEdits,
   gigabytes,
   memoryWords,
   ordered,
@@ -77,6 +78,24 @@ export class Models implements vscode.Disposable {
     if (choice !== undefined) await this.take(choice.preset);
   }
 
+  /** Let the user choose a model that is loaded beside the other one, for next edits alone. */
+  async chooseForEdits(): Promise<void> {
+    const overview = await this.overview();
+    if (overview === undefined) return;
+    const items = forEdits(overview).map(({ preset, remark }) => ({
+      label: preset.title,
+      description: remark,
+      detail: `${preset.why} Licence: ${preset.licence}.`,
+      preset,
+    }));
+    const choice = await vscode.window.showQuickPick(items, {
+      title: `speclsp: choose a model for next edits (${memoryWords(overview.memory)} found)`,
+      placeHolder: "It is loaded beside the model that suggests",
+      matchOnDetail: true,
+    });
+    if (choice !== undefined) await this.take(choice.preset, "editModel");
+  }
+
   private async overview(): Promise<Overview | undefined> {
     try {
       return await this.client.execute<Overview>("speclsp.models");
@@ -87,7 +106,7 @@ export class Models implements vscode.Disposable {
   }
 
   /** Download a model where it is missing, and make it the user's. */
-  private async take(preset: Preset): Promise<void> {
+  private async take(preset: Preset, setting: "model" | "editModel" = "model"): Promise<void> {
     try {
       const pulled = await this.client.execute("speclsp.pullModel", [{ name: preset.name }]);
       if (pulled === undefined) return;
@@ -95,12 +114,12 @@ export class Models implements vscode.Disposable {
       if ((error as { code?: number }).code === CANCELLED) return;
       const again = "Try Again";
       const choice = await vscode.window.showErrorMessage(`speclsp: ${messageOf(error)}`, again);
-      if (choice === again) await this.take(preset);
+      if (choice === again) await this.take(preset, setting);
       return;
     }
-    this.awaited = preset.title;
+    if (setting === "model") this.awaited = preset.title;
     const settings = vscode.workspace.getConfiguration("speclsp");
-    await settings.update("model", preset.name, vscode.ConfigurationTarget.Global);
+    await settings.update(setting, preset.name, vscode.ConfigurationTarget.Global);
   }
 
   dispose(): void {

@@ -1,5 +1,6 @@
 import * as vscode from "vscode";
 import type { Client, Status } from "./client.js";
+import type { NextEdits } from "./nextEdits.js";
 import { minutesSnoozed, modelWords, shownState } from "./stateWords.js";
 import { figures, milliseconds, type SessionStats } from "./statistics.js";
 import { menuItems } from "./menu.js";
@@ -26,7 +27,10 @@ export class StatusBar implements vscode.Disposable {
   /** What is shown: a tooltip that is open closes where the item is set anew. */
   private drawn = "";
 
-  constructor(private readonly client: Client) {
+  constructor(
+    private readonly client: Client,
+    private readonly nextEdits: NextEdits,
+  ) {
     this.item.name = "speclsp";
     this.item.command = "speclsp.menu";
     this.listeners = [
@@ -34,6 +38,9 @@ export class StatusBar implements vscode.Disposable {
         this.noteWork();
         this.draw();
         this.statisticsDue ??= setTimeout(() => void this.fetch(), STATISTICS_EVERY_MS);
+      }),
+      nextEdits.onDidChange(() => {
+        this.draw();
       }),
       vscode.window.onDidChangeActiveTextEditor(() => {
         this.draw();
@@ -88,11 +95,13 @@ export class StatusBar implements vscode.Disposable {
           : [
               ...(latest === undefined ? [] : [milliseconds(latest)]),
               ...(status.model?.is_trial ? ["trial model"] : []),
+              ...(this.nextEdits.words === "" ? [] : ["next edit"]),
             ];
     const text = `${icon} ${["speclsp", shown.join(" · ")].join(" ").trim()}`;
     const spoken = [
       `speclsp: ${words}`,
       ...(latest === undefined ? [] : [`latest suggestion in ${latest.toFixed(0)} milliseconds`]),
+      ...(this.nextEdits.words === "" ? [] : [this.nextEdits.words]),
     ];
     const tip = toolTip(words, status, this.stats);
     const drawn = [text, ...spoken, isProblem, tip.value].join("\n");

@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { memoryWords, ordered, remarks, type Overview, type Preset } from "../src/modelList.js";
+import {
+  forEdits,
+  memoryWords,
+  ordered,
+  remarks,
+  type Overview,
+  type Preset,
+} from "../src/modelList.js";
 
 function preset(name: string, change: Partial<Preset> = {}): Preset {
   const known = {
@@ -10,6 +17,7 @@ function preset(name: string, change: Partial<Preset> = {}): Preset {
     why: "",
     fits: true,
     why_not: "",
+    edits: false,
   };
   return { name, downloaded: false, ...known, ...change };
 }
@@ -47,4 +55,22 @@ test("each model tells its size and what speaks for it or against it", () => {
 test("the memory is told as it is advertised", () => {
   assert.equal(memoryWords(overview().memory), "NVIDIA GPU, 8 GB");
   assert.equal(memoryWords({ kind: "CPU", name: "", total_bytes: 0 }), "CPU");
+});
+
+test("models for next edits say what they cost beside the one in use", () => {
+  const large = preset("zeta", { edits: true, size_bytes: 5e9 });
+  const small = preset("sweep", { edits: true, size_bytes: 1.5e9 });
+  const found = forEdits(overview(preset("3b"), large, small));
+  assert.deepEqual(
+    found.map(({ preset: { name }, remark }) => [name, remark]),
+    [
+      ["sweep", "1.5 GB of memory, fits beside the model in use"],
+      ["zeta", "5.0 GB of memory, too large beside the model in use"],
+    ],
+  );
+  const [own] = forEdits({
+    ...overview(small),
+    current: { name: "sweep", is_trial: false },
+  });
+  assert.match(own?.remark ?? "", /needs no second model/);
 });

@@ -174,8 +174,12 @@ export class Editor {
     }
   }
 
-  async picture(name: string): Promise<void> {
-    await this.page.screenshot({ path: join(ARTEFACTS, `${name}.png`) });
+  /** Take a picture of the window, or of its first `height` pixels' lines alone. */
+  async picture(name: string, height?: number): Promise<void> {
+    const path = join(ARTEFACTS, `${name}.png`);
+    const box = await this.page.locator(".editor-instance").first().boundingBox();
+    const lines = box !== null && height !== undefined && { clip: { ...box, width: 640, height } };
+    await this.page.screenshot({ path, ...lines });
   }
 
   /** Show or hide the side bar. */

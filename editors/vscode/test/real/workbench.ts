@@ -141,6 +141,15 @@ export class Workbench {
     return new Workbench(root, port, server, browser);
   }
 
+  /** Change a user's setting, as its page does. */
+  set(name: string, value: unknown): void {
+    for (const kind of ["User", "Machine"]) {
+      const file = join(this.root, "data", kind, "settings.json");
+      const settings = JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>;
+      writeFileSync(file, JSON.stringify({ ...settings, [name]: value }, undefined, 2));
+    }
+  }
+
   /** The extension's log, of all windows. */
   log(): string {
     const logs = join(this.root, "data", "logs");

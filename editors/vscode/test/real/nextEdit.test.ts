@@ -1,0 +1,189 @@
+/** Next edits in a real workbench, by a scripted model: what is shown, and what keys do. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, test as plainTest } from "node:test";
+import { Editor } from "./editor.js";
+import { serversBelow } from "./processes.js";
+import { ScriptedModel } from "./scriptedModel.js";
+import { until } from "./until.js";
+import { EXTENSION, Workbench } from "./workbench.js";
+
+const CODE = `def total(prices, rate):
+    result = 0
+    for price in prices:
+        result += price
+    print(prices)
+    if rate:
+        result *= rate
+    print(rate)
+    return result / len(prices)
+`;
+const RENAMED = CODE.replaceAll("prices", "amounts");
+
+let model: ScriptedModel;
+let workbench: Workbench;
+
+before(async () => {
+  model = await ScriptedModel.start();
+  workbench = await Workbench.start({
+    settings: model.settings,
+    vsix: join(EXTENSION, "dist", "speclsp.vsix"),
+  });
+});
+
+after(async () => {
+  await workbench.close();
+  model.close();
+});
+
+/** A test that leaves a picture behind where it fails. */
+function test(name: string, body: () => Promise<void>): void {
+  void plainTest(name, async () => {
+    // One use after another, as a user accepts them.
+    model.rule = (region) => region.replace(/\bprices\b/, "amounts");
+    try {
+      await body();
+    } catch (error) {
+      await workbench.evidence(`failed: ${name}`);
+      throw error;
+    }
+  });
+}
+
+interface Opened {
+  editor: Editor;
+  file: string;
+}
+
+/** Open the code, with the cursor at its beginning. */
+async function opened(name: string): Promise<Opened> {
+  const folder = workbench.folder(name, { "shop.py": CODE });
+  const file = join(folder, "shop.py");
+  const editor = await Editor.open(workbench, folder, file);
+  await editor.toEnd();
+  await editor.keys("Control+Home");
+  return { editor, file };
+}
+
+/** Open the code, rename the parameter, and go to the next line. */
+async function renamed(name: string): Promise<Opened> {
+  const { editor, file } = await opened(name);
+  for (let n = 0; n < "def total(".length; n++) await editor.keys("ArrowRight");
+  await editor.keys("Control+Shift+ArrowRight");
+  await editor.type("amounts");
+  await editor.keys("ArrowDown");
+  return { editor, file };
+}
+
+const LINE_3 = /Next edit, line 3: replace for price in prices: by for price in amounts:/;
+const NONE = /^(?!.*Next edit)/;
+
+test("Tab renames one use after the other, and goes to the one that is far off", async () => {
+  const { editor, file } = await renamed("rename");
+  await editor.untilStatus(LINE_3);
+  await editor.keys("Tab");
+  await editor.untilStatus(/Next edit, line 5/);
+  await editor.keys("Tab");
+  await editor.untilStatus(/Next edit, line 9/);
+  await editor.picture("next-edit-far");
+  await editor.keys("Tab"); // goes there
+  await editor.keys("Tab");
+  await editor.untilStatus(NONE);
+  await editor.saved(file, (text) => text === RENAMED);
+  await editor.keys("Control+Z");
+  await editor.saved(file, (text) => text === RENAMED.replace("len(amounts)", "len(prices)"));
+  await editor.close();
+});
+
+test("Esc declines an edit, and it comes no more", async () => {
+  const { editor, file } = await renamed("decline");
+  await editor.untilStatus(LINE_3);
+  await editor.keys("Escape");
+  await editor.untilStatus(NONE);
+  await editor.command("Ask for a Next Edit");
+  await until("the server withholds it", () => /declined/.test(workbench.log()));
+  assert.doesNotMatch(await editor.spokenStatus(), LINE_3);
+  await editor.saved(file, (text) => text === CODE.replace("prices", "amounts"));
+  await editor.close();
+});
+
+test("an edit stays while it is typed, and another key drops it", async () => {
+  const { editor } = await renamed("type");
+  await editor.untilStatus(LINE_3);
+  await editor.keys("ArrowDown", "Home");
+  for (let n = 0; n < "for price in ".length; n++) await editor.keys("ArrowRight");
+  await editor.keys("Control+Shift+ArrowRight");
+  await editor.type("amo");
+  await editor.untilStatus(/line 3: replace for price in amo: by for price in amounts:/);
+  await editor.type("x");
+  await editor.untilStatus(/Next edit, line 5/);
+  await editor.close();
+});
+
+test("Tab indents where no edit is shown", async () => {
+  const { editor, file } = await opened("indent");
+  await editor.keys("Tab");
+  await editor.saved(file, (text) => text.startsWith("    def total"));
+  await editor.close();
+});
+
+test("new lines stand beside the code, deleted ones are struck, in each kind of theme", async () => {
+  model.rule = (region) =>
+    region.replace(
+      / {4}result = 0\n {4}for.*\n.*\n/,
+      "    result = sum(amounts)\n    if rate < 0:\n        raise ValueError(rate)\n    log(result)\n",
+    );
+  const { editor, file } = await renamed("lines");
+  await editor.untilStatus(/Next edit, line 2: replace/);
+  for (const [name, theme] of [
+    ["light", "Default Light Modern"],
+    ["dark", "Default Dark Modern"],
+    ["contrast", "Default High Contrast"],
+  ] as const) {
+    workbench.set("workbench.colorTheme", theme);
+    await until(`the theme is ${name}`, async () => {
+      const workbenchClasses = await editor.page.locator(".monaco-workbench").getAttribute("class");
+      const kind = { light: /\bvs\b/, dark: /\bvs-dark\b/, contrast: /\bhc-black\b/ }[name];
+      return kind.test(workbenchClasses ?? "");
+    });
+    await editor.picture(`next-edit-lines-${name}`);
+  }
+  await editor.keys("Tab");
+  await editor.saved(file, (text) => text.includes("    log(result)\n    print(prices)\n"));
+  await editor.close();
+});
+
+test("an edit goes with its server, and comes again with the next one", async () => {
+  const { editor } = await renamed("killed");
+  await editor.untilStatus(LINE_3);
+  const [server] = serversBelow(workbench.pid);
+  assert.ok(server);
+  process.kill(server, "SIGKILL");
+  await editor.untilStatus(NONE);
+  await editor.untilStatus(/ready/);
+  await editor.command("Ask for a Next Edit");
+  await editor.untilStatus(LINE_3);
+  await editor.close();
+});
+
+test("a snooze and the switch hold for next edits", async () => {
+  const { editor } = await renamed("snooze");
+  await editor.untilStatus(LINE_3);
+  workbench.set("speclsp.nextEdits", false);
+  await editor.untilStatus(NONE);
+  workbench.set("speclsp.nextEdits", true);
+  await editor.command("Ask for a Next Edit");
+  await editor.untilStatus(LINE_3);
+  await editor.command("Describe the Next Edit");
+  await editor.page.locator(".notification-toast", { hasText: "in amounts:" }).waitFor();
+  await editor.close();
+});
+
+test("the README's picture shows a next edit", async () => {
+  workbench.set("workbench.colorTheme", "Default Dark Modern");
+  const { editor } = await renamed("picture");
+  await editor.untilStatus(LINE_3);
+  await editor.showSideBar(false);
+  await editor.picture("next-edit", 200);
+  await editor.close();
+});
