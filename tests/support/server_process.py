@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import attrs
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
@@ -28,7 +29,6 @@ from speclsp.request import LogLevel, LogLine, Progress, StateChanged
 _LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}
 _STDERR_LINES_KEPT = 50
 _CAPABILITIES = types.ClientCapabilities(
-    general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf32]),
     text_document=types.TextDocumentClientCapabilities(
         inline_completion=types.InlineCompletionClientCapabilities(),
         synchronization=types.TextDocumentSyncClientCapabilities(did_save=True),
@@ -103,10 +103,16 @@ class ServerProcess:
     # --- life -----------------------------------------------------------------------------------
 
     async def start(
-        self, argv: Sequence[str], folder: Path, *, options: Mapping[str, Any] | None = None
+        self,
+        argv: Sequence[str],
+        folder: Path,
+        *,
+        options: Mapping[str, Any] | None = None,
+        encoding: types.PositionEncodingKind = types.PositionEncodingKind.Utf32,
     ) -> None:
         """Start ``argv``, and initialize it on ``folder``.
 
+        In another ``encoding`` than UTF-32 the caller converts positions.
         ``options`` are speclsp settings: sent as initializationOptions, and answered to
         workspace/configuration.
         Raises :class:`ServerProcessError` if the server does not answer.
@@ -120,7 +126,10 @@ class ServerProcess:
         self._stderr_task = asyncio.create_task(self._drain_stderr())
         root = folder.resolve()
         params = types.InitializeParams(
-            capabilities=_CAPABILITIES,
+            capabilities=attrs.evolve(
+                _CAPABILITIES,
+                general=types.GeneralClientCapabilities(position_encodings=[encoding]),
+            ),
             client_info=types.ClientInfo(name="speclsp-client", version=__version__),
             root_uri=root.as_uri(),
             workspace_folders=[types.WorkspaceFolder(uri=root.as_uri(), name=root.name)],

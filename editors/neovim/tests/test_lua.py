@@ -147,6 +147,7 @@ def test_completion_of_the_command(bare: Editor) -> None:
         return list(bare.nvim.call("getcompletion", line, "cmdline"))
 
     assert choices("Speclsp ") == [
+        "edit",
         "install",
         "log",
         "model",

@@ -184,13 +184,28 @@ function subcommands.snooze(argument)
   end
 end
 
+function subcommands.edit(action)
+  local speclsp = require('speclsp')
+  if not server.client() then
+    not_running()
+  elseif action == 'accept' then
+    speclsp.accept_edit()
+  elseif action == 'decline' then
+    speclsp.decline_edit()
+  elseif speclsp.edit() then
+    vim.notify('speclsp: next edit, ' .. speclsp.edit())
+  else
+    speclsp.ask_for_edit()
+  end
+end
+
 function subcommands.model(action)
   local models = require('speclsp.models')
   local done
   if action == 'cancel' then
     done = models.cancel()
   else
-    done = models.choose()
+    done = models.choose(action == 'edits')
   end
   if not done then
     not_running()
@@ -201,7 +216,8 @@ end
 local arguments = {
   toggle = { 'global', 'buffer', 'filetype' },
   snooze = { '5', '15', '60', '0' },
-  model = { 'cancel' },
+  edit = { 'accept', 'decline' },
+  model = { 'edits', 'cancel' },
 }
 
 ---@param words string[]

@@ -8,6 +8,7 @@ local M = {}
 ---@field next string|false the next candidate; asks for several where there is one
 ---@field previous string|false
 ---@field dismiss string|false
+---@field decline string|false in Normal mode: takes a next edit away
 ---@field trigger string|false ask now
 
 ---@class speclsp.Options
@@ -18,6 +19,7 @@ local M = {}
 ---@field enabled boolean whether suggestions come from the start
 ---@field automatic boolean whether they come while typing, or only when asked for
 ---@field backend 'auto'|'native'|'own' who draws: 'auto' is the editor where it can (0.12), else the plugin
+---@field next_edits boolean whether next edits are asked for
 ---@field keys speclsp.Keys
 ---@field max_restarts integer in a row, before the plugin gives up on a server that dies
 
@@ -30,6 +32,7 @@ M.defaults = {
   enabled = true,
   automatic = true,
   backend = 'auto',
+  next_edits = true,
   keys = {
     accept = '<Tab>',
     accept_word = '<M-w>',
@@ -37,6 +40,7 @@ M.defaults = {
     next = '<M-]>',
     previous = '<M-[>',
     dismiss = '<C-]>',
+    decline = '<Esc>',
     trigger = '<M-\\>',
   },
   max_restarts = 5,
@@ -53,6 +57,7 @@ local types = {
   enabled = { 'boolean' },
   automatic = { 'boolean' },
   backend = { 'string' },
+  next_edits = { 'boolean' },
   keys = { 'table' },
   max_restarts = { 'number' },
 }

@@ -34,6 +34,9 @@ local function check_setup()
   else
     health.ok('Keys: accept ' .. tostring(config.options.keys.accept))
   end
+  local decline = config.options.keys.decline
+  local gone = 'Next edits are left out (next_edits = false)'
+  health.info(config.options.next_edits and 'Next edits: decline ' .. tostring(decline) .. ' in Normal mode' or gone)
   if not require('speclsp.buffers').enabled then
     health.warn('Suggestions are switched off', ':Speclsp toggle')
   end

@@ -1,17 +1,26 @@
 --- speclsp in Neovim: ghost text from a model on your own machine.  See `:help speclsp`.
 local buffers = require('speclsp.buffers')
 local config = require('speclsp.config')
+local edits = require('speclsp.edits')
 local server = require('speclsp.server')
 local suggestions = require('speclsp.suggestions')
 
 local M = {}
 
-M.accept = suggestions.accept
+M.accept = function()
+  return suggestions.accept() or edits.accept()
+end
 M.accept_word = suggestions.accept_word
 M.accept_line = suggestions.accept_line
 M.next = suggestions.next
 M.previous = suggestions.previous
-M.dismiss = suggestions.dismiss
+M.dismiss = function()
+  return suggestions.dismiss() or edits.decline()
+end
+M.accept_edit = edits.accept
+M.decline_edit = edits.decline
+M.ask_for_edit = edits.want
+M.edit = edits.words
 M.trigger = suggestions.trigger
 M.visible = suggestions.visible
 M.snooze = suggestions.snooze
@@ -54,6 +63,11 @@ local function highlights()
   vim.api.nvim_set_hl(0, 'SpeclspGhost', ghost)
   own_colour = shown() == ghost.fg and ghost.fg or nil
   vim.api.nvim_set_hl(0, 'SpeclspHint', { link = 'NonText', default = true })
+  vim.api.nvim_set_hl(0, 'SpeclspAdded', { link = 'DiffAdd', default = true })
+  local deleted = vim.api.nvim_get_hl(0, { name = 'DiffDelete', link = false })
+  deleted.strikethrough, deleted.default = true, true
+  deleted.cterm = { strikethrough = true }
+  vim.api.nvim_set_hl(0, 'SpeclspDeleted', deleted)
 end
 
 --- Start: the options are those of `:help speclsp-options`.
@@ -70,6 +84,7 @@ function M.setup(options)
   vim.api.nvim_create_autocmd('ColorScheme', { group = group, callback = highlights })
   vim.api.nvim_create_autocmd('OptionSet', { group = group, pattern = 'background', callback = highlights })
   suggestions.setup()
+  edits.setup()
   require('speclsp.keys').set(config.options.keys)
   server.start()
   M.is_set_up = true
@@ -114,7 +129,8 @@ function M.statusline()
   elseif model then
     words = ('%s, %s'):format(words, model)
   end
-  return 'speclsp ' .. words .. (status.download and ', downloading ' .. status.download or '')
+  local edit = edits.visible() and ', next edit' or ''
+  return 'speclsp ' .. words .. edit .. (status.download and ', downloading ' .. status.download or '')
 end
 
 return M

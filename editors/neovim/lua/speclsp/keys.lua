@@ -1,20 +1,37 @@
---- Maps the keys; without a suggestion each key does what it did before.
+--- Maps the keys; without a suggestion or a next edit each key does what it did before.
 local config = require('speclsp.config')
+local edits = require('speclsp.edits')
 local suggestions = require('speclsp.suggestions')
 
 local M = {}
 
----@type table<string, table|false> what a key was mapped to before, by key
-local before = {}
+---@class speclsp.Mapped
+---@field mode string
+---@field key string
+---@field before table|false what the key was mapped to before
 
+---@type table<string, speclsp.Mapped> by mode and key
+local mapped = {}
+
+---@type table<string, table<string, fun(): boolean>> what a key does, by its name and mode
 local actions = {
-  accept = suggestions.accept,
-  accept_word = suggestions.accept_word,
-  accept_line = suggestions.accept_line,
-  next = suggestions.next,
-  previous = suggestions.previous,
-  dismiss = suggestions.dismiss,
-  trigger = suggestions.trigger,
+  accept = {
+    i = function()
+      return suggestions.accept() or edits.accept()
+    end,
+    n = edits.accept,
+  },
+  accept_word = { i = suggestions.accept_word },
+  accept_line = { i = suggestions.accept_line },
+  next = { i = suggestions.next },
+  previous = { i = suggestions.previous },
+  dismiss = {
+    i = function()
+      return suggestions.dismiss() or edits.decline()
+    end,
+  },
+  decline = { n = edits.decline },
+  trigger = { i = suggestions.trigger },
 }
 
 local function feed(keys, mode)
@@ -22,12 +39,13 @@ local function feed(keys, mode)
 end
 
 --- Do what the key did before the plugin took it.
----@param key string
-function M.fall_back(key)
-  local mapping = before[key]
+---@param one speclsp.Mapped
+local function fall_back(one)
+  local mapping = one.before
   if not mapping then
+    local count = one.mode == 'n' and vim.v.count > 0 and tostring(vim.v.count) or ''
     -- Put in front of what was typed meanwhile, and not mapped again.
-    feed(key, 'in')
+    feed(count .. one.key, 'in')
   elseif mapping.callback then
     local result = mapping.callback()
     if mapping.expr == 1 and type(result) == 'string' then
@@ -48,32 +66,60 @@ local function belongs_to_menu(key)
   return vim.fn.pumvisible() == 1 and key:lower() == '<tab>'
 end
 
+---@param mode string
+---@param key string
+---@param name string
+---@param action fun(): boolean
+local function map(mode, key, name, action)
+  local mapping = vim.fn.maparg(key, mode, false, true)
+  local before = next(mapping) and mapping.buffer ~= 1 and mapping or false
+  local one = { mode = mode, key = key, before = before }
+  mapped[mode .. key] = one
+  vim.keymap.set(mode, key, function()
+    if belongs_to_menu(key) or not action() then
+      fall_back(one)
+    end
+  end, { desc = 'speclsp: ' .. name:gsub('_', ' ') })
+end
+
+---@param name string
+---@return table<string, fun(): boolean> what the key of this name does, by mode
+local function actions_of(name)
+  local all = vim.tbl_extend('force', {}, actions[name] or {})
+  if not config.options.next_edits then
+    all.n = nil
+  end
+  return all
+end
+
 ---@param given speclsp.Keys
 function M.set(given)
   M.unset()
   for name, key in pairs(given) do
-    local action = actions[name]
-    if action and type(key) == 'string' and key ~= '' then
-      local mapping = vim.fn.maparg(key, 'i', false, true)
-      before[key] = next(mapping) and mapping.buffer ~= 1 and mapping or false
-      vim.keymap.set('i', key, function()
-        if belongs_to_menu(key) or not action() then
-          M.fall_back(key)
-        end
-      end, { desc = 'speclsp: ' .. name:gsub('_', ' ') })
+    if type(key) == 'string' and key ~= '' then
+      for mode, action in pairs(actions_of(name)) do
+        map(mode, key, name, action)
+      end
     end
   end
 end
 
+---@return boolean whether a key is the plugin's, and nobody has mapped it since
+local function is_ours(mode, key)
+  return vim.startswith(vim.fn.maparg(key, mode, false, true).desc or '', 'speclsp: ')
+end
+
 --- Give the keys back.
 function M.unset()
-  for key, mapping in pairs(before) do
-    pcall(vim.keymap.del, 'i', key)
-    if mapping then
-      vim.fn.mapset('i', false, mapping)
+  for _, one in pairs(mapped) do
+    if is_ours(one.mode, one.key) then
+      vim.keymap.del(one.mode, one.key)
+      if one.before then
+        vim.fn.mapset(one.mode, false, one.before)
+      end
     end
   end
-  before = {}
+  mapped = {}
 end
 
 --- The keys that another plugin has taken since.
@@ -81,9 +127,8 @@ end
 function M.taken()
   local lost = {}
   for name, key in pairs(config.options.keys) do
-    if type(key) == 'string' and key ~= '' then
-      local mapping = vim.fn.maparg(key, 'i', false, true)
-      if not vim.startswith(mapping.desc or '', 'speclsp: ') then
+    for mode in pairs(type(key) == 'string' and key ~= '' and actions_of(name) or {}) do
+      if not is_ours(mode, key) then
         lost[#lost + 1] = ('%s (%s)'):format(key, name)
       end
     end

@@ -4,19 +4,21 @@ local server = require('speclsp.server')
 
 local M = {}
 
---- Settings of setup() that name a model and override a stored choice.
-local NAMING = { 'model' }
+--- Where the choice for a setting is stored.
+local FILES = { model = 'preset', edit_model = 'edit_preset' }
 
 ---@type string|nil the progress token of the download
 local token
 
-local function choice_file()
-  return vim.fs.joinpath(vim.fn.stdpath('data') --[[@as string]], 'speclsp', 'preset')
+---@param setting 'model'|'edit_model'
+local function choice_file(setting)
+  return vim.fs.joinpath(vim.fn.stdpath('data') --[[@as string]], 'speclsp', FILES[setting])
 end
 
+---@param setting 'model'|'edit_model'
 ---@return string|nil name of the preset that was chosen
-local function chosen()
-  local file = io.open(choice_file())
+local function chosen(setting)
+  local file = io.open(choice_file(setting))
   local name = file and file:read('l')
   if file then
     file:close()
@@ -25,26 +27,27 @@ local function chosen()
 end
 
 ---@param settings table
----@return string|nil name of the setting that names a model
-local function naming(settings)
-  for _, name in ipairs(NAMING) do
-    if settings[name] ~= nil and settings[name] ~= '' then
-      return name
-    end
-  end
+---@return boolean whether a setting of setup() names a model
+local function names(settings, setting)
+  return settings[setting] ~= nil and settings[setting] ~= ''
 end
 
 ---@return boolean whether setup() or a choice names a model, so that none is the trial model
 function M.is_named()
-  return (naming(config.options.settings) or chosen()) ~= nil
+  return names(config.options.settings, 'model') or chosen('model') ~= nil
 end
 
---- The settings of setup(), with the chosen preset where they name no model.
+--- The settings of setup(), with the chosen presets where they name no model.
 ---@param settings table
 ---@return table
 function M.with_choice(settings)
-  local preset = not naming(settings) and chosen() or nil
-  return preset and vim.tbl_extend('force', settings, { model = preset }) or settings
+  local all = vim.tbl_extend('force', {}, settings)
+  for setting in pairs(FILES) do
+    if not names(settings, setting) then
+      all[setting] = chosen(setting) or all[setting]
+    end
+  end
+  return all
 end
 
 ---@param preset table one of the server's presets
@@ -67,6 +70,22 @@ function M.describe(preset, overview)
   return ('%s, %.1f GB, %s%s'):format(preset.title, preset.size_bytes / 1e9, preset.licence, words)
 end
 
+--- What to know of a preset for next edits, which is loaded beside the model in use.
+---@param preset table one of the server's presets
+---@param overview table the server's answer
+---@return string
+function M.describe_for_edits(preset, overview)
+  local used = 0
+  for _, other in ipairs(overview.presets) do
+    used = other.name == overview.current.name and other.size_bytes or used
+  end
+  local fits = preset.size_bytes < overview.memory.total_bytes - used
+  local words = preset.name == overview.current.name and 'in use: it needs no second model'
+    or fits and 'fits beside the model in use'
+    or 'too large beside the model in use'
+  return ('%s, %.1f GB of memory, %s (%s)'):format(preset.title, preset.size_bytes / 1e9, preset.licence, words)
+end
+
 --- Say when a model is ready that was chosen.
 ---@param title string
 local function announce(title)
@@ -82,27 +101,38 @@ local function announce(title)
   end
 end
 
+--- Keep a choice, and let the server take it.
 ---@param preset table
-local function use(preset)
-  local named = naming(config.options.settings)
-  if named then
+---@param setting 'model'|'edit_model'
+local function keep(preset, setting)
+  vim.fn.mkdir(vim.fs.dirname(choice_file(setting)), 'p')
+  local file = assert(io.open(choice_file(setting), 'w'))
+  file:write(preset.name, '\n')
+  file:close()
+  server.set({ [setting] = preset.name })
+end
+
+---@param preset table
+---@param setting 'model'|'edit_model'
+local function use(preset, setting)
+  local is_named = names(config.options.settings, setting)
+  if is_named and setting == 'edit_model' then
+    vim.notify(('speclsp: set edit_model = %q in setup(), which names another.'):format(preset.name))
+    return
+  end
+  if is_named then
     server.execute('speclsp.useModel', { { name = preset.name } }, function()
       vim.notify(
-        ('speclsp: %s until Neovim ends, since setup() names another by %s; set model = %q there to keep it.'):format(
-          preset.title,
-          named,
-          preset.name
-        )
+        ('speclsp: %s until Neovim ends, since setup() names another by model; '):format(preset.title)
+          .. ('set model = %q there to keep it.'):format(preset.name)
       )
     end)
     return
   end
-  vim.fn.mkdir(vim.fs.dirname(choice_file()), 'p')
-  local file = assert(io.open(choice_file(), 'w'))
-  file:write(preset.name, '\n')
-  file:close()
-  announce(preset.title)
-  server.set({ model = preset.name })
+  if setting == 'model' then
+    announce(preset.title)
+  end
+  keep(preset, setting)
 end
 
 --- Show how far a download is in the status line.
@@ -125,7 +155,8 @@ end
 --- Download a preset where it is missing, and use it.
 ---@param preset table
 ---@param in_use string name of the one that is loaded
-local function take(preset, in_use)
+---@param setting 'model'|'edit_model'
+local function take(preset, in_use, setting)
   if preset.name == in_use then
     vim.notify(('speclsp: %s is in use already.'):format(preset.title))
     return
@@ -135,16 +166,19 @@ local function take(preset, in_use)
     vim.notify(('speclsp: downloading %s; :Speclsp model cancel stops it.'):format(preset.title))
   end
   server.execute('speclsp.pullModel', { { name = preset.name } }, function()
-    use(preset)
+    use(preset, setting)
   end)
 end
 
---- Let the user choose a model.
+--- Let the user choose a model, or one for next edits alone.
+---@param for_edits boolean|nil
 ---@return boolean asked
-function M.choose()
+function M.choose(for_edits)
   return server.execute('speclsp.models', {}, function(overview)
     local memory = overview.memory
-    local presets = overview.presets
+    local presets = vim.tbl_filter(function(preset)
+      return preset.edits or not for_edits
+    end, overview.presets)
     -- What fits first, and the recommended one before all.
     local function rank(preset)
       return preset.name == overview.recommended and 0 or preset.fits and 1 or 2
@@ -160,11 +194,11 @@ function M.choose()
       prompt = ('%s, %.0f GB. A model to download and use:'):format(memory.name, memory.total_bytes / 2 ^ 30),
       kind = 'speclsp_model',
       format_item = function(preset)
-        return M.describe(preset, overview)
+        return (for_edits and M.describe_for_edits or M.describe)(preset, overview)
       end,
     }, function(preset)
       if preset then
-        take(preset, overview.current.name)
+        take(preset, overview.current.name, for_edits and 'edit_model' or 'model')
       end
     end)
   end)

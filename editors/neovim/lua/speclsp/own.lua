@@ -42,11 +42,7 @@ function M.cancel(bufnr)
   pending[bufnr] = nil
   local client = open and vim.lsp.get_client_by_id(open.client_id)
   if client then
-    if vim.fn.has('nvim-0.11') == 1 then
-      client:cancel_request(open.id)
-    else
-      client.cancel_request(open.id)
-    end
+    server.cancel(client, open.id)
   end
 end
 

@@ -31,7 +31,7 @@ M.log = {}
 ---@type fun(client: vim.lsp.Client, bufnr: integer)[]
 M.on_attach = {}
 ---@type fun(client: vim.lsp.Client, bufnr: integer, items: table[])
-M.on_answer = function() end
+M.on_answer = {}
 ---@type fun(status: speclsp.Status)
 M.on_status = function() end
 
@@ -110,6 +110,16 @@ function M.notify(client, method, params)
     client:notify(method, params)
   else
     client.notify(method, params)
+  end
+end
+
+---@param client vim.lsp.Client
+---@param id integer a request's
+function M.cancel(client, id)
+  if is_method then
+    client:cancel_request(id)
+  else
+    client.cancel_request(id)
   end
 end
 
@@ -232,7 +242,9 @@ local function watch_requests(client)
       end
       handler(err, result, ctx, ...)
       if not err then
-        M.on_answer(client, bufnr, items)
+        for _, answered in ipairs(M.on_answer) do
+          answered(client, bufnr, items)
+        end
         if #items > 0 then
           fetch_latency()
         end

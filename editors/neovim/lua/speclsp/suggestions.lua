@@ -25,20 +25,33 @@ function M.visible()
   return M.backend().visible(current())
 end
 
+--- Called when a suggestion, or a part of one, was accepted.
+M.on_accept = function() end
+
+---@param cut nil|fun(rest: string): string
+---@return boolean
+local function accept(cut)
+  local accepted = M.backend().accept(current(), cut)
+  if accepted then
+    M.on_accept()
+  end
+  return accepted
+end
+
 --- Accept the suggestion; false where there is none, so that a key can do something else.
 ---@return boolean
 function M.accept()
-  return M.backend().accept(current(), nil)
+  return accept(nil)
 end
 
 ---@return boolean
 function M.accept_word()
-  return M.backend().accept(current(), text.first_word)
+  return accept(text.first_word)
 end
 
 ---@return boolean
 function M.accept_line()
-  return M.backend().accept(current(), text.first_line)
+  return accept(text.first_line)
 end
 
 ---@return boolean
@@ -148,7 +161,7 @@ end
 
 function M.setup()
   server.on_attach = { attach }
-  server.on_answer = answered
+  server.on_answer = { answered }
   local is_first = first_of_a_key()
   local group = vim.api.nvim_create_augroup('speclsp.suggestions', {})
   vim.api.nvim_create_autocmd({ 'InsertEnter', 'CursorMovedI', 'TextChangedI', 'TextChangedP' }, {

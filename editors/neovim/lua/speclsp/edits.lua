@@ -1,0 +1,528 @@
+--- Next edits: asks for them, draws one, and applies or declines it.
+---
+--- When to ask is the table of docs/lsp.md; an edit's hunks replace whole lines, so that one stays as
+--- it is while its text is typed.
+local buffers = require('speclsp.buffers')
+local config = require('speclsp.config')
+local server = require('speclsp.server')
+local suggestions = require('speclsp.suggestions')
+local text = require('speclsp.text')
+
+local M = {}
+
+local NEXT_EDIT = 'textDocument/copilotInlineEdit'
+local INLINE = 'textDocument/inlineCompletion'
+local IDLE_MS = 300
+local PASTE_MS, PASTE_BYTES, PASTE_LINES = 1500, 200, 8
+--- While a suggestion is asked for, whether it has come is looked up so often.
+local POLL_MS = 30
+--- Lines between cursor and edit up to which one key applies it; farther off, it goes there first.
+local NEAR = 2
+
+local namespace = vim.api.nvim_create_namespace('speclsp.edits')
+
+---@class speclsp.Hunk rows from 0; those from `first` to `last` - 1 become `lines`
+---@field first integer
+---@field last integer
+---@field lines string[]
+---@field old string[] the rows as they are
+
+---@class speclsp.Edit
+---@field id string
+---@field bufnr integer
+---@field hunks speclsp.Hunk[]
+
+---@type speclsp.Edit|nil the edit that is on screen
+local shown
+---@type integer|nil the open request
+local asking
+---@type uv_timer_t|nil
+local due
+--- What is known of the user, as tests/support/asking_client.py has it.
+local edited_row, is_wanted, last_key, inserted, asked_at = nil, false, 0, {}, nil
+local is_applying = false
+---@type table<integer, boolean>
+local attached = {}
+
+local function now_ms()
+  return vim.uv.hrtime() / 1e6
+end
+
+local function row_of_cursor()
+  return vim.api.nvim_win_get_cursor(0)[1] - 1
+end
+
+local function changed()
+  vim.api.nvim_exec_autocmds('User', { pattern = 'SpeclspStatus', modeline = false })
+end
+
+-- What is shown ----------------------------------------------------------------------------------
+
+---@return boolean whether an edit is on screen
+function M.visible()
+  return shown ~= nil and shown.bufnr == vim.api.nvim_get_current_buf()
+end
+
+local function hide()
+  if shown then
+    if vim.api.nvim_buf_is_valid(shown.bufnr) then
+      vim.api.nvim_buf_clear_namespace(shown.bufnr, namespace, 0, -1)
+    end
+    shown = nil
+    changed()
+  end
+end
+
+local function cancel()
+  local client = server.client()
+  if asking and client then
+    server.cancel(client, asking)
+  end
+  asking = nil
+end
+
+--- Take the edit away.
+function M.drop()
+  cancel()
+  hide()
+end
+
+---@return integer before bytes that two texts share at their beginnings
+---@return integer after bytes that they share at their ends, behind those
+local function common(a, b)
+  local before, most = 0, math.min(#a, #b)
+  while before < most and a:byte(before + 1) == b:byte(before + 1) do
+    before = before + 1
+  end
+  local after = 0
+  while after < most - before and a:byte(#a - after) == b:byte(#b - after) do
+    after = after + 1
+  end
+  return before, after
+end
+
+--- Widen a part of a line, columns from 0, to the words and characters that it cuts.
+local function whole_words(line, first, last)
+  local function is_in_word(col)
+    local both = col > 0 and line:sub(col, col + 1) or ''
+    return #both == 2 and both:match('^[%w_\128-\255]+$') ~= nil
+  end
+  while is_in_word(first) do
+    first = first - 1
+  end
+  while is_in_word(last) do
+    last = last + 1
+  end
+  return first, last
+end
+
+local function mark(row, col, options)
+  vim.api.nvim_buf_set_extmark(shown.bufnr, namespace, row, col, options)
+end
+
+local function strike(row, first, last)
+  mark(row, first, { end_row = row, end_col = last, hl_group = 'SpeclspDeleted' })
+end
+
+local function shown_text(line)
+  return text.expand_tabs(line, 0, vim.bo[shown.bufnr].tabstop)
+end
+
+local function draw_line(row, old, now)
+  local before, after = common(old, now)
+  if before == #old - after then
+    local added = text.expand_tabs(now:sub(before + 1, #now - after), before, vim.bo[shown.bufnr].tabstop)
+    mark(row, before, { virt_text = { { added, 'SpeclspAdded' } }, virt_text_pos = 'inline', right_gravity = false })
+    return
+  end
+  strike(row, whole_words(old, before, #old - after))
+  if before + after < #now then
+    local words = { { '  ', '' }, { vim.trim(now), 'SpeclspAdded' } }
+    mark(row, #old, { virt_text = words, virt_text_pos = 'eol' })
+  end
+end
+
+local function draw_hunk(hunk)
+  if #hunk.old == #hunk.lines then
+    for idx, old in ipairs(hunk.old) do
+      if old ~= hunk.lines[idx] then
+        draw_line(hunk.first + idx - 1, old, hunk.lines[idx])
+      end
+    end
+    return
+  end
+  for idx, old in ipairs(hunk.old) do
+    local row, first = hunk.first + idx - 1, #old:match('^%s*')
+    strike(row, first, #old)
+  end
+  local rows = {}
+  for _, line in ipairs(hunk.lines) do
+    rows[#rows + 1] = { { shown_text(line), 'SpeclspAdded' } }
+  end
+  if #rows > 0 then
+    local is_first = hunk.last == 0
+    mark(is_first and 0 or hunk.last - 1, 0, { virt_lines = rows, virt_lines_above = is_first })
+  end
+end
+
+---@return integer rows between the cursor and the nearest hunk
+local function distance()
+  local row, nearest = row_of_cursor(), math.huge
+  for _, hunk in ipairs(shown.hunks) do
+    local far = row < hunk.first and hunk.first - row or math.max(0, row - math.max(hunk.first, hunk.last - 1))
+    nearest = math.min(nearest, far)
+  end
+  return nearest
+end
+
+local function draw()
+  if not shown or not vim.api.nvim_buf_is_valid(shown.bufnr) then
+    return
+  end
+  vim.api.nvim_buf_clear_namespace(shown.bufnr, namespace, 0, -1)
+  for _, hunk in ipairs(shown.hunks) do
+    draw_hunk(hunk)
+  end
+  if M.visible() and distance() > NEAR then
+    local first = math.min(shown.hunks[1].first, vim.api.nvim_buf_line_count(shown.bufnr) - 1)
+    mark(first, 0, { sign_text = '»', sign_hl_group = 'SpeclspHint' })
+    local words = ('  %s: next edit in line %d'):format(config.options.keys.accept or 'accept', first + 1)
+    mark(row_of_cursor(), 0, { virt_text = { { words, 'SpeclspHint' } }, virt_text_pos = 'eol' })
+  end
+end
+
+---@param wire table the server's hunk
+---@return speclsp.Hunk
+local function hunk_of(bufnr, wire)
+  local first, last = wire.range.start, wire.range['end']
+  local lines = wire.text == '' and {} or vim.split(text.without_cr(wire.text), '\n', { plain = true })
+  if lines[#lines] == '' then
+    table.remove(lines)
+  end
+  -- A range that ends within a line is the buffer's last.
+  local last_row = last.character == 0 and last.line or last.line + 1
+  local old = vim.api.nvim_buf_get_lines(bufnr, first.line, last_row, false)
+  return { first = first.line, last = last_row, lines = lines, old = old }
+end
+
+local function show(client, bufnr, edit)
+  local is_new = not shown or shown.id ~= edit.id
+  hide()
+  shown = {
+    id = edit.id,
+    bufnr = bufnr,
+    hunks = vim.tbl_map(function(wire)
+      return hunk_of(bufnr, wire)
+    end, edit.hunks),
+  }
+  draw()
+  if is_new then
+    server.notify(client, 'textDocument/didShowInlineEdit', { item = { command = edit.command } })
+  end
+  changed()
+end
+
+-- When to ask ------------------------------------------------------------------------------------
+
+local check
+
+local function schedule(wait_ms)
+  if not due then
+    due = assert(vim.uv.new_timer())
+  end
+  due:start(math.max(0, math.ceil(wait_ms)), 0, vim.schedule_wrap(function()
+    check()
+  end))
+end
+
+--- Look when it is time to ask, if it will be.
+local function plan()
+  if is_wanted then
+    schedule(0)
+  elseif edited_row then
+    schedule(last_key + IDLE_MS - now_ms())
+  end
+end
+
+local function forget()
+  edited_row, is_wanted = nil, false
+end
+
+--- Ask as soon as that is possible: something was accepted, or the user wants it.
+function M.want()
+  edited_row, is_wanted, inserted, asked_at = nil, true, {}, nil
+  plan()
+end
+
+---@return boolean whether a suggestion is asked for
+local function is_completion_open(client, bufnr)
+  for _, request in pairs(client.requests or {}) do
+    if request.type == 'pending' and request.bufnr == bufnr and request.method == INLINE then
+      return true
+    end
+  end
+  return false
+end
+
+---@return boolean
+local function may_ask(bufnr)
+  local mode = vim.api.nvim_get_mode().mode
+  local is_typing = vim.startswith(mode, 'i') or mode == 'n' or mode == 'niI'
+  return config.options.next_edits
+    and is_typing
+    and buffers.suggests(bufnr)
+    and not suggestions.is_snoozing()
+    and vim.fn.pumvisible() == 0
+    and vim.fn.reg_executing() == ''
+    and not (vim.snippet and vim.snippet.active())
+    and not suggestions.visible()
+end
+
+local function ask(client, bufnr)
+  cancel()
+  local tick = vim.api.nvim_buf_get_changedtick(bufnr)
+  local params = vim.lsp.util.make_position_params(0, client.offset_encoding)
+  params.textDocument.version = vim.lsp.util.buf_versions[bufnr]
+  local id
+  id = server.request(client, NEXT_EDIT, params, function(err, result)
+    if id ~= asking then
+      return -- a newer one was asked for
+    end
+    asking = nil
+    local edit = not err and type(result) == 'table' and (result.edits or {})[1]
+    local is_current = vim.api.nvim_get_current_buf() == bufnr
+    if not edit or not is_current or vim.api.nvim_buf_get_changedtick(bufnr) ~= tick then
+      return
+    end
+    if not suggestions.visible() then
+      show(client, bufnr, edit)
+    end
+  end, bufnr)
+  asking = id
+end
+
+function check()
+  if not (is_wanted or edited_row and now_ms() >= last_key + IDLE_MS) then
+    return plan()
+  end
+  local bufnr = vim.api.nvim_get_current_buf()
+  local client = server.client_of(bufnr)
+  if not client or not may_ask(bufnr) then
+    return -- the next key or move looks again
+  end
+  if is_completion_open(client, bufnr) then
+    return schedule(POLL_MS)
+  end
+  local row, col = unpack(vim.api.nvim_win_get_cursor(0))
+  local place = ('%d %d %d %d'):format(bufnr, vim.api.nvim_buf_get_changedtick(bufnr), row, col)
+  if place == asked_at then
+    return forget()
+  end
+  asked_at = place
+  forget()
+  ask(client, bufnr)
+end
+
+local function is_undone(bufnr)
+  local tree = vim.api.nvim_buf_call(bufnr, vim.fn.undotree)
+  return tree.seq_cur < tree.seq_last
+end
+
+--- Keep what is shown where a change types the next characters of a hunk; else take it away.
+local function keep_or_drop(row, col, is_within_line, n_new)
+  local kept
+  for idx, hunk in ipairs(shown.hunks) do
+    if is_within_line and n_new > 0 and row >= hunk.first and row < hunk.last then
+      local old = hunk.old
+      local now = vim.api.nvim_buf_get_lines(shown.bufnr, hunk.first, hunk.last, false)
+      local at = row - hunk.first + 1
+      -- Lines of which each becomes another are looked at one by one.
+      local is_paired = #hunk.lines == #old
+      local function part(lines)
+        return is_paired and lines[at] or table.concat(lines, '\n')
+      end
+      local typed_end = col + n_new
+      if not is_paired then
+        typed_end = typed_end + #table.concat(now, '\n', 1, at - 1) + (at > 1 and 1 or 0)
+      end
+      local wanted = part(hunk.lines)
+      local function n_left(lines)
+        local before, after = common(part(lines), wanted)
+        return #part(lines) + #wanted - 2 * (before + after)
+      end
+      if common(part(now), wanted) >= typed_end and n_left(now) < n_left(old) then
+        hunk.old = now
+        kept = vim.deep_equal(now, hunk.lines) and idx or 0
+      end
+    end
+  end
+  if kept and kept > 0 then
+    table.remove(shown.hunks, kept)
+  end
+  if not kept or #shown.hunks == 0 then
+    return vim.schedule(M.drop)
+  end
+  vim.schedule(draw)
+end
+
+local function on_bytes(_, bufnr, _, row, col, _, old_rows, _, old_bytes, new_rows, _, new_bytes)
+  if is_applying or bufnr ~= vim.api.nvim_get_current_buf() or old_bytes + new_bytes == 0 then
+    return
+  end
+  vim.schedule(cancel)
+  if is_undone(bufnr) then
+    -- Who undoes wants back what was there.
+    forget()
+    return vim.schedule(M.drop)
+  end
+  if shown and shown.bufnr == bufnr then
+    keep_or_drop(row, col, old_rows == 0 and new_rows == 0, new_bytes)
+  end
+  local now = now_ms()
+  last_key = now
+  inserted = vim.tbl_filter(function(one)
+    return now - one.at <= PASTE_MS
+  end, inserted)
+  inserted[#inserted + 1] = { at = now, n_bytes = new_bytes, n_rows = new_rows }
+  local n_bytes, n_rows = 0, 0
+  for _, one in ipairs(inserted) do
+    n_bytes, n_rows = n_bytes + one.n_bytes, n_rows + one.n_rows
+  end
+  local is_paste = n_bytes >= PASTE_BYTES or n_rows >= PASTE_LINES
+  edited_row, is_wanted = not is_paste and row or nil, false
+  vim.schedule(plan)
+end
+
+local function moved(bufnr)
+  if not server.client_of(bufnr) then
+    return
+  end
+  last_key = now_ms()
+  is_wanted = is_wanted or edited_row ~= nil and row_of_cursor() ~= edited_row
+  if shown and shown.bufnr == bufnr then
+    draw()
+  end
+  plan()
+end
+
+-- What keys do -----------------------------------------------------------------------------------
+
+--- Go to a far edit, or apply a near one; false where none is shown.
+---@return boolean
+function M.accept()
+  if not M.visible() then
+    return false
+  end
+  local edit = assert(shown)
+  local bufnr = edit.bufnr
+  if distance() > NEAR then
+    local row = math.min(edit.hunks[1].first, vim.api.nvim_buf_line_count(bufnr) - 1)
+    local line = vim.api.nvim_buf_get_lines(bufnr, row, row + 1, false)[1]
+    vim.cmd("normal! m'") -- so that <C-o> leads back
+    vim.api.nvim_win_set_cursor(0, { row + 1, #line:match('^%s*') })
+    draw()
+    return true
+  end
+  hide()
+  is_applying = true
+  -- Assigning the option starts a new undo block, in Insert mode too (:help undo-break).
+  vim.o.undolevels = vim.o.undolevels
+  local last = edit.hunks[#edit.hunks]
+  local before, after = common(table.concat(last.old, '\n'), table.concat(last.lines, '\n'))
+  local shift = 0
+  for idx = #edit.hunks, 1, -1 do
+    local hunk = edit.hunks[idx]
+    vim.api.nvim_buf_set_lines(bufnr, hunk.first, hunk.last, false, hunk.lines)
+    shift = shift + (idx < #edit.hunks and #hunk.lines - #hunk.old or 0)
+  end
+  vim.o.undolevels = vim.o.undolevels
+  is_applying = false
+  -- The cursor goes behind what is new.
+  local whole = table.concat(last.lines, '\n')
+  local head = vim.split(whole:sub(1, math.max(before, #whole - after)), '\n', { plain = true })
+  local row = math.min(last.first + shift + #head, vim.api.nvim_buf_line_count(bufnr))
+  vim.api.nvim_win_set_cursor(0, { row, #head[#head] })
+  server.execute('speclsp.acceptedEdit', { edit.id })
+  M.want()
+  return true
+end
+
+--- Take the edit away, and let the server propose it no more; false where none is shown.
+---@return boolean
+function M.decline()
+  if not M.visible() then
+    return false
+  end
+  local id = assert(shown).id
+  M.drop()
+  server.execute('speclsp.declinedEdit', { id })
+  return true
+end
+
+--- What is shown, in a sentence.
+---@return string|nil
+function M.words()
+  if not shown then
+    return nil
+  end
+  local said = {}
+  for _, hunk in ipairs(shown.hunks) do
+    local old = vim.trim(table.concat(vim.tbl_map(vim.trim, hunk.old), ', '))
+    local now = vim.trim(table.concat(vim.tbl_map(vim.trim, hunk.lines), ', '))
+    local what = #hunk.lines == 0 and 'delete ' .. old
+      or #hunk.old == 0 and 'insert ' .. now
+      or ('replace %s by %s'):format(old, now)
+    said[#said + 1] = ('line %d: %s'):format(hunk.first + 1, what)
+  end
+  return table.concat(said, '; ')
+end
+
+local function attach(_, bufnr)
+  if not attached[bufnr] then
+    attached[bufnr] = vim.api.nvim_buf_attach(bufnr, false, {
+      on_bytes = on_bytes,
+      on_reload = function()
+        vim.schedule(M.drop)
+      end,
+      on_detach = function()
+        attached[bufnr] = nil
+      end,
+    })
+  end
+end
+
+function M.setup()
+  table.insert(server.on_attach, attach)
+  table.insert(server.on_answer, function(_, _, items)
+    if #items > 0 then
+      M.drop() -- ghost text comes first
+    end
+  end)
+  suggestions.on_accept = M.want
+  local group = vim.api.nvim_create_augroup('speclsp.edits', {})
+  vim.api.nvim_create_autocmd({ 'CursorMoved', 'CursorMovedI' }, {
+    group = group,
+    callback = function(event)
+      moved(event.buf)
+    end,
+  })
+  vim.api.nvim_create_autocmd({ 'BufLeave', 'WinLeave' }, {
+    group = group,
+    callback = function()
+      forget()
+      M.drop()
+    end,
+  })
+  vim.api.nvim_create_autocmd('User', {
+    group = group,
+    pattern = 'SpeclspStatus',
+    callback = function()
+      local is_there = server.status.state == 'ready' or server.status.state == 'unloaded'
+      if shown and (not is_there or suggestions.is_snoozing() or not buffers.suggests(shown.bufnr)) then
+        M.drop()
+      end
+    end,
+  })
+end
+
+return M

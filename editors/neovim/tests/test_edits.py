@@ -1,0 +1,220 @@
+"""Next edits in real Neovims, by a scripted model: what is shown, and what keys do.
+
+The stand-in for Zeta 2 rewrites the region of its prompt by a rule, and suggests nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from real_neovim import Editor
+
+from tests.support.recording_server import RecordingServer, recording_server
+
+CODE = """def total(prices, rate):
+    result = 0
+    for price in prices:
+        result += price
+    print(prices)
+    if rate:
+        result *= rate
+    print(rate)
+    return result / len(prices)
+"""
+RENAMED = CODE.replace("prices", "amounts")
+LINE_3 = "line 3: replace for price in prices: by for price in amounts:"
+
+MARKS = """
+local namespace = vim.api.nvim_get_namespaces()['speclsp.edits']
+local found = {}
+for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(0, namespace, 0, -1, { details = true })) do
+  local details = mark[4]
+  local words = {}
+  for _, line in ipairs(details.virt_lines or { details.virt_text or {} }) do
+    local row = ''
+    for _, chunk in ipairs(line) do row = row .. chunk[1] end
+    if row ~= '' then words[#words + 1] = row end
+  end
+  found[#found + 1] = {
+    mark[2], mark[3], details.end_col or -1, details.hl_group or '', words, details.sign_text or '',
+  }
+end
+return found
+"""
+
+
+def rewriting(rule: Callable[[str], str]) -> Callable[[str], str]:
+    def answer(prompt: str) -> str:
+        _, is_edit, behind = prompt.partition("<<<<<<< CURRENT\n")
+        if not is_edit:
+            return ""
+        region = behind.partition("=======\n<[fim-middle]>")[0].replace("<|user_cursor|>", "")
+        return rule(region) + ">>>>>>> UPDATED\n"
+
+    return answer
+
+
+@pytest.fixture
+def model() -> Iterator[RecordingServer]:
+    with recording_server("zeta-2", "") as server:
+        # One use after another, as a user accepts them.
+        server.answer = rewriting(lambda region: re.sub(r"\bprices\b", "amounts", region, count=1))
+        yield server
+
+
+@pytest.fixture
+def shop(bare: Editor, project: Path, model: RecordingServer) -> Editor:
+    """A Neovim with CODE open and the cursor at its beginning."""
+    (project / "shop.py").write_text(CODE)
+    bare.setup(
+        settings={
+            "engine": "own",
+            "engine_url": model.address,
+            "engine_kind": "openai",
+            "idle_work": "never",
+        }
+    )
+    bare.open(project / "shop.py")
+    bare.until_ready()
+    bare.keys("gg0")
+    return bare
+
+
+def edit(editor: Editor) -> str:
+    return str(editor.lua("return require('speclsp').edit()") or "")
+
+
+def renamed(editor: Editor) -> Editor:
+    """Rename the parameter, and go to the next line."""
+    editor.keys("fpcw")
+    editor.type("amounts")
+    editor.keys("<Esc>j")
+    editor.until(lambda: edit(editor) == LINE_3)
+    return editor
+
+
+def text(editor: Editor) -> str:
+    return "\n".join([*editor.lines, ""])
+
+
+def test_tab_renames_one_use_after_the_other_in_normal_mode(shop: Editor) -> None:
+    renamed(shop)
+    (mark, after) = shop.lua(MARKS)
+    assert mark[:4] == [2, 17, 23, "SpeclspDeleted"]
+    assert after[4] == ["  for price in amounts:"]
+    assert "next edit" in shop.lua("return require('speclsp').statusline()")
+    shop.keys("<Tab>")
+    shop.until(lambda: "line 5" in edit(shop))
+    shop.keys("<Tab>")
+    shop.until(lambda: "line 9" in edit(shop))
+    signs = [mark[5].strip() for mark in shop.lua(MARKS)]
+    assert "»" in signs
+    shop.keys("<Tab>")
+    shop.until(lambda: shop.nvim.current.window.cursor[0] == 9)
+    assert text(shop) != RENAMED
+    shop.keys("<Tab>")
+    shop.until(lambda: text(shop) == RENAMED)
+    shop.keys("u")
+    shop.until(lambda: text(shop) == RENAMED.replace("len(amounts)", "len(prices)"))
+    shop.until(lambda: edit(shop) == "")
+    shop.until(lambda: shop.statistics()["edits"]["n_accepted"] == 3)
+
+
+def test_tab_applies_an_edit_in_insert_mode(shop: Editor) -> None:
+    renamed(shop)
+    shop.keys("A")
+    shop.until(lambda: shop.nvim.api.get_mode()["mode"] == "i")
+    shop.keys("<Tab>")
+    shop.until(lambda: "in amounts:" in text(shop))
+    assert shop.nvim.api.get_mode()["mode"] == "i"
+
+
+@pytest.mark.parametrize("keys", ["<Esc>", "i<C-]>"])
+def test_a_declined_edit_comes_no_more(keys: str, shop: Editor) -> None:
+    renamed(shop)
+    shop.keys(keys)
+    shop.until(lambda: edit(shop) == "")
+    shop.until(lambda: shop.statistics()["edits"]["n_declined"] == 1)
+    shop.nvim.command("Speclsp edit")
+    shop.until(lambda: shop.statistics()["edits"]["withheld"].get("declined"))
+    assert edit(shop) == ""
+    assert text(shop) == CODE.replace("prices", "amounts", 1)
+
+
+def test_an_edit_stays_while_it_is_typed_and_another_key_drops_it(shop: Editor) -> None:
+    renamed(shop)
+    shop.keys("j0fpwwcw")
+    shop.type("amo")
+    shop.until(lambda: edit(shop) == "line 3: replace for price in amo: by for price in amounts:")
+    shop.type("x")
+    shop.until(lambda: "line 3" not in edit(shop))
+    shop.until(lambda: "line 5" in edit(shop))
+
+
+def test_keys_do_what_they_did_where_no_edit_is_shown(shop: Editor) -> None:
+    shop.nvim.command("nnoremap <Esc> <Cmd>let g:escaped = 1<CR>")
+    shop.lua("require('speclsp.keys').set(require('speclsp.config').options.keys)")
+    shop.keys("<Esc>")
+    shop.until(lambda: shop.nvim.vars.get("escaped") == 1)
+    shop.keys("G<C-o><Tab>")  # Tab goes on in the list of jumps
+    shop.until(lambda: shop.nvim.current.window.cursor[0] == len(shop.lines))
+    shop.nvim.command("setlocal expandtab shiftwidth=4 softtabstop=4")
+    shop.keys("ggI<Tab>")
+    shop.until(lambda: shop.lines[0].startswith("    def"))
+
+
+def test_lines_of_another_number_are_struck_and_stand_below(
+    shop: Editor, model: RecordingServer
+) -> None:
+    new = "    result = sum(amounts)\n    if rate < 0:\n        raise ValueError(rate)\n    log()\n"
+    model.answer = rewriting(
+        lambda region: re.sub(r"    result = 0\n.*\n.*\n", new, region, count=1)
+    )
+    shop.keys("fpcw")
+    shop.type("amounts")
+    shop.keys("<Esc>j")
+    shop.until(lambda: edit(shop).startswith("line 2: replace result = 0"))
+    marks = shop.lua(MARKS)
+    assert [mark[:4] for mark in marks if mark[3]] == [
+        [1, 4, 14, "SpeclspDeleted"],
+        [2, 4, 24, "SpeclspDeleted"],
+        [3, 8, 23, "SpeclspDeleted"],
+    ]
+    (below,) = [mark[4] for mark in marks if mark[4]]
+    assert below == new.splitlines()
+    shop.keys("<Tab>")
+    shop.until(lambda: new in text(shop))
+    assert shop.nvim.current.window.cursor[0] == 5
+
+
+def test_an_edit_goes_with_its_server_and_comes_again(shop: Editor) -> None:
+    renamed(shop)
+    children = Path(f"/proc/{shop.nvim.call('getpid')}/task/{shop.nvim.call('getpid')}/children")
+    (pid,) = children.read_text().split()
+    os.kill(int(pid), signal.SIGKILL)
+    shop.until(lambda: edit(shop) == "")
+    shop.until_ready()
+    shop.nvim.command("Speclsp edit")
+    shop.until(lambda: edit(shop) == LINE_3)
+
+
+def test_next_edits_are_left_out_where_they_are_switched_off(
+    bare: Editor, project: Path, model: RecordingServer
+) -> None:
+    (project / "shop.py").write_text(CODE)
+    settings = {"engine": "own", "engine_url": model.address, "engine_kind": "openai"}
+    bare.setup(settings=settings, next_edits=False)
+    assert bare.lua("return vim.fn.maparg('<Tab>', 'n')") == ""
+    bare.open(project / "shop.py")
+    bare.until_ready()
+    bare.keys("gg0fpcw")
+    bare.type("amounts")
+    bare.keys("<Esc>j")
+    bare.nvim.command("Speclsp edit")
+    bare.until(lambda: bare.statistics()["n_requests"] > 0)
+    assert bare.statistics()["edits"]["n_asked"] == 0
