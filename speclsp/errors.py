@@ -21,6 +21,7 @@
     │       └── DecodeInterruptedError    it was interrupted, and nothing is lost
     ├── TemplateError             a ``fim_template`` cannot be read
     ├── EditRefusedError          no next edit may be asked for here
+    ├── RequestError              a program's request cannot be answered as it is
     ├── DrafterError              a drafter is unknown or broken
     └── StoreError                a file or database of ours is damaged or cannot be written
 
@@ -149,6 +150,10 @@ class NoRoomError(DecodeError):
 
 class TemplateError(SpecLspError):
     """A ``fim_template`` cannot be read."""
+
+
+class RequestError(SpecLspError):
+    """A program's request cannot be answered as it is; the engine is well."""
 
 
 class EditRefusedError(SpecLspError):

@@ -32,6 +32,7 @@ from speclsp.request import (
     RequestStats,
     SettingValue,
     StateChanged,
+    TextGrew,
     Trigger,
     WorkspaceFolder,
 )
@@ -124,12 +125,12 @@ def describe(event: Event) -> tuple[LogLevel, str]:
             return "error", f"{message} {remedy}".strip()
         case StateChanged(state=state, message=message):
             return "debug", f"engine {state}. {message}".strip()
-        case Progress(stage="begin", title=title):
-            return "info", f"{title} …"
-        case Progress(stage="end", message=message):
-            return "info", message
+        case Progress(stage="begin" | "end"):
+            return "info", f"{event.title} …" if event.title else event.message
         case Progress():
             return "debug", f"{event.percentage or 0} % {event.message}".strip()
+        case TextGrew():
+            return "debug", ""
 
 
 def read_text(file: Path) -> str:

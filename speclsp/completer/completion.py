@@ -14,6 +14,7 @@ from speclsp.completer.coalescing import RunningCompletion
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, text_of
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation
+from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.protocol import DraftContext, HeldText
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.engine.remote import RemoteTarget
@@ -22,6 +23,7 @@ from speclsp.prompt.healing import healing_prefix, word_prefix
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 from speclsp.remote.protocol import RemoteParams
 from speclsp.request import (
+    AnyPlaced,
     CompletionRequest,
     CompletionResult,
     FinishReason,
@@ -45,9 +47,11 @@ _N_MATCHED: Final = 3
 and 4.4 tokens of it were right after matches of 1, 2 and 3 tokens, and 13 after 16 or more."""
 
 
-def is_typing(request: PlacedCompletion) -> bool:
+def is_typing(request: AnyPlaced) -> bool:
     """Whether a keystroke in an editor made the request, so that it must be fast."""
-    return request.is_editors and request.plain.trigger == "automatic"
+    plain = request.plain
+    is_automatic = isinstance(plain, CompletionRequest) and plain.trigger == "automatic"
+    return request.is_editors and is_automatic
 
 
 def _is_wanted(settings: Settings, rules: StopRules) -> bool:
@@ -113,6 +117,7 @@ class CompletionPlan(Plan[CompletionResult]):
     rules: StopRules
     maker: TextMaker
     output: CompletionText
+    scores: TokenScores
 
     def finish(
         self, generation: Generation, interrupted: Callable[[], FinishReason | None]
@@ -195,7 +200,7 @@ def n_chunk_tokens(settings: Settings, n_prompt: int) -> int:
 
 
 def prompt_question(
-    request: PlacedCompletion, settings: Settings, bench: Workbench, chunks: ChunkSource
+    request: AnyPlaced, settings: Settings, bench: Workbench, chunks: ChunkSource
 ) -> tuple[PromptQuestion, str]:
     """Return the question for a request's prompt, and the end of the prefix that it leaves out.
 
@@ -297,7 +302,7 @@ def _drafted_ranges(
     return tuple((start, end) for start, end in found if start < end)
 
 
-def _line_before(request: PlacedCompletion) -> str:
+def _line_before(request: AnyPlaced) -> str:
     return request.prefix[-_N_LINE_CHARS:].replace("\r", "\n").rpartition("\n")[2]
 
 

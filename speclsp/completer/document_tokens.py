@@ -24,6 +24,8 @@ MAX_OTHER_TOKENS = 200_000
 """Maximum tokens of other open documents of one request."""
 MAX_KEPT = 32
 """Maximum documents whose tokens are kept; others are tokenised again."""
+MAX_TEXTS = 64
+"""Maximum other texts whose tokens are kept."""
 MAX_CHARS = 400_000
 """Of a larger document the drafters see this many characters around the cursor; of larger other
 documents nothing."""
@@ -50,12 +52,22 @@ class DocumentTokens:
         self._documents = documents
         self._is_ignored = is_ignored
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._texts: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self.deleted = DeletedTexts(self._may_serve_others)
 
     def forget(self) -> None:
         """Drop all tokens: the vocabulary changed."""
         self._entries.clear()
+        self._texts.clear()
         self.deleted.forget_tokens()
+
+    def kept(self, key: str, make: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
+        """Return the tokens of a text of no document, which ``key`` holds, made once."""
+        tokens = self._texts.pop(key, None) or make()
+        self._texts[key] = tokens
+        while len(self._texts) > MAX_TEXTS:
+            self._texts.popitem(last=False)
+        return tokens
 
     def around(
         self, request: AnyPlaced, n_held_back: int, tokenize: Tokenize

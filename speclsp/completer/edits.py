@@ -156,6 +156,7 @@ class EditPlan(Plan[EditResult]):
     prompt: EditPrompt
     edit_format: EditFormat
     output: AnswerText
+    scores: TokenScores
     piece: Callable[[int], bytes] = field(repr=False)
 
     def finish(

@@ -117,7 +117,8 @@ class Plan(ABC, Generic[R]):
     """The prompt as a remote engine takes it; None for a model here."""
     output: GrowingOutput
     sampler: Sampler
-    scores: TokenScores
+    scores: TokenScores | None
+    """What records the tokens' probabilities; None where nobody reads them."""
     n_predict: int
     deadline_s: float
     """Seconds that a remote engine is waited for."""
@@ -158,6 +159,9 @@ class Job(ABC, Generic[Q, R]):
         self, bench: Workbench, sources: DraftSources, clock: Callable[[], float]
     ) -> Plan[R] | None:
         """Return what to decode; None where the settings want no answer here."""
+
+    def grew(self, so_far: str) -> None:
+        """Take the text so far, before each decode."""
 
     def begun(self, others_wait: Callable[[], bool]) -> RunningJob[Q, R]:
         """Return the job as it runs; ``others_wait`` tells whether others wait for the engine."""
@@ -303,6 +307,7 @@ def _decoded(plan: Plan[Any], bench: Workbench, control: RunControl) -> Generati
     target = bench.weights.target
     if isinstance(target, RemoteTarget):
         assert plan.remote is not None
+        assert plan.scores is not None
         return target.generate(
             plan.context.prompt,
             *plan.remote,

@@ -28,6 +28,7 @@ from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
 from speclsp.completer.sent_corpus import SentCorpora
 from speclsp.completer.statistics_files import StatisticsFiles
+from speclsp.completer.texts import TextJob
 from speclsp.documents import Documents
 from speclsp.engine.models import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
@@ -48,6 +49,7 @@ from speclsp.request import (
     SessionStats,
     StateChanged,
     TextEdit,
+    TextRequest,
     WorkspaceFolder,
 )
 from speclsp.seam import answered
@@ -56,6 +58,7 @@ from speclsp.settings import Settings
 JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {
     CompletionRequest: CompletionJob,
     EditRequest: EditJob,
+    TextRequest: TextJob,
 }
 """The job of each kind of request."""
 

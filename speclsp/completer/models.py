@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.edits import edit_format
@@ -61,7 +62,10 @@ class _Served:
     acceptance: AcceptanceTable = field(default_factory=AcceptanceTable)
     """Acceptance rates depend on the models and on the text: counts of other texts made drafts
     worse."""
-    generated: deque[TokenArray] = field(default_factory=lambda: deque(maxlen=N_GENERATED))
+    generated: WeakKeyDictionary[DocumentTokens, deque[TokenArray]] = field(
+        default_factory=WeakKeyDictionary
+    )
+    """The last texts of each window, which no other window's drafts have."""
     proposers: dict[str, Proposer | None] = field(default_factory=dict)
     """The drafters on the weights by the settings that they were made by."""
 
@@ -238,7 +242,7 @@ class Models:
             proposer=self._proposer(served, settings, own_drafters),
             tokens=tokens,
             prompts=served.prompts,
-            generated=served.generated,
+            generated=served.generated.setdefault(tokens, deque(maxlen=N_GENERATED)),
             report=self._report_once,
         )
 

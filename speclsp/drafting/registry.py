@@ -38,6 +38,19 @@ _OF_ALL_DRAFTERS: Final = ("draft_max", "draft_min")
 _SIZES_M: Final = {*SHARED["spec_ngram_size_m"], "spec_ngram_cache_n_max"}
 _LENGTHS: Final = {*SHARED["draft_max"], *_SIZES_M} - {"spec_ngram_map_k4v_size_m"}
 """Settings that only limit a draft's length."""
+KEEPS_NO_TEXT: Final = frozenset(
+    {
+        DRAFT_MODEL,
+        NGRAM_CACHE,
+        _SUFFIX,
+        "ngram-map-k",
+        "ngram-map-k4v",
+        "ngram-simple",
+        "prompt-lookup",
+        "region",
+    }
+)
+"""Drafters that keep nothing of a request's texts when it has ended; of ours, all but ngram-mod."""
 UPSTREAM_NAMES = {
     "draft-simple": DRAFT_MODEL,
     "draft_simple": DRAFT_MODEL,

@@ -31,6 +31,8 @@ from speclsp.request import (
     Result,
     SessionStats,
     TextEdit,
+    TextRequest,
+    TextResult,
     WorkspaceFolder,
 )
 from speclsp.settings import PER_REQUEST, Settings
@@ -126,6 +128,10 @@ class AskEdit(Ask[EditRequest], frozen=True):
     """A request for a next edit."""
 
 
+class AskText(Ask[TextRequest], frozen=True):
+    """A request for the model's own text."""
+
+
 class Cancel(_Message, frozen=True):
     """Stop a request; it is still answered."""
 
@@ -161,6 +167,7 @@ WindowMessage = (
     | CloseDocument
     | Complete
     | AskEdit
+    | AskText
     | Cancel
     | Learn
     | AskStatistics
@@ -184,6 +191,10 @@ class Completed(Answer[CompletionResult], frozen=True):
 
 class Edited(Answer[EditResult], frozen=True):
     """The result of a request for a next edit."""
+
+
+class Wrote(Answer[TextResult], frozen=True):
+    """The result of a request for the model's own text."""
 
 
 class Failed(_Message, frozen=True):
@@ -212,17 +223,19 @@ class Closing(_Message, frozen=True):
     """The engine shuts down on purpose; it is not restarted before the next request."""
 
 
-ASKS: Final[Mapping[type[Request[Any]], Callable[[int, Any], Complete | AskEdit]]] = {
+ASKS: Final[Mapping[type[Request[Any]], Callable[[int, Any], Complete | AskEdit | AskText]]] = {
     CompletionRequest: Complete,
     EditRequest: AskEdit,
+    TextRequest: AskText,
 }
-ANSWERS: Final[Mapping[type[Result], Callable[[int, Any], Completed | Edited]]] = {
+ANSWERS: Final[Mapping[type[Result], Callable[[int, Any], Completed | Edited | Wrote]]] = {
     CompletionResult: Completed,
     EditResult: Edited,
+    TextResult: Wrote,
 }
 """The messages of each kind of request and result."""
 
-EngineMessage = Completed | Edited | Failed | Event | Statistics | Idle | Closing
+EngineMessage = Completed | Edited | Wrote | Failed | Event | Statistics | Idle | Closing
 
 
 # --- the connection -------------------------------------------------------------------------------

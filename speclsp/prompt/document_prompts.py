@@ -42,6 +42,8 @@ class ChunkSource:
     """Returns the chunks for the request, the best first."""
     may_show: Callable[[str], bool] = lambda _: True
     """Returns whether chunks of a file may (still) be shown, given its path."""
+    given: ChunkWindow | None = None
+    """The chunks that a prompt shows, instead of ranked ones and those of former prompts."""
 
 
 NO_CHUNK_SOURCE: Final = ChunkSource(ranked=tuple)
@@ -63,6 +65,8 @@ class PromptQuestion:
         """Return the chunks of a new layout: those of the former one, then new ones."""
         if self.budget.n_chunks <= 0:
             return ChunkWindow()
+        if self.chunks.given is not None:
+            return self.chunks.given
         return renewed_chunks(
             shown_chunks(previous, self.chunks.may_show),
             self.chunks.ranked(),
@@ -72,6 +76,8 @@ class PromptQuestion:
 
     def may_show(self, window: PromptWindow) -> bool:
         """Whether all chunks of a former prompt may still be shown."""
+        if self.chunks.given is not None:
+            return window.chunks == self.chunks.given
         return shown_chunks(window.chunks, self.chunks.may_show) == window.chunks
 
     def continued(self, window: PromptWindow) -> FimPrompt | None:

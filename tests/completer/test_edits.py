@@ -732,7 +732,7 @@ def with_and_without_drafts(
         edited.become(CODE)
         results = [edited.ask(offset) for offset in (10, 30, 60)]
         assert all(result.finish_reason in ("stop", "length") for result in results)
-        generated = edited.window.completer._engine.models._target.generated
+        (generated,) = edited.window.completer._engine.models._target.generated.values()
         answers.append([tokens.tolist()[16:] for tokens in generated])
         n_passes.append(sum(result.stats.n_target_passes for result in results))
     return answers, n_passes

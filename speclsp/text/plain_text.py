@@ -1,0 +1,124 @@
+"""A model's text as it comes: ended by stop strings, indentation and time, and fitted to nothing.
+
+The rules are llama-server's (``process_token`` in ``tools/server/server-context.cpp``).
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from speclsp.prompt.protocol import Vocabulary
+from speclsp.request import StopKind
+
+_INDENT: Final = " \t"
+
+
+class PlainText:
+    """One text.  :meth:`feed` is the decoding loop's stop predicate.
+
+    A character that is split over tokens appears with its last byte; bytes that are no UTF-8 become
+    U+FFFD.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        end_tokens: Iterable[int],
+        *,
+        stops: Sequence[str] = (),
+        n_indent: int = 0,
+        budget_s: float = 0.0,
+        clock: Callable[[], float] = lambda: 0.0,
+        typed: str = "",
+    ) -> None:
+        """``stops``, ``n_indent`` and ``budget_s`` are those of a ``TextRequest``.
+
+        ``typed`` is the text before the cursor that the model repeats first (token healing).
+        """
+        self._piece = vocabulary.piece
+        self._end_tokens = frozenset(end_tokens)
+        self._stops = tuple(filter(None, stops))
+        self._n_stop_chars = max(map(len, self._stops), default=0)
+        self._n_indent = n_indent
+        self._budget_s = budget_s
+        self._clock = clock
+        self._began_at: float | None = None
+        self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._line = -1
+        """Start of the line whose indentation is not known to be deep enough; -1 for none."""
+        self.text = ""
+        self.stopped_by: StopKind = "none"
+        self.stopping_word = ""
+
+    def feed(self, token: int) -> bool:
+        """Take the next token; return whether to stop."""
+        if self._began_at is None:
+            self._began_at = self._clock()
+        if token in self._end_tokens:
+            self.stopped_by = "end"
+            return True
+        piece = self._piece(token)
+        n_typed = min(self._n_typed_bytes, len(piece))
+        self._n_typed_bytes -= n_typed
+        new = self._decoder.decode(piece[n_typed:])
+        if new:
+            self._grow(new)
+        return self.stopped_by != "none"
+
+    def finish(self) -> str:
+        """Return the whole text; a character that is not complete becomes U+FFFD."""
+        if self.stopped_by in ("none", "limit"):
+            self.text += self._decoder.decode(b"", final=True)
+        return self.text
+
+    @property
+    def so_far(self) -> str:
+        """The text that later tokens leave as it is: without the beginning of a stop string."""
+        if self.stopped_by != "none":
+            return self.text
+        end = len(self.text)
+        for start in range(max(0, end - self._n_stop_chars + 1), end):
+            if any(stop.startswith(self.text[start:]) for stop in self._stops):
+                return self.text[:start]
+        if self._line >= 0:  # a line that is too shallow is cut behind its white space
+            return self.text[: self._line]
+        return self.text
+
+    def _grow(self, new: str) -> None:
+        before = len(self.text)
+        self.text += new
+        found = [
+            (place, stop)
+            for stop in self._stops
+            if (place := self.text.find(stop, max(0, before - len(stop) + 1))) >= 0
+        ]
+        if found:
+            place, self.stopping_word = min(found)
+            self.text = self.text[:place]
+            self.stopped_by = "word"
+        elif self._is_too_shallow(before) or ("\n" in new and self._is_time_up()):
+            self.stopped_by = "limit"
+
+    def _is_too_shallow(self, before: int) -> bool:
+        """Whether a new line is not deep enough; if so, cut it behind its white space."""
+        if self._n_indent and self._line < 0:
+            self._line = self.text.find("\n", before) + 1 or -1
+        while self._line >= 0:
+            rest = self.text[self._line :]
+            code = rest.lstrip(_INDENT)
+            n_blank = len(rest) - len(code)
+            if not code:
+                return False
+            if n_blank < self._n_indent:
+                self.text = self.text[: self._line + n_blank]
+                return True
+            self._line = self.text.find("\n", self._line) + 1 or -1
+        return False
+
+    def _is_time_up(self) -> bool:
+        if not self._budget_s or self._began_at is None:
+            return False
+        return self._clock() - self._began_at > self._budget_s
