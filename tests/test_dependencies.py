@@ -32,7 +32,8 @@ def declared() -> set[str]:
 
 def optional() -> set[str]:
     """Return the names of what the package imports where an extra is installed."""
-    return names_in(project()["optional-dependencies"]["cluster"])
+    extras = project()["optional-dependencies"]
+    return names_in(extras["cluster"] + extras["http"])
 
 
 def names_in(requirements: list[str]) -> set[str]:

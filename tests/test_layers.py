@@ -49,6 +49,7 @@ LAYERS = {
     "engine_process": 3,
     "suggestions": 3,
     "lsp": 4,
+    "http": 4,
     "cli": 5,
     "__main__": 5,
 }

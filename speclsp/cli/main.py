@@ -20,6 +20,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "demo": "Type into a sample project and watch the ghost text.",
     "doctor": "Check the installation.",
     "models": "Choose, download and remove models by name.",
+    "http": "Answer other editors as llama-server and OpenAI do.",
     "engine": "Show or end the engines that windows share.",
     "drafters": "List the drafters.",
     "data": "Show or remove what is kept on disk.",

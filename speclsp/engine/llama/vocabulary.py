@@ -106,6 +106,16 @@ class LlamaVocabulary:
         # The start of the text merged with the lead-in: accept the leading space.
         return _tokenize(self._pointer, text)
 
+    def tokenize_prompt(self, text: str, *, adds_special: bool, parses_special: bool) -> TokenArray:
+        """Return the tokens of a text as llama.cpp makes them of a prompt.
+
+        With ``adds_special`` they begin as a prompt does, with ``parses_special`` names of special
+        tokens are such tokens.
+        """
+        return _tokenize(
+            self._pointer, text, adds_special=adds_special, parses_special=parses_special
+        )
+
     def special(self, text: str) -> int | None:
         """The id of the control or user-defined token whose text is exactly ``text``."""
         return self._special.get(text.encode("utf-8", "replace"))
@@ -214,7 +224,9 @@ def _fingerprint(type_name: str, texts: tuple[bytes, ...], attributes: Any) -> s
     return digest.hexdigest()
 
 
-def _tokenize(pointer: int, text: str) -> TokenArray:
+def _tokenize(
+    pointer: int, text: str, *, adds_special: bool = False, parses_special: bool = False
+) -> TokenArray:
     data = text.encode("utf-8", "replace")
     if not data:
         return np.zeros(0, dtype=np.int32)
@@ -229,8 +241,8 @@ def _tokenize(pointer: int, text: str) -> TokenArray:
         len(data),
         buffer.ctypes.data_as(llama.llama_token_p),
         n_room,
-        False,  # the C function's add_special
-        False,  # parse_special
+        adds_special,
+        parses_special,
     )
     if n_tokens < 0:
         raise ValueError(f"llama_tokenize needs room for {-n_tokens} tokens of {len(data)} bytes")

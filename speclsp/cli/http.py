@@ -1,0 +1,145 @@
+"""``speclsp http``: completion endpoints for editors that speak to llama-server or OpenAI's API."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from dataclasses import replace
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import click
+
+from speclsp.cli.options import (
+    SWITCH_INTERVAL_S,
+    SettingsCommand,
+    given_settings,
+    leave_no_core_file,
+)
+from speclsp.errors import SettingsError
+from speclsp.settings import Settings
+
+KEY_VARIABLE = "SPECLSP_HTTP_KEY"
+_MAX_CONNECTIONS = 128
+_KEEP_ALIVE_S = 15
+
+
+@click.command(cls=SettingsCommand)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--port", default=8012, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--project",
+    "projects",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="Draft from this folder's files, too; several may be given.",
+)
+@click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help=f"Ask clients for the API key in this file; or set {KEY_VARIABLE}.",
+)
+@click.option("--cors-origin", "origins", multiple=True, help="Let pages of this origin ask.")
+def http(
+    host: str,
+    port: int,
+    projects: tuple[Path, ...],
+    key_file: Path | None,
+    origins: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Answer programs on llama-server's and OpenAI's completion endpoints.
+
+    The engine is the one that editors with the same models share, unless --engine is own.
+    """
+    try:
+        import uvicorn  # noqa: PLC0415
+    except ImportError as error:
+        raise SettingsError(
+            "`speclsp http` needs Starlette and uvicorn.",
+            remedy="Install them: pip install 'speclsp[http]'.",
+        ) from error
+    from speclsp.http.app import Access, create_app  # noqa: PLC0415
+    from speclsp.http.clients import Clients  # noqa: PLC0415
+
+    leave_no_core_file()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    key = _key(key_file)
+    if not _is_loopback(host) and not key:
+        raise SettingsError(
+            f"{host} is open to other machines, and no API key is set.",
+            remedy=f"Set {KEY_VARIABLE}, or give --key-file.",
+        )
+    # What programs send is kept nowhere.
+    settings = replace(given_settings(options), persist=False, lookup_cache_update="off")
+    prompts = _prompts(settings)
+    app = create_app(
+        partial(_clients, Clients, settings, projects),
+        prompts,
+        Access(key=key, origins=origins, hosts=(host.lower(),)),
+    )
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=2,
+        server_header=False,
+        lifespan="on",
+    )
+    listener = config.bind_socket()
+    listener.listen()  # clients may connect from the line on
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"http://{shown}:{listener.getsockname()[1]} answers for {prompts.name}.")
+    sys.stdout.flush()
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _key(file: Path | None) -> str:
+    if file is None:
+        return os.environ.get(KEY_VARIABLE, "").strip()
+    try:
+        key = file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"The key file {file} cannot be read: {error}.") from error
+    if not key:
+        raise SettingsError(
+            f"The key file {file} is empty.",
+            remedy=f"Write a key into it, for example {secrets.token_urlsafe()}.",
+        )
+    return key
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _prompts(settings: Settings) -> Any:
+    from speclsp.embedded import model_files  # noqa: PLC0415
+    from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
+    from speclsp.http.prompts import Prompts  # noqa: PLC0415
+
+    if settings.engine_url:
+        raise SettingsError(
+            "A remote engine takes no prompts of other programs.",
+            remedy="Let them ask it themselves, or name a model by --model.",
+        )
+    target = model_files(settings).target
+    return Prompts(target.stem, load_vocabulary(target))
+
+
+def _clients(make: Any, settings: Settings, projects: tuple[Path, ...]) -> Any:
+    from speclsp.cli.window_completer import make_completer  # noqa: PLC0415
+    from speclsp.request import WorkspaceFolder  # noqa: PLC0415
+
+    folders = [WorkspaceFolder(root=str(path), name=path.name) for path in projects]
+    return make(partial(make_completer, settings), folders)

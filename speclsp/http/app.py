@@ -1,0 +1,389 @@
+"""The endpoints, and who may ask.
+
+Loopback clients need no key unless one is set.  A request of a web page (one with an ``Origin``)
+is refused unless that origin was named, and so is one for another host than this, since a page's
+name may be made to lead here (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from speclsp.errors import EngineUnavailableError, RequestError, SpecLspError
+from speclsp.http import answers
+from speclsp.http.bodies import (
+    BodyError,
+    TextBody,
+    completion_body,
+    infill_body,
+    openai_body,
+    read_json,
+)
+from speclsp.http.clients import Client, Clients
+from speclsp.http.prompts import Prompts
+from speclsp.request import TextRequest, TextResult
+
+MAX_BODY: Final = 16 << 20
+"""Most bytes of a request's body."""
+BODY_TIMEOUT_S: Final = 30.0
+"""Seconds in which a body must have come."""
+_DEADLINE_MS: Final = 3_600_000
+"""Programs say themselves how long they wait, and hang up."""
+_CONTEXT_ERROR: Final = "exceeds the available context size"
+_LOOPBACK_NAMES: Final = frozenset({"localhost", "localhost.localdomain"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may ask."""
+
+    key: str = ""
+    """The API key; empty for none."""
+    origins: tuple[str, ...] = ()
+    """Web pages that may ask."""
+    hosts: tuple[str, ...] = ()
+    """Names of this machine that requests may name, beside loopback addresses."""
+
+
+class _Guard(BaseHTTPMiddleware):
+    """Refuses requests of web pages, of other hosts, and without the key."""
+
+    def __init__(self, app: Any, access: Access) -> None:
+        super().__init__(app)
+        self._access = access
+
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        """Answer a request, or refuse it."""
+        access = self._access
+        origin = request.headers.get("origin")
+        if origin is not None and origin not in access.origins:
+            return _error(f"pages of {origin} may not ask; name it by --cors-origin.", 403)
+        if not access.key and not is_known_host(request.headers.get("host", ""), access.hosts):
+            return _error("the request is for another host.", 403)
+        if access.key and request.url.path not in ("/health", "/v1/health"):
+            given = request.headers.get("authorization", "").removeprefix("Bearer ")
+            given = given or request.headers.get("x-api-key", "")
+            if not secrets.compare_digest(given.encode(), access.key.encode()):
+                return _error("Invalid API Key", 401, "authentication_error")
+        return await call_next(request)
+
+
+def is_known_host(header: str, hosts: tuple[str, ...]) -> bool:
+    """Whether a Host header names a loopback address, or one of ``hosts``."""
+    name = header.strip().lower()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    elif name.count(":") == 1:
+        name = name.partition(":")[0]
+    if name in _LOOPBACK_NAMES or name in hosts:
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access) -> Starlette:
+    """Return the application; ``clients`` is called once, on its event loop."""
+    service = _Service(prompts)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        service.clients = clients()
+        try:
+            yield
+        finally:
+            service.clients.close()
+
+    post: Mapping[str, Callable[[Request], Awaitable[Response]]] = {
+        "/infill": service.infill,
+        "/completion": service.completion,
+        "/completions": service.completion,
+        "/v1/completions": service.openai,
+        "/tokenize": service.tokenize,
+        "/detokenize": service.detokenize,
+    }
+    get: Mapping[str, Callable[[Request], Awaitable[Response]]] = {
+        "/health": service.health,
+        "/v1/health": service.health,
+        "/v1/models": service.models,
+        "/models": service.models,
+        "/props": service.props,
+    }
+    middleware = [Middleware(_Guard, access=access)]
+    if access.origins:
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=list(access.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type", "x-api-key"],
+        )
+        middleware.insert(0, cors)
+    return Starlette(
+        routes=[
+            *(Route(path, endpoint, methods=["POST"]) for path, endpoint in post.items()),
+            *(Route(path, endpoint, methods=["GET"]) for path, endpoint in get.items()),
+        ],
+        middleware=middleware,
+        lifespan=lifespan,
+        exception_handlers={
+            404: _not_found,
+            405: _not_found,
+            BodyError: _body_error,
+            SpecLspError: _engine_error,
+            ClientDisconnect: _gone,
+        },
+    )
+
+
+class _Service:
+    """The endpoints."""
+
+    clients: Clients
+
+    def __init__(self, prompts: Prompts) -> None:
+        self._prompts = prompts
+
+    # --- texts ------------------------------------------------------------------------------------
+
+    async def infill(self, request: Request) -> Response:
+        """Write the text between what is before and after the cursor."""
+        return await self._native(request, infill_body(await _json(request)))
+
+    async def completion(self, request: Request) -> Response:
+        """Continue prompts as they are."""
+        return await self._native(request, completion_body(await _json(request)))
+
+    async def openai(self, request: Request) -> Response:
+        """Answer as OpenAI's API does."""
+        body = openai_body(await _json(request))
+        client = self._client(request)
+        answer = answers.OpenAIAnswer(self._prompts)
+        if not body.is_streamed:
+            results = await self._results(request, client, body)
+            return _response(answer.whole(body, results))
+
+        async def events() -> AsyncIterator[bytes]:
+            text_request = self._text_requests(body)[0]
+            async with client.generating(
+                text_request, body.prefix, body.suffix, body.prediction
+            ) as generation:
+                async for part in generation.parts():
+                    yield _event(answer.part(part))
+                yield _event(answer.last(await generation.result))
+            yield b"data: [DONE]\n\n"
+
+        return self._stream(body, events())
+
+    async def _native(self, request: Request, body: TextBody) -> Response:
+        client = self._client(request)
+        if not body.is_streamed:
+            results = await self._results(request, client, body)
+            found = [
+                answers.native(body, result, self._prompts, index=index)
+                for index, result in enumerate(results)
+            ]
+            return _response(found if body.has_many else found[0])
+
+        async def events() -> AsyncIterator[bytes]:
+            text_request = self._text_requests(body)[0]
+            async with client.generating(
+                text_request, body.prefix, body.suffix, body.prediction
+            ) as generation:
+                n_told = 0
+                async for part in generation.parts():
+                    n_told += 1
+                    yield _event(answers.native_part(part, n_told))
+                yield _event(answers.native(body, await generation.result, self._prompts))
+
+        return self._stream(body, events())
+
+    def _stream(self, body: TextBody, events: AsyncIterator[bytes]) -> Response:
+        if len(body.prompts) > 1:
+            raise BodyError("several prompts cannot be streamed at once")
+        return StreamingResponse(_guarded(events), media_type="text/event-stream")
+
+    async def _results(self, request: Request, client: Client, body: TextBody) -> list[TextResult]:
+        """Generate the texts; one whose client hangs up is cancelled."""
+        results: list[TextResult] = []
+        for text_request in self._text_requests(body):
+            async with client.generating(
+                text_request, body.prefix, body.suffix, body.prediction
+            ) as generation:
+                gone = asyncio.ensure_future(_hung_up(request))
+                try:
+                    await asyncio.wait(
+                        (gone, generation.result), return_when=asyncio.FIRST_COMPLETED
+                    )
+                    if not generation.result.done():
+                        raise ClientDisconnect
+                    results.append(generation.result.result())
+                finally:
+                    gone.cancel()
+        return results
+
+    def _text_requests(self, body: TextBody) -> list[TextRequest]:
+        request = TextRequest(
+            uri="",
+            version=0,
+            offset=0,
+            origin="program",
+            wait_for_model=True,
+            settings={**body.sampling, "deadline_ms": _DEADLINE_MS},
+            extra=body.extra,
+            n_predict=body.n_predict,
+            stops=body.stops,
+            n_indent=body.n_indent,
+            t_max_predict_ms=body.t_max_predict_ms,
+            n_probs=body.n_probs,
+            has_infill_sampler=body.has_infill_sampler,
+            is_streamed=body.is_streamed,
+        )
+        if not body.prompts:
+            return [request]
+        prompts = [self._prompts.tokens(prompt) for prompt in body.prompts]
+        if not all(prompts):
+            raise BodyError('"prompt" must not be empty')
+        return [dataclasses.replace(request, prompt=prompt) for prompt in prompts]
+
+    def _client(self, request: Request) -> Client:
+        address = request.client.host if request.client is not None else ""
+        key = request.headers.get("authorization") or request.headers.get("x-api-key", "")
+        return self.clients.get("\0".join((address, key, request.headers.get("user-agent", ""))))
+
+    # --- the rest ---------------------------------------------------------------------------------
+
+    async def tokenize(self, request: Request) -> Response:
+        """Return the tokens of a text."""
+        body = await _json(request)
+        content = body.get("content", "")
+        tokens = self._prompts.tokenize(
+            content if isinstance(content, str) else "",
+            adds_special=body.get("add_special") is True,
+            parses_special=body.get("parse_special") is not False,
+        )
+        if body.get("with_pieces") is not True:
+            return _response({"tokens": tokens})
+        pieces = [{"id": token, "piece": _plain(self._prompts.piece(token))} for token in tokens]
+        return _response({"tokens": pieces})
+
+    async def detokenize(self, request: Request) -> Response:
+        """Return the text of tokens."""
+        tokens = (await _json(request)).get("tokens", [])
+        if not isinstance(tokens, list) or not all(isinstance(one, int) for one in tokens):
+            raise BodyError("tokens must be numbers", status=500, kind="server_error")
+        try:
+            text = self._prompts.text(tokens)
+        except IndexError as error:
+            raise BodyError(str(error), status=500, kind="server_error") from error
+        return _response({"content": text})
+
+    async def health(self, _: Request) -> Response:
+        """Say that the server is there."""
+        return _response({"status": "ok"})
+
+    async def models(self, _: Request) -> Response:
+        """Return the one model."""
+        name = self._prompts.name
+        own = {"id": name, "object": "model", "created": 0, "owned_by": "speclsp"}
+        meta = {"n_vocab": self._prompts.n_vocab}
+        return _response({"object": "list", "data": [{**own, "meta": meta}]})
+
+    async def props(self, _: Request) -> Response:
+        """Return what clients ask of llama-server's properties."""
+        name = self._prompts.name
+        return _response({"total_slots": 1, "model_alias": name, "model_path": name})
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    """Read a body of at most ``MAX_BODY`` bytes.  Raises BodyError."""
+    data = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for part in request.stream():
+                data += part
+                if len(data) > MAX_BODY:
+                    raise BodyError(f"the body has more than {MAX_BODY} bytes", status=413)
+    except TimeoutError as error:
+        raise BodyError("the body did not come in time", status=408) from error
+    return read_json(bytes(data))
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _guarded(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Tell an error in the stream: its head has gone."""
+    try:
+        async for event in events:
+            yield event
+    except SpecLspError as failure:
+        yield _event(answers.error(*_told(failure)))
+
+
+def _told(failure: SpecLspError) -> tuple[str, int, str]:
+    """Return an error's words, status and kind."""
+    if isinstance(failure, RequestError):
+        is_long = _CONTEXT_ERROR in failure.message
+        kind = "exceed_context_size_error" if is_long else "invalid_request_error"
+        return failure.message, 400, kind
+    if isinstance(failure, EngineUnavailableError):
+        return str(failure), 503, "unavailable_error"
+    return str(failure), 500, "server_error"
+
+
+def _plain(piece: bytes) -> str | list[int]:
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return list(piece)
+
+
+def _event(answer: dict[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(answer) + b"\n\n"
+
+
+def _response(answer: Any, status: int = 200) -> Response:
+    body = msgspec.json.encode(answer)
+    return Response(body, status, media_type="application/json; charset=utf-8")
+
+
+def _error(message: str, status: int, kind: str = "permission_error") -> Response:
+    return _response(answers.error(message, status, kind), status)
+
+
+async def _not_found(_: Request, __: Exception) -> Response:
+    return _error("File Not Found", 404, "not_found_error")
+
+
+async def _body_error(_: Request, failure: Exception) -> Response:
+    assert isinstance(failure, BodyError)
+    return _error(str(failure), failure.status, failure.kind)
+
+
+async def _engine_error(_: Request, failure: Exception) -> Response:
+    assert isinstance(failure, SpecLspError)
+    message, status, kind = _told(failure)
+    return _error(message, status, kind)
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    return Response(status_code=499)

@@ -1,0 +1,238 @@
+"""What programs ask for: bodies of requests as llama-server and OpenAI's API have them.
+
+Where llama-server refuses a body, so does this, with its status, its kind of error and its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from speclsp.request import SettingValue
+
+MAX_PROMPTS: Final = 16
+"""Most prompts of one request."""
+_MAX_INT: Final = 2**31 - 1
+_MAX_SEED: Final = 2**32 - 1
+_UNKNOWN: Final = ("grammar", "json_schema", "lora", "logit_bias")
+"""Fields that change the text, and that this server has nothing for."""
+
+_T = TypeVar("_T")
+
+
+class BodyError(Exception):
+    """A body that cannot be answered, with the error that llama-server gives."""
+
+    def __init__(self, message: str, *, status: int = 400, kind: str = "invalid_request_error"):
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextBody:
+    """A request for a text, by whichever endpoint it came."""
+
+    prompts: tuple[str | tuple[int | str, ...], ...] = ()
+    """Prompts as they are; empty for a text around a cursor."""
+    has_many: bool = False
+    """Whether the prompts came as a list, so that the answers are one."""
+    prefix: str = ""
+    suffix: str = ""
+    extra: tuple[tuple[str, str], ...] = ()
+    """Names and texts of other files, as ``TextRequest.extra``."""
+    prediction: str = ""
+    """A text that the answer may repeat (OpenAI's predicted outputs)."""
+    n_predict: int = -1
+    stops: tuple[str, ...] = ()
+    n_indent: int = 0
+    t_max_predict_ms: int = 0
+    n_probs: int = 0
+    has_infill_sampler: bool = False
+    is_streamed: bool = False
+    returns_tokens: bool = False
+    response_fields: tuple[str, ...] = ()
+    includes_usage: bool = False
+    sampling: Mapping[str, SettingValue] = field(default_factory=dict)
+    """Settings of the request."""
+
+
+def read_json(data: bytes) -> dict[str, Any]:
+    """Return a body's object.  Raises BodyError."""
+    try:
+        body = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BodyError(f"the body is no JSON: {error}", status=500, kind="server_error") from error
+    if not isinstance(body, dict):
+        message = f"the body must be an object, and is a {type(body).__name__}"
+        raise BodyError(message, status=500, kind="server_error")
+    return body
+
+
+def infill_body(body: Mapping[str, Any]) -> TextBody:
+    """Read the body of ``/infill``.  Raises BodyError."""
+    for name in ("input_suffix", "input_prefix"):
+        if name not in body:
+            raise BodyError(f"key '{name}' not found", status=500, kind="server_error")
+        if not isinstance(body[name], str):
+            raise BodyError(f"{name} must be a string", status=500, kind="server_error")
+    prompt = body.get("prompt", "")
+    behind = prompt if isinstance(prompt, str) else ""
+    return _with_options(
+        body,
+        prefix=body["input_prefix"] + behind,
+        suffix=body["input_suffix"],
+        extra=_extra(body.get("input_extra", [])),
+    )
+
+
+def completion_body(body: Mapping[str, Any]) -> TextBody:
+    """Read the body of ``/completion``.  Raises BodyError."""
+    if "prompt" not in body:
+        raise BodyError("key 'prompt' not found")
+    prompts, has_many = _prompts(body["prompt"])
+    return _with_options(body, prompts=prompts, has_many=has_many)
+
+
+def openai_body(body: Mapping[str, Any]) -> TextBody:
+    """Read the body of ``/v1/completions``; one with a ``suffix`` asks for what stands before it.
+
+    Raises BodyError.
+    """
+    if "prompt" not in body:
+        raise BodyError("key 'prompt' not found")
+    own = dict(body)
+    own.setdefault("n_predict", body.get("max_tokens") or body.get("max_completion_tokens") or -1)
+    if body.get("max_tokens") == 0:
+        own["n_predict"] = 0
+    own["n_probs"] = _field(body, "logprobs", _count, 0)
+    options = body.get("stream_options")
+    includes = isinstance(options, dict) and options.get("include_usage") is True
+    prediction = body.get("prediction")
+    content = prediction.get("content") if isinstance(prediction, dict) else ""
+    more = {
+        "prediction": content if isinstance(content, str) else "",
+        "includes_usage": includes,
+    }
+    suffix = body.get("suffix")
+    if isinstance(suffix, str) and suffix and isinstance(body["prompt"], str):
+        return _with_options(own, prefix=body["prompt"], suffix=suffix, **more)
+    prompts, has_many = _prompts(body["prompt"])
+    return _with_options(own, prompts=prompts, has_many=has_many, **more)
+
+
+def _with_options(body: Mapping[str, Any], **given: Any) -> TextBody:
+    for name in _UNKNOWN:
+        if body.get(name):
+            raise BodyError(f"Field '{name}': this server has no {name}")
+    samplers = body.get("samplers", [])
+    n_predict = _field(body, "n_predict", _count_or_all, -1)
+    sampling: dict[str, SettingValue] = {
+        "temperature": _field(body, "temperature", _number, 0.8),
+        "top_k": _field(body, "top_k", _count, 40),
+        "top_p": min(1.0, _field(body, "top_p", _number, 0.95)),
+        "min_p": min(1.0, _field(body, "min_p", _number, 0.05)),
+        "seed": _field(body, "seed", _seed, -1),
+    }
+    return TextBody(
+        n_predict=n_predict,
+        stops=_field(body, "stop", _stops, ()),
+        n_indent=_field(body, "n_indent", _count, 0),
+        t_max_predict_ms=_field(body, "t_max_predict_ms", _count, 0),
+        n_probs=given.pop("n_probs", _field(body, "n_probs", _count, 0)),
+        has_infill_sampler=isinstance(samplers, list) and "infill" in samplers,
+        is_streamed=_field(body, "stream", _flag, default=False),
+        returns_tokens=_field(body, "return_tokens", _flag, default=False),
+        response_fields=_field(body, "response_fields", _strings, ()),
+        sampling=sampling,
+        **given,
+    )
+
+
+def _field(body: Mapping[str, Any], name: str, read: Callable[[Any], _T], default: _T) -> _T:
+    value = body.get(name)
+    if value is None:
+        return default
+    try:
+        return read(value)
+    except (TypeError, ValueError) as error:
+        raise BodyError(f"Field '{name}': {error}") from error
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"type must be number, but is {type(value).__name__}")
+    if not 0 <= value <= _MAX_INT:
+        raise ValueError(f"Value must be between 0 <= value <= {_MAX_INT}, but got {value}")
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    return int(_number(value))
+
+
+def _count_or_all(value: Any) -> int:
+    return -1 if value == -1 else _count(value)
+
+
+def _seed(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -1 <= value <= _MAX_SEED:
+        raise ValueError(f"a seed is a whole number from -1 to {_MAX_SEED}")
+    # llama-server takes the largest number for a seed at random, and has 32 bits of them.
+    return -1 if value == _MAX_SEED else value % _MAX_INT if value >= 0 else -1
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"type must be boolean, but is {type(value).__name__}")
+    return value
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise TypeError("type must be a list of strings")
+    return tuple(value)
+
+
+def _stops(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else _strings(value)
+
+
+def _extra(value: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, list):
+        message = '"input_extra" must be an array of {"filename": string, "text": string}'
+        raise BodyError(message)
+    found: list[tuple[str, str]] = []
+    for chunk in value:
+        text = chunk.get("text") if isinstance(chunk, dict) else None
+        if not isinstance(text, str):
+            raise BodyError('extra_context chunk must contain a "text" field with a string value')
+        name = chunk.get("filename", "tmp")
+        if not isinstance(name, str):
+            raise BodyError('extra_context chunk: "filename" must be a string')
+        found.append((name.replace("\n", " "), text))
+    return tuple(found)
+
+
+def _prompts(value: Any) -> tuple[tuple[str | tuple[int | str, ...], ...], bool]:
+    if isinstance(value, str):
+        return (value,), False
+    if not isinstance(value, list):
+        message = '"prompt" must be a string, an list of tokens, a list of mixed strings & tokens'
+        raise BodyError(message)
+    if not value:
+        raise BodyError('"prompt" must not be empty')
+    if all(isinstance(one, str | list) for one in value):
+        if len(value) > MAX_PROMPTS:
+            raise BodyError(f"at most {MAX_PROMPTS} prompts are answered at once")
+        return tuple(one if isinstance(one, str) else _mixed(one) for one in value), True
+    return (_mixed(value),), False
+
+
+def _mixed(value: list[Any]) -> tuple[int | str, ...]:
+    if not all(isinstance(one, int | str) and not isinstance(one, bool) for one in value):
+        raise BodyError("a prompt is a string, or a list of tokens and strings")
+    return tuple(value)

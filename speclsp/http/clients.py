@@ -1,0 +1,174 @@
+"""The engine's windows for programs: one for each client, with documents of its own.
+
+A client is told from others by its address, its key and its name (User-Agent).  Its window drafts
+from its own texts and from the projects of the command line, never from another client's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Final
+
+from speclsp.cancellation import CancellationToken
+from speclsp.documents import edit_between
+from speclsp.errors import SpecLspError
+from speclsp.request import Document, TextGrew, TextRequest, TextResult, WorkspaceFolder
+from speclsp.seam import Completer
+
+MAX_CLIENTS: Final = 32
+"""Most clients with a window; the one that asked longest ago loses its window."""
+_URI: Final = "http:infill"
+_PREDICTION: Final = "http:prediction"
+
+
+class Generation:
+    """A text that is being generated for a program."""
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self.cancel = CancellationToken()
+        self._told = 0
+        self._parts: asyncio.Queue[TextGrew | None] = asyncio.Queue()
+        self.result: asyncio.Future[TextResult]
+
+    def take(self, part: TextGrew | None) -> None:
+        """Take a part of the text, or None at its end; on the event loop."""
+        self._parts.put_nowait(part)
+
+    async def parts(self) -> AsyncIterator[str]:
+        """Iterate over the text as it grows; raises what the completer's future does."""
+        while (part := await self._parts.get()) is not None:
+            # An event may be lost: what is missing comes with the rest.
+            if part.start == self._told:
+                self._told += len(part.text)
+                yield part.text
+        result = await self.result
+        if rest := result.text[self._told :]:
+            yield rest
+
+
+class Client:
+    """One program's window."""
+
+    def __init__(self, completer: Completer, folders: Sequence[WorkspaceFolder]) -> None:
+        self._completer = completer
+        self._loop = asyncio.get_running_loop()
+        self._running: dict[str, Generation] = {}
+        self._text = ""
+        self._version = 0
+        self._prediction = ""
+        self._n_requests = 0
+        completer.start()
+        for folder in folders:
+            completer.open_folder(folder)
+        self._thread = threading.Thread(target=self._listen, name="speclsp-http", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a text is being generated."""
+        return bool(self._running)
+
+    @asynccontextmanager
+    async def generating(
+        self, request: TextRequest, prefix: str, suffix: str, prediction: str
+    ) -> AsyncIterator[Generation]:
+        """Generate a text; leaving the block cancels it.
+
+        ``request`` lacks its document, which holds ``prefix`` and ``suffix``.
+        """
+        self._n_requests += 1
+        self._predict(prediction)
+        generation = Generation(str(self._n_requests))
+        self._become(prefix + suffix)
+        request = replace(
+            request,
+            uri=_URI,
+            version=self._version,
+            offset=len(prefix),
+            completion_id=generation.request_id,
+        )
+        self._running[generation.request_id] = generation
+        try:
+            future = self._completer.submit(request, generation.cancel)
+            generation.result = asyncio.wrap_future(future)
+            generation.result.add_done_callback(lambda _done: generation.take(None))
+            yield generation
+        finally:
+            generation.cancel.cancel(for_good=True)
+            del self._running[generation.request_id]
+
+    def close(self) -> None:
+        """Close the window."""
+        self._completer.close()
+
+    def _become(self, text: str) -> None:
+        if not self._version:
+            self._completer.open_document(_document(_URI, text))
+            self._version = 1
+        elif text != self._text:
+            self._version += 1
+            edit = edit_between(self._text, text)
+            self._completer.change_document(_URI, self._version, edit)
+        self._text = text
+
+    def _predict(self, text: str) -> None:
+        """Let drafts come from a text that the answer may repeat."""
+        if text != self._prediction:
+            self._prediction = text
+            if text:
+                self._completer.open_document(_document(_PREDICTION, text))
+            else:
+                self._completer.close_document(_PREDICTION)
+
+    def _listen(self) -> None:
+        while (event := self._completer.next_event()) is not None:
+            if isinstance(event, TextGrew):
+                # The loop has ended where the server has.
+                with suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._take, event)
+
+    def _take(self, event: TextGrew) -> None:
+        generation = self._running.get(event.completion_id)
+        if generation is not None:
+            generation.take(event)
+
+
+class Clients:
+    """All clients' windows."""
+
+    def __init__(
+        self, make_completer: Callable[[], Completer], folders: Sequence[WorkspaceFolder]
+    ) -> None:
+        self._make_completer = make_completer
+        self._folders = folders
+        self._clients: OrderedDict[str, Client] = OrderedDict()
+
+    def get(self, name: str) -> Client:
+        """Return a client's window, which is made where there is none."""
+        client = self._clients.pop(name, None)
+        if client is None:
+            client = Client(self._make_completer(), self._folders)
+        self._clients[name] = client
+        while len(self._clients) > MAX_CLIENTS:
+            idle = next((one for one, known in self._clients.items() if not known.is_busy), None)
+            if idle is None or idle == name:
+                break
+            self._clients.pop(idle).close()
+        return client
+
+    def close(self) -> None:
+        """Close all windows."""
+        for client in self._clients.values():
+            with suppress(SpecLspError):
+                client.close()
+        self._clients.clear()
+
+
+def _document(uri: str, text: str) -> Document:
+    return Document(uri=uri, path="", file="", repo_name="", language_id="", version=1, text=text)

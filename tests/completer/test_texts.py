@@ -1,0 +1,148 @@
+"""Texts for programs, on the real embedded model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from speclsp.cancellation import CancellationToken
+from speclsp.completer.engine import Engine
+from speclsp.completer.local import LocalCompleter
+from speclsp.errors import RequestError
+from speclsp.request import CompletionRequest, Document, TextRequest, TextResult
+from speclsp.settings import Settings
+
+WAIT_S = 120
+SAMPLING = {"temperature": 0.0, "deadline_ms": 3_600_000}
+BODY = "    total = 0\n    for item in items:\n        total += item.price\n    return total\n"
+CODE = "".join(f"def add_{name}(items):\n{BODY}\n\n" for name in ("shirts", "shoes", "hats"))
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    return Settings(persist=False, index_project=False, threads=1, mode="tree")
+
+
+class Program:
+    """A program's window."""
+
+    def __init__(self, settings: Settings, engine: Engine | None = None) -> None:
+        self.completer = LocalCompleter(settings, engine=engine)
+        self.completer.start()
+        self.version = 0
+
+    def ask(self, prefix: str = "", suffix: str = "", **fields: object) -> TextResult:
+        self.version += 1
+        self.completer.open_document(
+            Document(uri="d", path="", language_id="", version=self.version, text=prefix + suffix)
+        )
+        request = TextRequest(
+            uri="d",
+            version=self.version,
+            offset=len(prefix),
+            wait_for_model=True,
+            settings=SAMPLING,
+            **fields,  # type: ignore[arg-type]
+        )
+        return self.completer.submit(request, CancellationToken()).result(WAIT_S)
+
+
+@pytest.fixture
+def program(settings: Settings) -> Iterator[Program]:
+    program = Program(settings)
+    yield program
+    program.completer.close()
+
+
+def tokens(program: Program, text: str) -> tuple[int, ...]:
+    program.ask("x", n_predict=1)
+    bench = program.completer._engine.thread.with_models(
+        program.completer, lambda bench, _: bench.tokenizer.vocabulary.tokenize(text)
+    )
+    return tuple(bench.result(WAIT_S).tolist())
+
+
+def test_a_raw_prompt_is_continued_as_it_is(program: Program) -> None:
+    prompt = tokens(program, CODE + "def add_socks(items):\n")
+    result = program.ask(prompt=prompt, n_predict=12)
+    assert result.prompt == prompt
+    assert (len(result.tokens), result.stopped_by) == (12, "limit")
+    again = program.ask(prompt=prompt, n_predict=12)
+    assert (again.text, again.stats.n_prompt_evaluated) == (result.text, 1)
+
+
+def test_drafts_leave_the_text_as_it_is_and_save_passes(settings: Settings) -> None:
+    texts = []
+    for is_speculating in (True, False):
+        program = Program(dataclasses.replace(settings, speculation=is_speculating))
+        try:
+            texts.append(program.ask(CODE + "def add_socks(items):\n", "\n\n", n_predict=48))
+        finally:
+            program.completer.close()
+    drafted, plain = texts
+    assert (drafted.text, drafted.tokens) == (plain.text, plain.tokens)
+    assert drafted.text
+    assert drafted.stats.n_target_passes < plain.stats.n_target_passes
+
+
+def test_a_stop_string_and_zero_tokens(program: Program) -> None:
+    whole = program.ask(CODE + "def add_socks(items):\n", n_predict=24)
+    word = whole.text.split()[1]
+    cut = program.ask(CODE + "def add_socks(items):\n", n_predict=24, stops=(word,))
+    assert cut.text == whole.text.partition(word)[0]
+    assert (cut.stopped_by, cut.stopping_word) == ("word", word)
+    assert len(program.ask(CODE, n_predict=0).tokens) == 1
+
+
+def test_the_scores_are_of_the_tokens(program: Program) -> None:
+    result = program.ask(CODE + "def add_socks(items):\n", n_predict=4, n_probs=2)
+    assert [score.token for score in result.scores] == list(result.tokens)
+    for score in result.scores:
+        assert len(score.best) == 2
+        assert score.best[0] == (score.token, score.logprob)
+        assert score.best[0][1] >= score.best[1][1]
+
+
+def test_context_of_other_files_is_shown(program: Program) -> None:
+    extra = (("shop/tax.py", "TAX_RATE_OF_THE_SHOP = 19\n"),)
+    result = program.ask("rate = ", extra=extra, n_predict=2)
+    vocabulary = program.completer._engine.thread.with_models(
+        program.completer, lambda bench, _: bench.tokenizer.vocabulary
+    ).result(WAIT_S)
+    prompt = b"".join(map(vocabulary.piece, result.prompt)).decode()
+    assert "TAX_RATE_OF_THE_SHOP" in prompt
+
+
+def test_a_prompt_that_cannot_be_continued_is_an_error(program: Program) -> None:
+    with pytest.raises(RequestError, match="invalid tokens"):
+        program.ask(prompt=(10**6,))
+    with pytest.raises(RequestError, match="exceeds the available context size"):
+        program.ask(prompt=(5,) * 5000)
+    assert program.ask("def f", n_predict=1).tokens
+
+
+def test_other_windows_do_not_draft_from_a_programs_texts(settings: Settings) -> None:
+    engine = Engine(settings)
+    engine.start()
+    first, second = Program(settings, engine), Program(settings, engine)
+    try:
+        first.ask(CODE + "def add_socks(items):\n", n_predict=24)
+        served = engine.models._target
+        assert served is not None
+        known = {window: len(texts) for window, texts in served.generated.items()}
+        assert known.get(second.completer.tokens, 0) == 0
+        assert known[first.completer.tokens] == 1
+        request = CompletionRequest(uri="d", version=1, offset=0, wait_for_model=True)
+        second.completer.open_document(
+            Document(uri="d", path="", language_id="", version=1, text="x")
+        )
+        second.completer.submit(request, CancellationToken()).result(WAIT_S)
+    finally:
+        for program in (first, second):
+            program.completer.close()
+        engine.close()

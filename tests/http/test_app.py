@@ -1,0 +1,269 @@
+"""The endpoints of a real ``speclsp http`` process with the embedded model."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+TIMEOUT_S = 120
+BODY = "    total = 0\n    for item in items:\n        total += item.price\n    return total\n"
+CODE = "".join(f"def add_{name}(items):\n{BODY}\n\n" for name in ("shirts", "shoes", "hats"))
+HEAD = CODE + "def add_socks(items):\n"
+INFILL = {"input_prefix": HEAD, "input_suffix": "\n", "n_predict": 24, "temperature": 0}
+
+
+class Server:
+    """A process, and requests to it."""
+
+    def __init__(self, folder: Path, *options: str, **environment: str) -> None:
+        own = {name: str(folder / name) for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME")}
+        run = folder / "run"
+        run.mkdir(mode=0o700, parents=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "speclsp", "http", "--port", "0", "--threads", "1", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **own, "XDG_RUNTIME_DIR": str(run), **environment},
+        )
+        assert self.process.stdout is not None
+        self.line = self.process.stdout.readline()
+        self.address = self.line.split(" ")[0]
+        self.port = int(self.address.rpartition(":")[2] or 0) if self.line else 0
+
+    def send(
+        self, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str
+    ) -> tuple[int, str]:
+        data = raw if raw is not None else None if body is None else json.dumps(body).encode()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(
+            self.address + path, data, {"Content-Type": "application/json", **named}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def ask(self, path: str, body: Any = None, **headers: str) -> Any:
+        status, text = self.send(path, body, **headers)
+        assert status == 200, text
+        return json.loads(text)
+
+    def events(self, path: str, body: Any) -> list[Any]:
+        status, text = self.send(path, {**body, "stream": True})
+        assert status == 200, text
+        parts = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
+        return [part if part == "[DONE]" else json.loads(part) for part in parts]
+
+    def end(self) -> str:
+        self.process.terminate()
+        _, errors = self.process.communicate(timeout=TIMEOUT_S)
+        return errors
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("http"), "--engine", "own", "--mode", "tree")
+    yield server
+    assert server.end() == ""
+
+
+def test_infill_writes_what_stands_between(server: Server) -> None:
+    answer = server.ask("/infill", INFILL)
+    assert "total" in answer["content"]
+    assert answer["stop"] is True
+    assert answer["tokens_predicted"] == answer["timings"]["predicted_n"] > 1
+    assert answer["timings"]["draft_n_accepted"] > 0
+    again = server.ask("/infill", {**INFILL, "response_fields": ["content", "timings/prompt_n"]})
+    assert again == {"content": answer["content"], "timings/prompt_n": 1}
+
+
+def test_a_streamed_text_is_the_whole_one(server: Server) -> None:
+    whole = server.ask("/infill", INFILL)["content"]
+    *parts, last = server.events("/infill", INFILL)
+    assert "".join(part["content"] for part in parts) == whole
+    assert len(parts) > 1
+    assert (last["content"], last["stop"], last["stop_type"]) == ("", True, "limit")
+
+
+def test_raw_prompts_are_continued(server: Server) -> None:
+    body = {"prompt": HEAD, "n_predict": 8, "temperature": 0}
+    answer = server.ask("/completion", body)
+    assert answer["prompt"] == HEAD
+    tokens = server.ask("/tokenize", {"content": HEAD})["tokens"]
+    assert server.ask("/completion", {**body, "prompt": tokens})["content"] == answer["content"]
+    many = server.ask("/completion", {**body, "prompt": [HEAD, "x = "]})
+    assert [one["index"] for one in many] == [0, 1]
+    assert many[0]["content"] == answer["content"]
+
+
+def test_openais_completions(server: Server) -> None:
+    body = {"prompt": HEAD, "max_tokens": 8, "temperature": 0}
+    answer = server.ask("/v1/completions", {**body, "logprobs": 2})
+    (choice,) = answer["choices"]
+    assert choice["finish_reason"] == "length"
+    assert len(choice["logprobs"]["content"]) == answer["usage"]["completion_tokens"] == 8
+    assert all(len(one["top_logprobs"]) == 2 for one in choice["logprobs"]["content"])
+    *parts, last, done = server.events("/v1/completions", body)
+    assert "".join(part["choices"][0]["text"] for part in parts) == choice["text"]
+    assert (last["choices"][0]["finish_reason"], done) == ("length", "[DONE]")
+    between = server.ask("/v1/completions", {**body, "suffix": "\n"})
+    assert "total" in between["choices"][0]["text"]
+
+
+def test_a_prediction_is_drafted_from(server: Server) -> None:
+    words = {"prompt": "zebra_", "max_tokens": 16, "temperature": 0}
+    plain = server.ask("/v1/completions", words, User_Agent="plain")
+    text = plain["choices"][0]["text"]
+    prediction = {"type": "content", "content": f"zebra_{text}"}
+    predicted = server.ask(
+        "/v1/completions", {**words, "prediction": prediction}, User_Agent="predicting"
+    )
+    assert predicted["choices"][0]["text"] == text
+    assert predicted["timings"].get("draft_n_accepted", 0) > 0
+
+
+def test_tokens_and_texts(server: Server) -> None:
+    text = "def f é🙂 <|fim_middle|>"
+    tokens = server.ask("/tokenize", {"content": text})["tokens"]
+    assert server.ask("/detokenize", {"tokens": tokens})["content"] == text
+    plain = server.ask("/tokenize", {"content": "<|fim_middle|>", "parse_special": False})
+    assert len(plain["tokens"]) > 1
+    pieces = server.ask("/tokenize", {"content": "é", "with_pieces": True})["tokens"]
+    assert [piece["piece"] for piece in pieces] == [[0xC3], [0xA9]]
+
+
+def test_what_is_not_there_is_not_found(server: Server) -> None:
+    for path, body in (("/nope", None), ("/infill", None), ("/health", {})):
+        status, text = server.send(path, body)
+        assert (status, json.loads(text)["error"]["type"]) == (404, "not_found_error")
+    assert server.ask("/health") == {"status": "ok"}
+    (model,) = server.ask("/v1/models")["data"]
+    assert model["id"] == server.ask("/props")["model_alias"] == "embedded-target-f16"
+
+
+@pytest.mark.parametrize(
+    ("path", "raw", "status", "kind"),
+    [
+        ("/infill", b"{bad", 500, "server_error"),
+        ("/infill", b'{"input_prefix":""}', 500, "server_error"),
+        ("/completion", b'{"prompt":[999999]}', 400, "invalid_request_error"),
+        ("/completion", b'{"prompt":"' + b"x " * 5000 + b'"}', 400, "exceed_context_size_error"),
+        ("/completion", b'{"prompt":""}', 400, "invalid_request_error"),
+        ("/completion", b'{"prompt":["a","b"],"stream":true}', 400, "invalid_request_error"),
+        ("/detokenize", b'{"tokens":[99999]}', 500, "server_error"),
+        ("/completion", b" " * (17 << 20), 413, "invalid_request_error"),
+    ],
+    ids=["json", "key", "token", "context", "empty", "streams", "detokenize", "large"],
+)
+def test_errors_have_a_status_and_a_kind(
+    path: str, raw: bytes, status: int, kind: str, server: Server
+) -> None:
+    found, text = server.send(path, raw=raw)
+    error = json.loads(text)["error"]
+    assert (found, error["code"], error["type"]) == (status, status, kind)
+    assert error["message"]
+
+
+def test_pages_and_other_hosts_are_refused(server: Server) -> None:
+    assert server.send("/infill", INFILL, Origin="http://evil.example")[0] == 403
+    assert server.send("/health", Host="evil.example")[0] == 403
+    assert server.send("/health", Host=f"localhost:{server.port}")[0] == 200
+
+
+def hang_up(server: Server, body: dict[str, Any]) -> None:
+    """Ask, and leave before the answer."""
+    data = json.dumps(body).encode()
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        head = f"POST /infill HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
+        connection.sendall(head.encode() + data)
+        if body.get("stream"):
+            assert connection.recv(16)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_client_that_hangs_up_is_cancelled(is_streamed: bool, server: Server) -> None:
+    """Otherwise thousands of tokens would come before the next answer."""
+    endless = {**INFILL, "input_suffix": "", "n_predict": -1, "temperature": 2.0, "min_p": 0}
+    for _ in range(4):
+        hang_up(server, {**endless, "stream": is_streamed})
+    assert server.ask("/infill", INFILL)["content"]
+
+
+def test_clients_at_once_are_answered_by_their_own_texts(server: Server) -> None:
+    names = ("ash", "birch", "cedar", "dogwood")
+    prompts: dict[str, list[str]] = {name: [] for name in names}
+
+    def run(name: str) -> None:
+        for _ in range(5):
+            answer = server.ask("/infill", asked(name), User_Agent=name)
+            prompts[name].append(answer["prompt"])
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    for name, sent in prompts.items():
+        assert len(sent) == 5
+        for prompt in sent:
+            assert [other for other in names if f"# {other}\n" in prompt] == [name]
+
+
+def asked(name: str) -> dict[str, Any]:
+    return {**INFILL, "input_prefix": f"{HEAD}    # {name}\n"}
+
+
+def test_a_key_is_asked_for(tmp_path: Path) -> None:
+    server = Server(tmp_path, "--engine", "own", SPECLSP_HTTP_KEY="s3cret")
+    try:
+        assert server.send("/infill", INFILL)[0] == 401
+        assert server.send("/infill", INFILL, Authorization="Bearer other")[0] == 401
+        assert server.send("/health")[0] == 200
+        assert server.send("/infill", INFILL, Authorization="Bearer s3cret")[0] == 200
+        assert server.send("/v1/models", X_Api_Key="s3cret")[0] == 200
+    finally:
+        errors = server.end()
+    assert "s3cret" not in errors
+
+
+def test_other_machines_need_a_key(tmp_path: Path) -> None:
+    server = Server(tmp_path, "--host", "0.0.0.0")
+    assert server.line == ""
+    _, errors = server.process.communicate(timeout=TIMEOUT_S)
+    assert "no API key is set" in errors
+    assert server.process.returncode == 1
+
+
+def test_programs_share_an_engine_and_leave_nothing_on_disk(tmp_path: Path) -> None:
+    """The project's files are drafted from; what was sent is in no file."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "shop.py").write_text(CODE)
+    server = Server(tmp_path, "--project", str(project), "--engine-exit-seconds", "1")
+    try:
+        mark = "quokka_secret_of_the_client"
+        body = {**INFILL, "input_prefix": f"# {mark}\ndef add_socks(items):\n"}
+        end = time.monotonic() + TIMEOUT_S
+        while not server.ask("/infill", body)["timings"].get("draft_n_accepted"):
+            assert time.monotonic() < end, "nothing is drafted from the project"
+    finally:
+        assert server.end() == ""
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert kept
+    assert [path for path in kept if mark.encode() in path.read_bytes()] == []

@@ -1,0 +1,111 @@
+"""Bodies of requests: what is read of them, and what is refused in llama-server's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from speclsp.http.bodies import (
+    BodyError,
+    TextBody,
+    completion_body,
+    infill_body,
+    openai_body,
+    read_json,
+)
+
+INFILL = {"input_prefix": "a", "input_suffix": "b"}
+
+
+def test_the_body_of_an_editor_plugin_is_read() -> None:
+    body = infill_body(
+        {
+            **INFILL,
+            "prompt": "p",
+            "input_extra": [{"filename": "x.py", "text": "t"}, {"text": "u"}],
+            "n_predict": 7,
+            "t_max_predict_ms": 250,
+            "samplers": ["top_k", "top_p", "infill"],
+            "stop": "z",
+            "n_indent": 4,
+            "response_fields": ["content"],
+            "cache_prompt": True,
+        }
+    )
+    assert (body.prefix, body.suffix) == ("ap", "b")
+    assert body.extra == (("x.py", "t"), ("tmp", "u"))
+    assert (body.n_predict, body.t_max_predict_ms, body.n_indent) == (7, 250, 4)
+    assert (body.stops, body.has_infill_sampler) == (("z",), True)
+    assert body.sampling["temperature"] == 0.8
+
+
+@pytest.mark.parametrize(
+    ("prompt", "prompts", "has_many"),
+    [
+        ("a", ("a",), False),
+        ([1, 2], ((1, 2),), False),
+        ([1, "a"], ((1, "a"),), False),
+        (["a", "b"], ("a", "b"), True),
+        ([[1], "b"], ((1,), "b"), True),
+    ],
+)
+def test_prompts_are_texts_tokens_or_lists_of_them(
+    prompt: Any, prompts: Any, has_many: bool
+) -> None:
+    body = completion_body({"prompt": prompt})
+    assert (body.prompts, body.has_many) == (prompts, has_many)
+
+
+def test_openais_body_is_read() -> None:
+    body = openai_body(
+        {
+            "prompt": "a",
+            "max_tokens": 5,
+            "logprobs": 2,
+            "stream": True,
+            "prediction": {"type": "content", "content": "c"},
+        }
+    )
+    assert (body.n_predict, body.n_probs, body.is_streamed) == (5, 2, True)
+    assert body.prediction == "c"
+    assert openai_body({"prompt": "a", "max_tokens": 0}).n_predict == 0
+    between = openai_body({"prompt": "a", "suffix": "b"})
+    assert (between.prefix, between.suffix, between.prompts) == ("a", "b", ())
+
+
+@pytest.mark.parametrize(
+    ("read", "body", "status", "words"),
+    [
+        (infill_body, {}, 500, "key 'input_suffix' not found"),
+        (infill_body, {**INFILL, "input_prefix": 1}, 500, "must be a string"),
+        (infill_body, {**INFILL, "input_extra": 3}, 400, '"input_extra" must be an array'),
+        (infill_body, {**INFILL, "input_extra": [{}]}, 400, 'must contain a "text" field'),
+        (infill_body, {**INFILL, "n_predict": "x"}, 400, "type must be number"),
+        (infill_body, {**INFILL, "n_predict": -5}, 400, "but got -5"),
+        (infill_body, {**INFILL, "stream": 1}, 400, "type must be boolean"),
+        (infill_body, {**INFILL, "stop": [1]}, 400, "list of strings"),
+        (infill_body, {**INFILL, "seed": 1.5}, 400, "a seed is a whole number"),
+        (completion_body, {}, 400, "key 'prompt' not found"),
+        (completion_body, {"prompt": []}, 400, "must not be empty"),
+        (completion_body, {"prompt": [1.5]}, 400, "list of tokens and strings"),
+        (completion_body, {"prompt": {}}, 400, '"prompt" must be a string'),
+        (completion_body, {"prompt": ["a"] * 99}, 400, "at most 16 prompts"),
+        (completion_body, {"prompt": "a", "grammar": "x"}, 400, "has no grammar"),
+        (openai_body, {}, 400, "key 'prompt' not found"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(
+    read: Callable[[Mapping[str, Any]], TextBody], body: dict[str, Any], status: int, words: str
+) -> None:
+    with pytest.raises(BodyError, match=words) as error:
+        read(body)
+    assert error.value.status == status
+
+
+@pytest.mark.parametrize("data", [b"", b"{bad", b"[]", b'"x"', b"\xff"])
+def test_what_is_no_object_of_json_is_refused(data: bytes) -> None:
+    with pytest.raises(BodyError) as error:
+        read_json(data)
+    assert (error.value.status, error.value.kind) == (500, "server_error")

@@ -1,0 +1,134 @@
+"""Clients' windows, and what becomes of their requests, on scripted completers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scripted_completer import ScriptedCompleter
+
+from speclsp.http import clients as clients_module
+from speclsp.http.app import Access, create_app, is_known_host
+from speclsp.http.clients import Clients
+from speclsp.http.prompts import Prompts
+from speclsp.settings import Settings
+
+
+class Bytes:
+    """A vocabulary whose tokens are bytes."""
+
+    n_tokens = 256
+
+    def tokenize_prompt(self, text: str, *, adds_special: bool, parses_special: bool) -> Any:
+        return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
+
+    def piece(self, token: int) -> bytes:
+        return bytes([token])
+
+    def text(self, token: int) -> str:
+        return chr(token)
+
+
+class Programs:
+    """Programs that ask an application, and the completers behind it."""
+
+    def __init__(self) -> None:
+        self.completers: list[ScriptedCompleter] = []
+        app = create_app(lambda: Clients(self._completer, ()), Prompts("bytes", Bytes()), Access())
+        self.app: Any = app
+
+    def _completer(self) -> Any:
+        self.completers.append(ScriptedCompleter(Settings(), lambda _: None))
+        return self.completers[-1]
+
+    async def hang_up(self, body: dict[str, Any], agent: str = "") -> list[dict[str, Any]]:
+        """Ask, and leave once the engine has the request; returns what was sent."""
+        n_asked = sum(len(one.asked) for one in self.completers)
+        sent: list[dict[str, Any]] = []
+        parts = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+
+        async def receive() -> dict[str, Any]:
+            if parts:
+                return parts.pop()
+            while sum(len(one.asked) for one in self.completers) == n_asked:
+                await asyncio.sleep(0.001)
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": "POST",
+            "path": "/infill",
+            "raw_path": b"/infill",
+            "query_string": b"",
+            "headers": [(b"host", b"localhost"), (b"user-agent", agent.encode())],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 8012),
+            "scheme": "http",
+        }
+        await self.app(scope, receive, send)
+        return sent
+
+
+BODY = {"input_prefix": "a", "input_suffix": "b"}
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_request_whose_client_hangs_up_is_cancelled_for_good(is_streamed: bool) -> None:
+    programs = Programs()
+    async with programs.app.router.lifespan_context(programs.app):
+        await programs.hang_up({**BODY, "stream": is_streamed})
+        (completer,) = programs.completers
+        (asked,) = completer.asked
+        assert asked.cancel.is_for_good
+        assert (asked.request.prefix, asked.request.suffix) == ("a", "b")
+
+
+async def test_each_client_has_a_window_and_the_oldest_loses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients_module, "MAX_CLIENTS", 2)
+    programs = Programs()
+    async with programs.app.router.lifespan_context(programs.app):
+        for agent in ("one", "two", "one", "three"):
+            await programs.hang_up(BODY, agent)
+        assert [len(one.asked) for one in programs.completers] == [2, 1, 1]
+        assert [one.closed for one in programs.completers] == [False, True, False]
+    assert all(one.closed for one in programs.completers)
+
+
+async def test_the_document_becomes_what_a_request_holds() -> None:
+    programs = Programs()
+    async with programs.app.router.lifespan_context(programs.app):
+        await programs.hang_up(BODY)
+        await programs.hang_up({"input_prefix": "ab", "input_suffix": "b", "prompt": "c"})
+        (completer,) = programs.completers
+        assert completer.asked[1].request.prefix == "abc"
+        changes = [call[0] for call in completer.calls if "document" in call[0]]
+        assert changes == ["open_document", "change_document"]
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:8012", True),
+        ("127.0.0.1:8012", True),
+        ("127.9.9.9", True),
+        ("[::1]:8012", True),
+        ("desk:8012", True),
+        ("", False),
+        ("evil.example", False),
+        ("localhost.evil.example", False),
+        ("10.0.0.1", False),
+    ],
+)
+def test_hosts_that_are_this_machine(host: str, is_known: bool) -> None:
+    assert is_known_host(host, ("desk",)) is is_known
