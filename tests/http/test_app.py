@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -31,14 +33,14 @@ class Server:
 
     def __init__(self, folder: Path, *options: str, **environment: str) -> None:
         own = {name: str(folder / name) for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME")}
-        run = folder / "run"
-        run.mkdir(mode=0o700, parents=True)
+        # The path of a socket is short.
+        self.run = Path(tempfile.mkdtemp(prefix="speclsp-"))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "speclsp", "http", "--port", "0", "--threads", "1", *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **own, "XDG_RUNTIME_DIR": str(run), **environment},
+            env={**os.environ, **own, "XDG_RUNTIME_DIR": str(self.run), **environment},
         )
         assert self.process.stdout is not None
         self.line = self.process.stdout.readline()
@@ -75,12 +77,23 @@ class Server:
         _, errors = self.process.communicate(timeout=TIMEOUT_S)
         return errors
 
+    def close(self) -> str:
+        """End it, remove what it left for its engine, and return what it said of problems."""
+        errors = self.end()
+        shutil.rmtree(self.run)
+        return errors
+
+    def kept(self, folder: Path) -> list[Path]:
+        """Return the files below a folder and of the engine."""
+        found = [*folder.rglob("*"), *self.run.rglob("*")]
+        return [path for path in found if path.is_file()]
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("http"), "--engine", "own", "--mode", "tree")
     yield server
-    assert server.end() == ""
+    assert server.close() == ""
 
 
 def test_infill_writes_what_stands_between(server: Server) -> None:
@@ -238,7 +251,7 @@ def test_a_key_is_asked_for(tmp_path: Path) -> None:
         assert server.send("/infill", INFILL, Authorization="Bearer s3cret")[0] == 200
         assert server.send("/v1/models", X_Api_Key="s3cret")[0] == 200
     finally:
-        errors = server.end()
+        errors = server.close()
     assert "s3cret" not in errors
 
 
@@ -248,6 +261,7 @@ def test_other_machines_need_a_key(tmp_path: Path) -> None:
     _, errors = server.process.communicate(timeout=TIMEOUT_S)
     assert "no API key is set" in errors
     assert server.process.returncode == 1
+    shutil.rmtree(server.run)
 
 
 def test_programs_share_an_engine_and_leave_nothing_on_disk(tmp_path: Path) -> None:
@@ -264,6 +278,7 @@ def test_programs_share_an_engine_and_leave_nothing_on_disk(tmp_path: Path) -> N
             assert time.monotonic() < end, "nothing is drafted from the project"
     finally:
         assert server.end() == ""
-    kept = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    kept = server.kept(tmp_path)
     assert kept
     assert [path for path in kept if mark.encode() in path.read_bytes()] == []
+    shutil.rmtree(server.run)
