@@ -49,7 +49,7 @@ LAYERS = {
     "engine_process": 3,
     "suggestions": 3,
     "lsp": 4,
-    "http": 4,
+    "http_server": 4,
     "cli": 5,
     "__main__": 5,
 }
@@ -72,6 +72,8 @@ ONLY_IN = {
     # Code goes to engines by remote/, requests for models by hub/.
     "httpx2": ("remote/", "hub/"),
     "distributed": ("cli/ngram_build.py",),
+    "starlette": ("http_server/",),
+    "uvicorn": ("cli/http.py",),
     "click": ("cli/",),
     "rich": ("cli/",),
 }

@@ -62,8 +62,8 @@ def http(
             "`speclsp http` needs Starlette and uvicorn.",
             remedy="Install them: pip install 'speclsp[http]'.",
         ) from error
-    from speclsp.http.app import Access, create_app  # noqa: PLC0415
-    from speclsp.http.clients import Clients  # noqa: PLC0415
+    from speclsp.http_server.app import Access, create_app  # noqa: PLC0415
+    from speclsp.http_server.clients import Clients  # noqa: PLC0415
 
     leave_no_core_file()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -126,7 +126,7 @@ def _is_loopback(host: str) -> bool:
 def _prompts(settings: Settings) -> Any:
     from speclsp.embedded import model_files  # noqa: PLC0415
     from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
-    from speclsp.http.prompts import Prompts  # noqa: PLC0415
+    from speclsp.http_server.prompts import Prompts  # noqa: PLC0415
 
     if settings.engine_url:
         raise SettingsError(

@@ -97,7 +97,7 @@ async def test_auto_pulls_after_consent_and_completes(hub: FakeHub, opened, tmp_
     path = tmp_path / "empty" / "shapes.py"
     text = 'def area_of_box(width, height):\n    """Return the area."""\n    area = '
     editor.server.open(path, text)
-    await editor.until(lambda: editor.states[-1].state == "ready")
+    await editor.until(lambda: editor.states and editor.states[-1].state == "ready")
     items = await editor.server.inline_completion(2, 11)
     assert items[0].insert_text
     assert not editor.messages

@@ -417,7 +417,7 @@ async def test_toggle_frees_the_model_and_brings_it_back(tmp_path: Path, start: 
     await heard.ghost(1, 11)
     assert await heard.server.execute_command("speclsp.toggle") == {"enabled": False}
     assert await heard.server.inline_completion(1, 11) == []
-    await heard.until(lambda: heard.states[-1].state == "off")
+    await heard.until(lambda: heard.states and heard.states[-1].state == "off")
     assert await heard.server.execute_command("speclsp.toggle") == {"enabled": True}
     await heard.ghost(1, 11)
 

@@ -323,7 +323,11 @@ function check()
   ask(client, bufnr)
 end
 
+--- Whether the latest change was an undo; in Insert mode there is none, and the tree is large.
 local function is_undone(bufnr)
+  if vim.startswith(vim.api.nvim_get_mode().mode, 'i') then
+    return false
+  end
   local tree = vim.api.nvim_buf_call(bufnr, vim.fn.undotree)
   return tree.seq_cur < tree.seq_last
 end

@@ -26,8 +26,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from speclsp.errors import EngineUnavailableError, RequestError, SpecLspError
-from speclsp.http import answers
-from speclsp.http.bodies import (
+from speclsp.http_server import answers
+from speclsp.http_server.bodies import (
     BodyError,
     TextBody,
     completion_body,
@@ -35,8 +35,8 @@ from speclsp.http.bodies import (
     openai_body,
     read_json,
 )
-from speclsp.http.clients import Client, Clients
-from speclsp.http.prompts import Prompts
+from speclsp.http_server.clients import Client, Clients
+from speclsp.http_server.prompts import Prompts
 from speclsp.request import TextRequest, TextResult
 
 MAX_BODY: Final = 16 << 20

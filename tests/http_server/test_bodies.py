@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from speclsp.http.bodies import (
+from speclsp.http_server.bodies import (
     BodyError,
     TextBody,
     completion_body,

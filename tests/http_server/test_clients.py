@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scripted_completer import ScriptedCompleter
 
-from speclsp.http import clients as clients_module
-from speclsp.http.app import Access, create_app, is_known_host
-from speclsp.http.clients import Clients
-from speclsp.http.prompts import Prompts
+from speclsp.http_server import clients as clients_module
+from speclsp.http_server.app import Access, create_app, is_known_host
+from speclsp.http_server.clients import Clients
+from speclsp.http_server.prompts import Prompts
 from speclsp.settings import Settings
 
 

@@ -6,8 +6,8 @@ import time
 import uuid
 from typing import Any, Final
 
-from speclsp.http.bodies import TextBody
-from speclsp.http.prompts import Prompts
+from speclsp.http_server.bodies import TextBody
+from speclsp.http_server.prompts import Prompts
 from speclsp.request import RequestStats, ScoredToken, TextResult
 
 _STOP_TYPES: Final = {"end": "eos", "word": "word", "limit": "limit", "none": "none"}
