@@ -378,7 +378,7 @@ class Models:
 
 
 def _served(settings: Settings, tokenizer: Tokenizer, weights: Weights) -> _Served:
-    n_state_bytes = settings.cache_ram * _MIB if weights.supports_rollback else 0
+    n_state_bytes = settings.cache_ram * _MIB
     # A remote engine keeps what it evaluated before an interruption.
     n_idle_chunk = weights.target.n_batch if weights.engine else N_IDLE_CHUNK
     return _Served(
@@ -414,7 +414,7 @@ def make_proposer(
     """
     if not settings.drafts_here:
         return None
-    if not weights.supports_rollback:
+    if not weights.target.max_draft:
         report(DrafterError("speculation is off: this model's memory cannot be rolled back."))
         return None
     if own_drafters:

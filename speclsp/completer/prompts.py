@@ -110,8 +110,8 @@ class Prompts:
     def _evaluate(self, tokens: Sequence[int], interrupted: Callable[[], bool]) -> bool:
         """Evaluate a prompt; return whether the target's cache holds all of it."""
         target = self._target
-        n_cached = common_prefix_length(target.cached, tokens)
-        target.truncate(n_cached)
+        target.truncate(common_prefix_length(target.cached, tokens))
+        n_cached = len(target.cached)
         while n_cached < len(tokens):
             if interrupted():
                 return False

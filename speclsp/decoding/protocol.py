@@ -32,6 +32,10 @@ class Target(Protocol):
         """Size of the vocabulary."""
 
     @property
+    def max_draft(self) -> int:
+        """Most tokens of a draft that can be taken back; 0 where none can."""
+
+    @property
     def ns_native(self) -> int:
         """Nanoseconds in the backend's decode since the start, the wait for logits included."""
 
@@ -40,7 +44,10 @@ class Target(Protocol):
         """The token ids that the KV cache holds, by position."""
 
     def truncate(self, n_tokens: int) -> None:
-        """Keep the first ``n_tokens`` positions and remove the others."""
+        """Keep the first ``n_tokens`` positions, or fewer, and remove the others.
+
+        ``cached`` says how many were kept: fewer only where the model cannot take tokens back.
+        """
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
         """Append ``tokens`` to the cache and return the logits of the last ``n_logits`` of them.

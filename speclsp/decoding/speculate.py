@@ -73,6 +73,7 @@ class Passes:
     target: Target
     trees: TreeTarget | None
     """The target again, where it evaluates trees."""
+    prompt: Sequence[int]
     proposer: Proposer | None
     sampler: Sampler
     n_predict: int
@@ -111,6 +112,7 @@ class Passes:
             self.target.n_ctx,
             self.target.n_batch,
         )
+        n_max = min(n_max, self.target.max_draft)
         if n_max == 0:
             return NO_TREE
         started = self.clock()
@@ -193,15 +195,17 @@ class Passes:
     def step(self) -> FinishReason | None:
         """Make one pass after the prefill."""
         began = self.clock()
-        tree = self.draft(1)
+        pending = self.pending()
+        # Where going back took more than the draft, a draft now would be taken back further still.
+        tree = self.draft(1) if len(pending) == 1 else NO_TREE
         native_before = self.target.ns_native
         started = self.clock()
-        logits, tree = self.decode(self.emitted[-1:], tree)
+        logits, tree = self.decode(pending, tree)
         seconds = self.clock() - started
         self.counts.ms_verify += seconds * 1e3
         self.counts.ms_decode += (self.target.ns_native - native_before) / 1e6
         self.counts.n_decode_passes += 1
-        self.pass_times.append((len(tree.tokens) + 1, seconds))
+        self.pass_times.append((len(pending) + len(tree.tokens), seconds))
         finish = self.accept(logits, tree)
         if not tree.tokens:
             self.counts.n_single_passes += 1
@@ -209,6 +213,13 @@ class Passes:
         else:
             self.counts.ms_draft_passes += self._ms_since(began)
         return finish
+
+    def pending(self) -> Sequence[int]:
+        """Return the tokens that the cache lacks: one after a pass, unless it had to go back."""
+        n_pending = len(self.prompt) + len(self.emitted) - self.n_cached
+        if n_pending <= len(self.emitted):
+            return self.emitted[-n_pending:]
+        return [*self.prompt[self.n_cached :], *self.emitted]
 
     def _ms_since(self, started: float) -> float:
         return (self.clock() - started) * 1e3
@@ -220,6 +231,7 @@ class Passes:
             self.trees.keep_path(path)
         elif len(path) < len(tree.tokens):
             self.target.truncate(self.n_cached)
+            self.n_cached = len(self.target.cached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +286,7 @@ def generate(
     run = Passes(
         target=target,
         trees=tree_target(target),
+        prompt=prompt,
         proposer=proposer,
         sampler=sampler,
         n_predict=min(n_predict, target.n_ctx - len(prompt)),
@@ -343,8 +356,8 @@ def _evaluate_all_but_the_last(run: Passes, prompt: list[int]) -> FinishReason |
     """
     target = run.target
     n_chunk = min(target.n_ubatch, target.n_batch)
-    run.n_cached = min(common_prefix_length(target.cached, prompt), len(prompt) - 1)
-    target.truncate(run.n_cached)
+    target.truncate(min(common_prefix_length(target.cached, prompt), len(prompt) - 1))
+    run.n_cached = len(target.cached)
     n_new = len(prompt) - run.n_cached
     end = len(prompt) - 1 if n_new > min(_N_LAST, n_chunk) else run.n_cached
     finish = run.interrupted()

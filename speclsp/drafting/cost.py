@@ -34,6 +34,8 @@ _N_KEPT: Final = 5
 """Latest times of a shape.  Disturbances only add time, so a low quantile is close to the truth:
 it ignores three disturbed passes of five, and two undisturbed ones replace a wrong value."""
 _N_KEPT_SINGLE: Final = 15
+_N_AGAIN: Final = 3
+"""Tokens of a pass that evaluates two again."""
 _N_REMEMBERED: Final = 256
 """Passes after which a shape that none of them had is forgotten: what was believed of it may be
 wrong, and no draft would show it."""
@@ -89,10 +91,17 @@ class PassCost:
     had for long are forgotten.
     """
 
-    def __init__(self, slope: float = GPU_SLOPE, step: float = 0.0) -> None:
-        """Begin with the prior T(k) / T(1) = 1 + ``step`` + ``slope`` · (k − 1) for k > 1."""
+    def __init__(
+        self, slope: float = GPU_SLOPE, step: float = 0.0, *, evaluates_again: bool = False
+    ) -> None:
+        """Begin with the prior T(k) / T(1) = 1 + ``step`` + ``slope`` · (k − 1) for k > 1.
+
+        ``evaluates_again`` is true of a target that evaluates accepted tokens again, together with
+        the next one, after a draft with a wrong token: two on average are taken for granted.
+        """
         self._slope = slope
         self._step = step
+        self._evaluates_again = evaluates_again
         self._single: deque[float] = deque(maxlen=_N_KEPT_SINGLE)
         self._ratios: dict[int, deque[float]] = {}
         self._n_passes = 0
@@ -109,7 +118,9 @@ class PassCost:
     def curve(self) -> VerifyCurve:
         """T(k) / T(1) by batch size."""
         if self._curve is None:
-            self._curve = VerifyCurve(SHAPES, self._fitted())
+            ratios = self._fitted()
+            again = ratios[SHAPES.index(_N_AGAIN)] - 1.0 if self._evaluates_again else 0.0
+            self._curve = VerifyCurve(SHAPES, (1.0, *(ratio + again for ratio in ratios[1:])))
         return self._curve
 
     @property

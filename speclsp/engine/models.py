@@ -78,6 +78,7 @@ class Weights:
     draft_description: str = ""
     layers: dict[str, int] = field(default_factory=dict)
     supports_rollback: bool = True
+    """Whether the target can take back any tokens at no cost."""
     pass_cost: PassCost = field(default_factory=PassCost)
     """Measured times of the target's passes."""
     max_prompt: int = MAX_PROMPT
@@ -181,7 +182,11 @@ class LlamaLoader:
         on_cpu = not offload_devices(settings)
         pass_cost = self._pass_costs.setdefault(
             (path, _version(path), given, placed),
-            PassCost(CPU_SLOPE, CPU_STEP) if on_cpu else PassCost(GPU_SLOPE),
+            PassCost(
+                CPU_SLOPE if on_cpu else GPU_SLOPE,
+                CPU_STEP if on_cpu else 0.0,
+                evaluates_again=target.evaluates_again,
+            ),
         )
         problems: list[SpecLspError] = []
         draft: DraftModelDrafter | None = None

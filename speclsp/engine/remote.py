@@ -177,6 +177,9 @@ class RemoteTarget:
         """Cancel a request once ``predicate`` is true; it is called at least every 50 ms."""
         self._is_interrupted = predicate or _never
 
+    max_draft: Final = 0
+    """The server drafts, if anyone does."""
+
     def truncate(self, n_tokens: int) -> None:
         """Note that the next prompt differs after its first ``n_tokens`` tokens."""
         del self.cached[n_tokens:]

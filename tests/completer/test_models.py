@@ -191,8 +191,9 @@ def test_nothing_drafts(events: EventQueue) -> None:
     assert make(events, Settings(speculation=False), pair) is None
     assert make(events, Settings(drafters="none"), pair) is None
     assert heard(events) == []
-    recurrent = dataclasses.replace(pair[1], supports_rollback=False)
-    assert make(events, Settings(), (pair[0], recurrent)) is None
+    pair[1].target.max_draft = 0
+    assert make(events, Settings(), pair) is None
+    pair[1].target.max_draft = 1
     assert "cannot be rolled back" in heard(events)[0]
     assert make(events, Settings(drafters="no-such"), pair) is None
     assert "unknown drafter 'no-such'" in heard(events)[0]

@@ -128,3 +128,11 @@ def test_a_wrong_curve_is_healed_within_fifty_passes(wrong, slope):
         cost.observe(n_tokens, seconds)
     for n_tokens in (4, 8):
         assert cost.curve.ratio(n_tokens) == pytest.approx(1 + slope * (n_tokens - 1), rel=0.15)
+
+
+def test_a_draft_costs_more_where_accepted_tokens_are_evaluated_again():
+    plain, again = PassCost(0.1), PassCost(0.1, evaluates_again=True)
+    assert again.curve.ratio(1) == 1.0
+    for n_tokens in (2, 4, 16):
+        extra = again.curve.ratio(n_tokens) - plain.curve.ratio(n_tokens)
+        assert extra == pytest.approx(plain.curve.ratio(3) - 1.0)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.decoding.protocol import Logits
+from speclsp.drafting.protocol import MOST_DRAFTED
 from speclsp.engine.kv_states import KvState
 from speclsp.engine.tree_branches import check_path, tree_branches
 from speclsp.errors import DecodeError, EngineUnavailableError
@@ -47,6 +48,7 @@ class ScriptedTarget:
         self.description = "scripted"
         self.layers = {"scripted": 1}
         self.supports_rollback = True
+        self.max_draft = MOST_DRAFTED
         self.ns_native = 0
         self.n_tokens_evaluated = 0
         self.n_decodes = 0

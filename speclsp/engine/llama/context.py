@@ -14,6 +14,7 @@ from llama_cpp import llama_cpp as llama
 
 from speclsp.decoding.protocol import Logits
 from speclsp.engine.kv_states import KvState
+from speclsp.engine.llama.checkpoints import Checkpoints
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.llama.native_context import MAX_OUTPUTS, DecodeInterrupt, open_context
 from speclsp.engine.llama.sequences import TEXT, BranchedCache, DecodeBatch
@@ -45,6 +46,8 @@ _LEAST_CHUNK: Final = 8
 _CPU_ROWS: Final = 4
 """Tokens that the CPU's matrix kernels compute at once; each of the rest takes as long as one that
 is computed alone.  A pass over 7 tokens took 1.3 times as long as one over 8 (Q8_0, x86)."""
+_N_WORTH: Final = 32
+"""Tokens that are worth a saved state: fewer are evaluated again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +115,20 @@ class LlamaTarget:
         """Nanoseconds spent in llama.cpp's decode and waiting for logits since the start."""
         self.n_evaluated = 0
         """Tokens that were decoded since the start, for statistics and tests."""
-        self.supports_rollback = True
-        """Whether single tokens can be rolled back, which speculation needs; recurrent models
-        cannot.  Known after :meth:`warm_up`."""
+        self.supports_rollback = not model.is_recurrent
+        """Whether any tokens can be rolled back.  Recurrent layers keep a state instead, which
+        :meth:`truncate` restores.  Known after :meth:`warm_up`."""
         self.n_branches = int(llama.llama_n_seq_max(self._context))
         """Most leaves of a tree; 1 if the model's memory has no branches.  Known after
         :meth:`warm_up`."""
         self._cache = BranchedCache(llama.llama_get_memory(self._context), self.n_branches)
         self._batch = DecodeBatch(self.n_batch, self.n_branches)
+        self._n_snapshots = int(llama.llama_n_rs_seq(self._context))
+        self._n_last = 0
+        """Tokens of the last decode, whose states llama.cpp has snapshots of."""
+        self._checkpoints = Checkpoints(self._context)
+        self._gone_back_to = 0
+        """Where the next prompt will probably go back to as well; 0 if not known."""
         self._tree: _Tree | None = None
         self._forks: list[_Fork] = []
         self._rows: Logits = np.empty((0, self.n_vocab), dtype=np.float32)
@@ -135,6 +144,18 @@ class LlamaTarget:
         request's deadline, no request would leave progress to the next one.
         """
         return self._n_chunk
+
+    @property
+    def max_draft(self) -> int:
+        """Most tokens of a draft that can be taken back; 0 where none can."""
+        if self.model.is_recurrent and self._n_snapshots:
+            return self._n_snapshots
+        return self._n_outputs - 1 if self.supports_rollback or self.evaluates_again else 0
+
+    @property
+    def evaluates_again(self) -> bool:
+        """Whether accepted tokens are evaluated again after a draft with a wrong token."""
+        return self.model.is_recurrent and not self._n_snapshots
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop a running decode as soon as ``predicate`` is true; None never stops it.
@@ -154,16 +175,16 @@ class LlamaTarget:
         self._clear()
         self.decode([0], 0)
         self.decode([0], 1)  # separately, since a batch may have room for one token only
-        self.supports_rollback = self._cache.remove_from(1)
+        if not self.model.is_recurrent:
+            self.supports_rollback = self._cache.remove_from(1)
         self._clear()
         self._try_a_tree()
         self.n_evaluated = 0
 
     def truncate(self, n_tokens: int) -> None:
-        """Keep the first ``n_tokens`` positions and remove the others.
+        """Keep the first ``n_tokens`` positions, and remove the others.
 
-        A model without rollback decodes the kept tokens again.
-        Raises :class:`DecodeError` if that fails.
+        A model with recurrent layers goes back to a saved state, and may keep fewer.
         """
         self._forget_tree()
         if n_tokens >= len(self.cached):
@@ -175,10 +196,7 @@ class LlamaTarget:
         if self.supports_rollback and self._cache.remove_from(n_tokens):
             del self.cached[n_tokens:]
             return
-        kept = self.cached[:n_tokens]
-        self._clear()
-        for start in range(0, n_tokens, self.n_batch):
-            self.decode(kept[start : start + self.n_batch], 0)
+        self._go_back(n_tokens)
 
     def decode(self, tokens: Sequence[int], n_logits: int) -> Logits:
         """Append ``tokens`` to the cache and return the logits of the last ``n_logits`` of them.
@@ -186,8 +204,8 @@ class LlamaTarget:
         Row i of the result predicts what follows token ``len(tokens) - n_logits + i``; shape
         [n_logits, n_vocab], a view of llama.cpp's memory that is valid until the next decode.
         Raises :class:`DecodeError`, after which the cache is empty, or
-        :class:`DecodeInterruptedError` or :class:`NoRoomError`, after which it is unchanged (empty
-        without rollback);
+        :class:`DecodeInterruptedError` or :class:`NoRoomError`, after which it is unchanged
+        (shorter without rollback);
         ValueError for more tokens than batch or context hold, or more than ``MAX_OUTPUTS`` rows.
         """
         self._forget_tree()
@@ -204,9 +222,15 @@ class LlamaTarget:
                 "most"
             )
         self._check_open()
+        if self.model.is_recurrent:
+            tokens = self._evaluate_stable(tokens, n_logits)
+            n_tokens, n_cached = len(tokens), len(self.cached)
+            if n_logits > 1 and self.evaluates_again:
+                self._checkpoints.save_before_draft(n_cached)
         self._batch.fill(tokens, n_cached, n_logits)
         self._run(n_tokens, n_cached + n_tokens)
         self.cached.extend(self._batch.tokens(n_tokens))
+        self._n_last = n_tokens
         return self._logits(n_logits)
 
     def decode_tree(
@@ -339,6 +363,8 @@ class LlamaTarget:
             self._clear()
             return False
         self.cached.extend(state.tokens)
+        if self.model.is_recurrent:
+            self._checkpoints.save(len(self.cached))
         return True
 
     def close(self) -> None:
@@ -363,6 +389,43 @@ class LlamaTarget:
         if n_tokens >= self._n_chunk:
             self._n_chunk = min(2 * self._n_chunk, self._n_chunk_max)
         self.n_evaluated += n_tokens
+
+    def _evaluate_stable(self, tokens: Sequence[int], n_logits: int) -> Sequence[int]:
+        """Evaluate and save what later prompts will go back to; return the rest of ``tokens``.
+
+        That ends before the last middle token of a fill-in-the-middle prompt, or where the last
+        prompt went back to, unless these tokens are to give logits.
+        """
+        n_cached, n_most = len(self.cached), len(tokens) - max(n_logits, 1)
+        middle = self.model.fim_middle
+        ends = [self._gone_back_to - n_cached] if self._gone_back_to else []
+        ends += [idx for idx in range(n_most + 1) if tokens[idx] == middle][-1:]
+        for end in sorted(end for end in ends if 0 <= end <= n_most):
+            first = tokens[: n_cached + end - len(self.cached)]
+            if first:
+                self._batch.fill(first, len(self.cached), 0)
+                self._run(len(first), len(self.cached) + len(first))
+                self.cached.extend(first)
+            self._checkpoints.save(len(self.cached))
+            tokens = tokens[len(first) :]
+        return tokens
+
+    def _go_back(self, n_tokens: int) -> None:
+        """Go back to a state after ``n_tokens`` or fewer."""
+        n_back = len(self.cached) - n_tokens
+        if n_back <= min(self._n_snapshots, self._n_last - 1) and self._cache.remove_from(n_tokens):
+            self._n_last = 0  # llama.cpp goes back once
+            self._checkpoints.forget_after(n_tokens)
+            del self.cached[n_tokens:]
+            return
+        n_kept = self._checkpoints.last(n_tokens)
+        if n_tokens - n_kept >= _N_WORTH:
+            self._gone_back_to = n_tokens
+        if not (self._checkpoints.restore(n_kept) and self._cache.remove_from(n_kept)):
+            self._clear()
+            return
+        self._n_last = 0
+        del self.cached[n_kept:]
 
     def _n_padding(self, n_tokens: int) -> int:
         """Return the tokens to add to a batch of ``n_tokens`` for whole groups of rows."""
@@ -417,8 +480,12 @@ class LlamaTarget:
         """Restore or empty the cache after a failed decode, and raise."""
         n_cached = len(self.cached)
         aborted = status == _ABORTED
-        may_roll_back = status in (_NO_ROOM, _ABORTED) and self.supports_rollback
-        if not (may_roll_back and self._cache.remove_from(n_cached)):
+        if status not in (_NO_ROOM, _ABORTED):
+            self._clear()
+        elif not self.supports_rollback:
+            self._n_last = 0  # the batch left no snapshots of what was before it
+            self._go_back(n_cached)
+        elif not self._cache.remove_from(n_cached):
             self._clear()
         if aborted:
             if n_tokens >= self._n_chunk:  # smaller batches are no measure for chunks
@@ -443,6 +510,8 @@ class LlamaTarget:
     def _clear(self) -> None:
         self._check_open()
         self._cache.clear()
+        self._checkpoints.clear()
+        self._n_last = 0
         self._tree = None
         self._forks = []
         self.cached.clear()

@@ -36,6 +36,10 @@ _BYTES_PER_VALUE: dict[KvCacheType, float] = {
     "iq4_nl": 18 / 32,
 }
 _ROWS_OF_LOGITS = 128
+SNAPSHOTS_SHARE = 8
+"""Snapshots of recurrent layers' states take at most the memory of the weights divided by this."""
+_STATE_KEYS = ("ssm.inner_size", "shortconv.l_cache")
+"""Metadata of models whose layers keep states."""
 _ACTIVATIONS_PER_WIDTH = 16
 """Rough number of intermediate tensors of the model's width in memory at the same time."""
 
@@ -145,6 +149,9 @@ def estimate_shape(header: GgufHeader, settings: Settings) -> ModelShape:
             layer_bytes[int(block[1])] += n_bytes
         elif name not in _INPUT_TENSORS:
             output_bytes += n_bytes
+    if any(header.number(key, 0) for key in _STATE_KEYS):
+        # Of the layers' states llama.cpp keeps snapshots, in as much memory at the most.
+        layer_bytes = [n_bytes + n_bytes // SNAPSHOTS_SHARE for n_bytes in layer_bytes]
     if "output.weight" not in header.tensor_bytes:
         # The embedding serves as output too, and then a second copy of it is on the GPU.
         output_bytes += header.tensor_bytes.get("token_embd.weight", 0)

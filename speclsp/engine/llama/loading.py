@@ -184,9 +184,26 @@ def load_report(
     if target.n_ctx < n_ctx_asked:
         cut = f"the KV cache was cut from {n_ctx_asked} to {target.n_ctx} positions to fit"
         lines.append(("warning", f"{name}: {cut}"))
-    if not target.supports_rollback:
-        lines.append(("info", f"{name} cannot take tokens back: speculation is off for it"))
+    if line := _rollback_line(target):
+        lines.append(("info", f"{name} {line}"))
     return lines
+
+
+def _rollback_line(target: LlamaTarget) -> str:
+    """Say how a model whose layers keep states takes tokens back; empty for other models."""
+    if target.supports_rollback:
+        return ""
+    if not target.max_draft:
+        return "cannot take tokens back: speculation is off for it"
+    if target.evaluates_again:
+        return (
+            "keeps states instead of positions in some layers: tokens behind a wrong draft are "
+            "evaluated again"
+        )
+    return (
+        "keeps states instead of positions in some layers: drafts have at most "
+        f"{target.max_draft} tokens, as many as llama.cpp keeps snapshots for"
+    )
 
 
 def _layers_asked(settings: Settings, n_layers: int) -> int:

@@ -88,6 +88,11 @@ class LlamaModel:
         )
 
     @property
+    def fim_middle(self) -> int:
+        """The token before the middle of a fill-in-the-middle prompt; -1 for none."""
+        return int(llama.llama_vocab_fim_mid(llama.llama_model_get_vocab(self.pointer)))
+
+    @property
     def description(self) -> str:
         """llama.cpp's description of the model, for example ``qwen2 1.5B Q8_0``.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable
+from typing import Any, Final
 
 from llama_cpp import llama_cpp as llama
 
+from speclsp.engine.llama.fit import SNAPSHOTS_SHARE
 from speclsp.engine.llama.library import c_library, collected_lines
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.params import N_BRANCHES, n_threads
@@ -30,6 +33,9 @@ _CACHE_TYPES = {
     "q5_0": llama.GGML_TYPE_Q5_0,
     "q5_1": llama.GGML_TYPE_Q5_1,
 }
+MAX_SNAPSHOTS: Final = 15
+"""Most snapshots of recurrent layers' states: as long drafts as make a batch of 16 tokens."""
+_STATE_SIZE = re.compile(r"RS buffer size = +([\d.]+) MiB")
 _POLL_INTERVAL_S = 0.005
 _FLASH_ATTN = {"off": 0, "on": 1, "auto": -1}
 
@@ -103,7 +109,8 @@ def open_context(model: LlamaModel, settings: Settings, n_ctx: int) -> tuple[int
     native.n_batch = settings.batch_size
     native.n_ubatch = min(settings.ubatch_size, settings.batch_size)
     native.n_outputs_max = min(MAX_OUTPUTS, settings.batch_size)
-    # Recurrent layers keep a state per sequence, which costs memory and cannot branch.
+    # Recurrent layers keep a state per sequence, which costs memory and cannot branch.  Of some
+    # architectures llama.cpp keeps snapshots of the last tokens' states.
     # llama.cpp aborts where there are more sequences than rows of logits.
     is_branched = settings.speculation and not model.is_recurrent
     native.n_seq_max = min(N_BRANCHES, native.n_outputs_max) if is_branched else 1
@@ -116,13 +123,35 @@ def open_context(model: LlamaModel, settings: Settings, n_ctx: int) -> tuple[int
     native.offload_kqv = settings.kv_offload
     # A sliding-window cache that drops positions cannot be rolled back.
     native.swa_full = True
+    native.n_rs_seq = int(settings.speculation and model.is_recurrent)
+    context, lines = _new_context(model, native)
+    n_snapshots = _n_snapshots(context, model, lines)
+    if n_snapshots > native.n_rs_seq:
+        llama.llama_free(context)
+        native.n_rs_seq = n_snapshots
+        context, lines = _new_context(model, native)
+    return context, lines
+
+
+def _n_snapshots(context: int, model: LlamaModel, lines: list[str]) -> int:
+    """Return how many snapshots of the recurrent layers' states are worth their memory."""
+    kept = int(llama.llama_n_rs_seq(context))
+    sizes = [float(found[1]) for found in map(_STATE_SIZE.search, lines) if found]
+    if not kept or not sizes:
+        return kept
+    n_bytes = sum(sizes) * 2**20 / (1 + kept)
+    n_most = model.size / SNAPSHOTS_SHARE / n_bytes if n_bytes else MAX_SNAPSHOTS
+    return max(1, min(MAX_SNAPSHOTS, int(n_most)))
+
+
+def _new_context(model: LlamaModel, native: Any) -> tuple[int, list[str]]:
     with collected_lines() as lines:
         context: int | None = llama.llama_init_from_model(model.pointer, native)
     if not context:
         errors = [line.split(": ", 1)[-1] for level, line in lines if level == "error"]
         reason = "; ".join(errors).rstrip(". ") or "it gives no reason"
         raise ModelLoadError(
-            f"llama.cpp cannot make a context of {n_ctx} positions: {reason}.",
+            f"llama.cpp cannot make a context of {native.n_ctx} positions: {reason}.",
             remedy="Lower ctx_size, or change cache_type_k and cache_type_v.",
         )
     if not llama.llama_get_memory(context):

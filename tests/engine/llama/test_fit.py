@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from layer_kinds import write_layer_kind
 
 from speclsp.engine.llama import model
 from speclsp.engine.llama.fit import (
@@ -115,6 +116,14 @@ def test_a_gpu_that_is_not_there() -> None:
     with pytest.raises(ModelLoadError, match="no GPU number 2") as caught:
         model.offload_devices(Settings(split_mode="none", main_gpu=2))
     assert "There are CUDA0, CUDA1" in caught.value.remedy
+
+
+def test_snapshots_of_states_are_planned_for(tmp_path: Path) -> None:
+    path = write_layer_kind(tmp_path / "lfm2.gguf", "lfm2")
+    header = read_gguf_header(path)
+    weights = sum(n for name, n in header.tensor_bytes.items() if name.startswith("blk."))
+    planned = sum(estimate_shape(header, Settings()).layer_bytes)
+    assert weights * 9 // 8 - 2 <= planned <= weights * 9 // 8
 
 
 SHAPE = ModelShape(

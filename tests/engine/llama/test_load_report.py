@@ -29,6 +29,8 @@ class Loaded:
     n_ubatch: int = 512
     flash_attention: bool = True
     supports_rollback: bool = True
+    max_draft: int = 127
+    evaluates_again: bool = False
 
     @property
     def model(self) -> Loaded:
@@ -141,13 +143,26 @@ def test_the_cpu_for_want_of_a_gpu(
 
 
 def test_what_else_is_worth_saying() -> None:
-    target = Loaded({"CUDA0": 29}, n_ctx=2048, flash_attention=False, supports_rollback=False)
+    target = Loaded(
+        {"CUDA0": 29}, n_ctx=2048, flash_attention=False, supports_rollback=False, max_draft=0
+    )
     lines = report(target, gpu("CUDA0"))
     assert "flash attention off" in lines[0][1]
     assert lines[2:] == [
         ("warning", "coder.gguf: the KV cache was cut from 4096 to 2048 positions to fit"),
         ("info", "coder.gguf cannot take tokens back: speculation is off for it"),
     ]
+
+
+def test_how_a_model_with_states_takes_tokens_back() -> None:
+    snapshots = Loaded({"CUDA0": 29}, supports_rollback=False, max_draft=7)
+    assert report(snapshots, gpu("CUDA0"))[-1][1].endswith(
+        "drafts have at most 7 tokens, as many as llama.cpp keeps snapshots for"
+    )
+    again = Loaded({"CUDA0": 29}, supports_rollback=False, evaluates_again=True)
+    assert report(again, gpu("CUDA0"))[-1][1].endswith(
+        "tokens behind a wrong draft are evaluated again"
+    )
 
 
 # As llama.cpp prints them, with and without a GPU.

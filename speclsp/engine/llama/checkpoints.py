@@ -1,0 +1,100 @@
+"""Saved states of recurrent layers.
+
+Such layers keep one state instead of all positions, so tokens can be taken back only by restoring a
+state that was saved before them.  What hybrid models' attention layers hold of the text stays where
+it is: of these a state has nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from llama_cpp import llama_cpp as llama
+from numpy.typing import NDArray
+
+from speclsp.engine.llama.sequences import TEXT
+
+_BYTES: Any = ctypes.POINTER(ctypes.c_uint8)
+_PARTIAL: Final = llama.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
+_ON_DEVICE: Final = llama.LLAMA_STATE_SEQ_FLAGS_ON_DEVICE
+_N_KEPT: Final = 2
+"""States in the host's memory: of the prompt's stable part, and of the last place gone back to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    n_tokens: int
+    """Tokens that the state follows."""
+    data: NDArray[np.uint8]
+    flags: int
+
+
+class Checkpoints:
+    """The saved states of one context's text, of its present tokens only."""
+
+    def __init__(self, context: int) -> None:
+        self._context = context
+        self._kept: list[_Checkpoint] = []
+        self._before_draft: _Checkpoint | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the saved states in the host's memory."""
+        return sum(one.data.nbytes for one in self._kept)
+
+    def last(self, n_tokens: int) -> int:
+        """Return the most tokens, at most ``n_tokens``, that a state was saved after, or 0."""
+        return max((one.n_tokens for one in self._all() if one.n_tokens <= n_tokens), default=0)
+
+    def save(self, n_tokens: int) -> None:
+        """Save the state after all ``n_tokens`` of the text; the oldest one makes room."""
+        if any(one.n_tokens == n_tokens for one in self._kept):
+            return
+        saved = self._saved(n_tokens, _PARTIAL)
+        if saved is not None:
+            self._kept = [*self._kept, saved][-_N_KEPT:]
+
+    def save_before_draft(self, n_tokens: int) -> None:
+        """Save the state on the device, where only the last such state is kept."""
+        if self.last(n_tokens) != n_tokens:
+            self._before_draft = self._saved(n_tokens, _PARTIAL | _ON_DEVICE)
+
+    def restore(self, n_tokens: int) -> bool:
+        """Restore the state after ``n_tokens``, forget later ones, and return whether it worked.
+
+        Attention layers still hold what followed.
+        """
+        self.forget_after(n_tokens)
+        saved = next((one for one in self._all() if one.n_tokens == n_tokens), None)
+        if saved is None:
+            return False
+        n_bytes = llama.llama_state_seq_set_data_ext(
+            self._context, saved.data.ctypes.data_as(_BYTES), saved.data.nbytes, TEXT, saved.flags
+        )
+        return int(n_bytes) == saved.data.nbytes
+
+    def forget_after(self, n_tokens: int) -> None:
+        """Forget the states after more than ``n_tokens``."""
+        self._kept = [one for one in self._kept if one.n_tokens <= n_tokens]
+        if self._before_draft is not None and self._before_draft.n_tokens > n_tokens:
+            self._before_draft = None
+
+    def clear(self) -> None:
+        """Forget all states."""
+        self._kept.clear()
+        self._before_draft = None
+
+    def _all(self) -> list[_Checkpoint]:
+        return self._kept if self._before_draft is None else [*self._kept, self._before_draft]
+
+    def _saved(self, n_tokens: int, flags: int) -> _Checkpoint | None:
+        llama.llama_synchronize(self._context)
+        size = int(llama.llama_state_seq_get_size_ext(self._context, TEXT, flags))
+        data = np.empty(size, dtype=np.uint8)
+        n_bytes = llama.llama_state_seq_get_data_ext(
+            self._context, data.ctypes.data_as(_BYTES), size, TEXT, flags
+        )
+        return _Checkpoint(n_tokens, data, flags) if size and n_bytes == size else None
