@@ -25,6 +25,7 @@ from speclsp.hub.choice import named, resolve_models, without_names
 from speclsp.hub.memory import find_memory, nvidia_memory
 from speclsp.hub.presets import recommend
 from speclsp.printable import printable
+from speclsp.prompt.families import REWRITING_REMARK, REWRITING_REMEDY, rewrites_regions
 from speclsp.request import CompletionRequest, Document, LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
@@ -144,7 +145,11 @@ def models(settings: Settings) -> Iterator[Finding]:
     except SpecLspError as error:
         yield Finding("model", error.message, error.remedy or "Name another model with --model.")
         return
-    yield Finding("model", f"{files.target}: fill-in-the-middle tokens of {tokenizer.family.name}")
+    tokens = f"{files.target}: fill-in-the-middle tokens of {tokenizer.family.name}"
+    if rewrites_regions(files.target.name):
+        yield Finding("model", f"{tokens}, but {REWRITING_REMARK}.", REWRITING_REMEDY)
+    else:
+        yield Finding("model", tokens)
     yield from completion(settings)
 
 

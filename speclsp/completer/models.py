@@ -40,6 +40,7 @@ from speclsp.errors import (
     SpecLspError,
 )
 from speclsp.events import EventQueue, ProgressReport
+from speclsp.prompt.families import REWRITING_REMARK, REWRITING_REMEDY, rewrites_regions
 from speclsp.request import EngineState, LoadedModel, SessionStats, StateChanged
 from speclsp.settings import FIELDS, Settings, info
 
@@ -261,6 +262,8 @@ class Models:
         if settings.edit_model:
             self._load_edit_model(edit_model_settings(settings), progress)
         self._proposer(target, settings)
+        if rewrites_regions(target.name):
+            self._events.log("warning", f"{weights.title}: {REWRITING_REMARK}. {REWRITING_REMEDY}")
         if weights.draft is not None and (remark := draft_model_remark(settings)):
             self._events.log("info", remark)
         if (unread := given_without_speculation(settings)) is not None:

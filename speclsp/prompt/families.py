@@ -6,8 +6,11 @@ that the GGUF names are used, if it names any.
 Sources of the templates: Qwen2.5-Coder technical report (arXiv 2409.12186), StarCoder 2
 (arXiv 2402.19173, section 5.1), DeepSeek-Coder (arXiv 2401.14196), Code Llama (arXiv 2308.12950)
 and its reference ``generation.py``, CodeGemma's prompt documentation, Mistral's tokenizer
-documentation (FIM of tokenizer V2 and later), Granite Code's and Seed-Coder's model cards, and
-llama.cpp's list of names in ``llama-vocab.cpp``.
+documentation (FIM of tokenizer V2 and later), Granite Code's and Seed-Coder's model cards,
+Mellum-4b-base's model card and technical report (arXiv 2510.05788: suffix, prefix, middle; the path
+behind ``<filename>``), llama.cpp's list of names in ``llama-vocab.cpp`` (GLM-4.5's tokens) and
+Zed's list of prompt formats (GLM's order).  docs/models.md names each family's source, and the
+families without one.
 """
 
 from __future__ import annotations
@@ -57,8 +60,8 @@ _END_NAMES: Final = (
 """Special tokens that code does not contain: a completion ends where one is generated."""
 
 MODELS_WITH_FIM: Final = (
-    "Qwen2.5-Coder, StarCoder2, DeepSeek-Coder, CodeGemma, Code Llama (7B and 13B), "
-    "Codestral or Granite Code"
+    "Qwen2.5-Coder, Seed-Coder, Mellum 4B, StarCoder2, DeepSeek-Coder, CodeGemma, Code Llama "
+    "(7B and 13B), Codestral, Granite Code or Granite 4"
 )
 
 
@@ -99,6 +102,8 @@ class _Row:
     body: str
     chunk: str = "# {path}\n{text}\n\n"
     after_chunks: str = "# {path}\n"
+    of_models: str = ""
+    """Pattern of the names of models that the row is for; empty for all that have its tokens."""
 
 
 _TABLE: Final = (
@@ -122,6 +127,15 @@ _TABLE: Final = (
         chunk="<file_sep>{path}\n{text}",
         after_chunks="",
     ),
+    # Of the same tokens as the next row's, the first StarCoder's, but in another order.
+    _Row(
+        name="mellum",
+        body="{chunks}<filename>{path}\n"
+        "<fim_suffix>{suffix}<fim_prefix>{prefix}<fim_middle>{middle}",
+        chunk="<filename>{path}\n{text}\n",
+        after_chunks="",
+        of_models=r"mellum-?4b",
+    ),
     # Granite Code and the first StarCoder have <reponame> and <filename>, but do not document how
     # these go together with fill-in-the-middle.
     _Row(
@@ -137,6 +151,16 @@ _TABLE: Final = (
     _Row(
         name="seed-coder",
         body="<[fim-suffix]>{suffix}<[fim-prefix]>{chunks}{prefix}<[fim-middle]>{middle}",
+    ),
+    _Row(
+        name="glm",
+        body="<|code_prefix|>{chunks}{prefix}<|code_suffix|>{suffix}<|code_middle|>{middle}",
+    ),
+    # Granite 4 has Qwen's three tokens, but none for files.
+    _Row(
+        name="granite-4",
+        body="<|fim_prefix|>{chunks}{prefix}<|fim_suffix|>{suffix}<|fim_middle|>{middle}",
+        of_models="granite",
     ),
     _Row(
         name="codestral",
@@ -170,7 +194,10 @@ FIELDS_ONLY: Final = FimFamily(
 """For servers that lay out prefix and suffix themselves: only the token counts matter."""
 
 _NAMED: Final = {
-    r"qwen-?(2\.5|3)-?coder": "qwen2.5-coder",
+    r"qwen-?(2\.5|3)-?coder|qwen-?3\.[56]": "qwen2.5-coder",
+    "mellum-?4b": "mellum",
+    r"glm-?4": "glm",
+    r"granite-?4": "granite-4",
     r"code-?gemma": "codegemma",
     r"star-?coder-?2": "starcoder2",
     r"granite.*code": "granite-code",
@@ -182,14 +209,32 @@ _NAMED: Final = {
 """Families by patterns of their models' names."""
 
 
+_REWRITING: Final = r"\bzeta\b|\bzeta-?[12]|lacuna"
+"""Zeta and Lacuna: Zed names Zeta's formats as none of the cursor, and Lacuna's model card marked
+regions.  Sweep's models keep Qwen2.5-Coder's fill-in-the-middle; of Instinct nothing was found."""
+
+
+REWRITING_REMARK: Final = "it was trained to rewrite regions, and not to fill in at the cursor"
+REWRITING_REMEDY: Final = "Name it as `edit_model`, and another one as `model`."
+
+
 def special_names_of_model(name: str) -> frozenset[str]:
     """Return the special tokens of the family that a model's name indicates, if any."""
-    spelling = name.lower().replace("_", "-").replace(" ", "-")
+    spelling = _spelling(name)
     for pattern, family in _NAMED.items():
         if re.search(pattern, spelling):
             row = next(row for row in _TABLE if row.name == family)
             return frozenset(special_names(row.body + row.chunk + row.after_chunks))
     return frozenset()
+
+
+def rewrites_regions(name: str) -> bool:
+    """Return whether a model of this name was trained to rewrite regions, and not to fill a gap."""
+    return re.search(_REWRITING, _spelling(name)) is not None
+
+
+def _spelling(name: str) -> str:
+    return name.lower().replace("_", "-").replace(" ", "-")
 
 
 def prompt_text(
@@ -215,8 +260,11 @@ def family_for(vocabulary: Vocabulary, fim_template: str) -> FimFamily:
     if fim_template.strip():
         body = parse_user_template(fim_template, vocabulary)
         return _family(vocabulary, "template", body)
+    name = _spelling(str(vocabulary.metadata.get("general.name", "")))
     for row in _TABLE:
-        if all(find_token(name) is not None for name in special_names(row.body + row.chunk)):
+        if re.search(row.of_models, name) and all(
+            find_token(name) is not None for name in special_names(row.body + row.chunk)
+        ):
             return _family_of_row(vocabulary, row, find_token)
     return _named_by_gguf(vocabulary)
 

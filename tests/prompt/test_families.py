@@ -6,7 +6,7 @@ import pytest
 
 from speclsp.errors import NotFimModelError
 from speclsp.prompt.chunks import ChunkWindow, ContextChunk, LaidOutChunk
-from speclsp.prompt.families import family_for
+from speclsp.prompt.families import family_for, rewrites_regions
 from speclsp.prompt.prompt import PromptBudget, PromptLayout
 from tests.support.prompts import build_prompt
 
@@ -45,6 +45,16 @@ LAYOUTS = {
         "⟦<fim_prefix>⟧pkg/mod.py\ndef f(x):\n⟦<fim_suffix>⟧ x\n\nf(1)\n⟦<fim_middle>⟧    ret"
     ),
     "granite-code": ("⟦<fim_prefix>⟧def f(x):\n⟦<fim_suffix>⟧ x\n\nf(1)\n⟦<fim_middle>⟧    ret"),
+    "mellum": (
+        "⟦<filename>⟧pkg/mod.py\n⟦<fim_suffix>⟧ x\n\nf(1)\n"
+        "⟦<fim_prefix>⟧def f(x):\n⟦<fim_middle>⟧    ret"
+    ),
+    "granite-4": ("⟦<|fim_prefix|>⟧def f(x):\n⟦<|fim_suffix|>⟧ x\n\nf(1)\n⟦<|fim_middle|>⟧    ret"),
+    "glm": ("⟦<|code_prefix|>⟧def f(x):\n⟦<|code_suffix|>⟧ x\n\nf(1)\n⟦<|code_middle|>⟧    ret"),
+    "qwen3.5": (
+        "⟦<|repo_name|>⟧demo\n⟦<|file_sep|>⟧pkg/mod.py\n"
+        "⟦<|fim_prefix|>⟧def f(x):\n⟦<|fim_suffix|>⟧ x\n\nf(1)\n⟦<|fim_middle|>⟧    ret"
+    ),
     "deepseek-coder": (
         "⟦<｜begin▁of▁sentence｜>⟧⟦<｜fim▁begin｜>⟧def f(x):\n"
         "⟦<｜fim▁hole｜>⟧ x\n\nf(1)\n⟦<｜fim▁end｜>⟧    ret"
@@ -83,6 +93,10 @@ def test_layout(load_model, spell, name):
         ("qwen", "qwen2.5-coder"),
         ("starcoder2", "starcoder2"),
         ("granite-code", "granite-code"),
+        ("mellum", "mellum"),
+        ("granite-4", "granite-4"),
+        ("glm", "glm"),
+        ("qwen3.5", "qwen2.5-coder"),
         ("deepseek-coder", "deepseek-coder"),
         ("deepseek-coder-v2", "deepseek-coder"),
         ("codegemma", "codegemma"),
@@ -187,6 +201,13 @@ CHUNKS = (
             ),
         ),
         (
+            "mellum",
+            (
+                "⟦<filename>⟧a.py\nx = 1\n\n⟦<filename>⟧b.py\nf()\n\n"
+                "⟦<filename>⟧pkg/mod.py\n⟦<fim_suffix>⟧⟦<fim_prefix>⟧⟦<fim_middle>⟧"
+            ),
+        ),
+        (
             "codestral",
             (
                 "⟦<s>⟧⟦[SUFFIX]⟧⟦[PREFIX]⟧+++++ a.py\nx = 1\n\n\n+++++ b.py\nf()\n\n\n"
@@ -254,3 +275,18 @@ def test_embedded_model_has_the_repository_format(embedded):
     family = family_for(embedded, "")
     assert family.name == "qwen2.5-coder"
     assert family.bos is None
+
+
+@pytest.mark.parametrize(
+    ("name", "rewrites"),
+    [
+        ("zeta-2-Q4_K_M.gguf", True),
+        ("zed-industries_zeta-2.1.gguf", True),
+        ("Lacuna-V1-Q8_0.gguf", True),
+        ("sweep-next-edit-1.5b.q8_0.v2.gguf", False),  # keeps Qwen2.5-Coder's
+        ("qwen2.5-coder-7b-q8_0.gguf", False),
+        ("grazetasty.gguf", False),
+    ],
+)
+def test_models_that_rewrite_regions(name, rewrites):
+    assert rewrites_regions(name) == rewrites
