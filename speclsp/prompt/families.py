@@ -260,11 +260,10 @@ def family_for(vocabulary: Vocabulary, fim_template: str) -> FimFamily:
     if fim_template.strip():
         body = parse_user_template(fim_template, vocabulary)
         return _family(vocabulary, "template", body)
-    name = _spelling(str(vocabulary.metadata.get("general.name", "")))
+    model = _spelling(str(vocabulary.metadata.get("general.name", "")))
     for row in _TABLE:
-        if re.search(row.of_models, name) and all(
-            find_token(name) is not None for name in special_names(row.body + row.chunk)
-        ):
+        needed = special_names(row.body + row.chunk)
+        if re.search(row.of_models, model) and all(find_token(n) is not None for n in needed):
             return _family_of_row(vocabulary, row, find_token)
     return _named_by_gguf(vocabulary)
 
