@@ -6,7 +6,7 @@ import importlib
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -287,17 +287,10 @@ def next_step(settings: Settings) -> str:
     return f"choose a real model: `speclsp models pull {choice.name}` ({choice.title}, {size})."
 
 
-@click.command(cls=SettingsCommand)
-def doctor(**options: Any) -> None:
-    """Check the installation, with the given settings.
-
-    Every line begins with ok, note or problem; the exit code is 1 if there is a problem.
-    The last line is the one next step.
-    """
-    given = resolve([given_options(options)]).settings
-    missing, resolved = named_models(given)
+def print_findings(found: Iterable[Finding]) -> list[Finding]:
+    """Print findings as they come, each with its remedy, and return the problems."""
     problems: list[Finding] = []
-    for finding in findings(resolved, missing):
+    for finding in found:
         if finding.remedy:
             problems.append(finding)
             mark = click.style("problem", fg="red")
@@ -309,5 +302,18 @@ def doctor(**options: Any) -> None:
         click.echo(f"{mark}  {finding.subject}: {text}")
         if finding.remedy:
             click.echo(f"         {finding.remedy}")
+    return problems
+
+
+@click.command(cls=SettingsCommand)
+def doctor(**options: Any) -> None:
+    """Check the installation, with the given settings.
+
+    Every line begins with ok, note or problem; the exit code is 1 if there is a problem.
+    The last line is the one next step.
+    """
+    given = resolve([given_options(options)]).settings
+    missing, resolved = named_models(given)
+    problems = print_findings(findings(resolved, missing))
     click.echo(f"Next: {problems[0].remedy if problems else next_step(resolved)}")
     sys.exit(1 if problems else 0)

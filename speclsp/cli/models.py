@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,12 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from speclsp.cli.options import hf_token_option, repository_name
+from speclsp.cli.options import (
+    SettingsCommand,
+    given_settings,
+    hf_token_option,
+    repository_name,
+)
 from speclsp.hub import cache
 from speclsp.hub.choice import Choice, choice_of, named, preset_rows
 from speclsp.hub.memory import Memory, find_memory
@@ -148,6 +154,24 @@ def pull(name: str, repository: str, hf_file: str, draft: str, *, as_json: bool)
     for path in paths:
         click.echo(path)
     click.echo(f"Next: speclsp serve {choice.serve_options}, or set it in your editor.", err=True)
+
+
+@models.command(cls=SettingsCommand)
+@click.argument("name", default="")
+def check(name: str, **options: Any) -> None:
+    """Check that a model completes, takes tokens back and speculates as it should.
+
+    NAME is as in `speclsp models`, or a file; without it the settings' model is checked. Send what
+    is printed with a report about a model.
+    """
+    # Imported here: the other commands load no model.
+    from speclsp.cli.doctor import print_findings  # noqa: PLC0415
+    from speclsp.cli.model_check import check_model, verdict  # noqa: PLC0415
+
+    settings = given_settings({**options, **({"model": name} if name else {})})
+    problems = print_findings(check_model(settings))
+    click.echo(verdict(problems))
+    sys.exit(1 if problems else 0)
 
 
 @models.command()

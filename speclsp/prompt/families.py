@@ -80,6 +80,8 @@ class FimFamily:
     body: tuple[Part, ...]
     chunk: tuple[Part, ...] = ()
     after_chunks: tuple[Part, ...] = ()
+    found_by: str = "its tokens"
+    """How the family was found, in words."""
     end_names: frozenset[str] = frozenset()
     """The names of ``end_tokens`` that are known, which a server may send as text."""
 
@@ -259,7 +261,7 @@ def family_for(vocabulary: Vocabulary, fim_template: str) -> FimFamily:
     find_token = special_token_of(vocabulary)
     if fim_template.strip():
         body = parse_user_template(fim_template, vocabulary)
-        return _family(vocabulary, "template", body)
+        return replace(_family(vocabulary, "template", body), found_by="fim_template")
     model = _spelling(str(vocabulary.metadata.get("general.name", "")))
     for row in _TABLE:
         needed = special_names(row.body + row.chunk)
@@ -289,7 +291,8 @@ def _named_by_gguf(vocabulary: Vocabulary) -> FimFamily:
         row = replace(row, name="codellama")
     tokens = {f"<fim_{name}>": token for name, token in roles.items()}
     tokens |= {"<repo_name>": fim.repo, "<file_sep>": fim.separator}
-    return _family_of_row(vocabulary, row, tokens.get)
+    family = _family_of_row(vocabulary, row, tokens.get)
+    return replace(family, found_by="the ids of its file")
 
 
 def _family_of_row(vocabulary: Vocabulary, row: _Row, find_token: FindToken) -> FimFamily:
@@ -299,7 +302,10 @@ def _family_of_row(vocabulary: Vocabulary, row: _Row, find_token: FindToken) -> 
         for part in parse_template(row.body, find_token)
     ]
     chunk = parse_template(row.chunk, find_token)
-    return _family(vocabulary, row.name, body, chunk, parse_template(row.after_chunks, find_token))
+    family = _family(
+        vocabulary, row.name, body, chunk, parse_template(row.after_chunks, find_token)
+    )
+    return replace(family, found_by="its tokens and its name" if row.of_models else "its tokens")
 
 
 def _family(

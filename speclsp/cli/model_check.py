@@ -1,0 +1,285 @@
+"""``speclsp models check``: whether a model completes, takes tokens back and speculates properly.
+
+What it prints is meant to be sent with a report about a model that is not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+import numpy as np
+
+import speclsp
+from speclsp.cli.doctor import Finding
+from speclsp.completer.models import make_proposer
+from speclsp.decoding.gain import tokens_per_pass
+from speclsp.decoding.protocol import Target
+from speclsp.decoding.sampling import GreedySampler, LogitRow
+from speclsp.decoding.session import summed
+from speclsp.decoding.speculate import Generation, generate
+from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.protocol import DraftContext
+from speclsp.embedded import model_files
+from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
+from speclsp.errors import SpecLspError
+from speclsp.prompt.chunks import NO_CHUNKS
+from speclsp.prompt.families import (
+    REWRITING_REMARK,
+    REWRITING_REMEDY,
+    prompt_text,
+    rewrites_regions,
+)
+from speclsp.prompt.healing import HealingSampler, healing_prefix
+from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
+from speclsp.request import LogLevel, RequestStats
+from speclsp.settings import Settings
+
+_N_PLACES: Final = 10
+_N_PREDICT: Final = 32
+_N_HEALED: Final = 12
+_N_PROMPT: Final = 1024
+_N_WRONG: Final = 8
+"""Tokens of a draft that is taken back."""
+_NEARLY_EVEN: Final = 0.1
+"""Gap between the two best logits below which a batch's shape may decide which is the best."""
+_REPORT: Final = "Please report it, with all these lines and the model's name."
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A cursor in a source file."""
+
+    path: str
+    prefix: str
+    suffix: str
+
+
+@dataclass(slots=True)
+class _Gaps:
+    """Takes the most probable tokens, and keeps the gaps to the second best ones."""
+
+    gaps: list[float] = field(default_factory=list)
+
+    def sample(self, row: LogitRow) -> int:
+        """Return the token that follows, given its logits, shape [n_vocab]."""
+        second, best = np.partition(row, row.size - 2)[-2:]
+        self.gaps.append(float(best - second))
+        return int(row.argmax())
+
+
+def check_model(settings: Settings) -> Iterator[Finding]:
+    """Load the model that the settings name, and check it; the last finding is the verdict.
+
+    Raises :class:`~speclsp.errors.SpecLspError` where it cannot be loaded.
+    """
+    log: list[tuple[LogLevel, str]] = []
+    loader = LlamaLoader(lambda _level, _line: None)
+    tokenizer = loader.tokenizer(settings)
+    path = model_files(settings).target
+    yield from _family(path, tokenizer)
+    weights = loader.weights(
+        settings, tokenizer, lambda _share: True, lambda level, line: log.append((level, line))
+    )
+    try:
+        for level, line in log:
+            remedy = "docs/gpu.md and docs/models.md have the remedies." * (level == "warning")
+            yield Finding("loading", line, remedy)
+        prompts = [_prompt(tokenizer, place) for place in _places()]
+        yield _round_trip(tokenizer, prompts[0])
+        yield _healing(tokenizer, weights)
+        yield _rollback(weights, prompts[0])
+        yield from _speculation(settings, tokenizer, weights, prompts)
+    finally:
+        weights.close()
+
+
+def _family(path: Path, tokenizer: Tokenizer) -> Iterator[Finding]:
+    family, vocabulary = tokenizer.family, tokenizer.vocabulary
+    architecture = vocabulary.metadata.get("general.architecture", "unknown")
+    yield Finding(
+        "model",
+        f"{path.name}: {vocabulary.metadata.get('general.name', 'without a name')}, "
+        f"architecture {architecture}, {vocabulary.n_tokens} tokens",
+    )
+    tokens = ", ".join(f"{name} = {token}" for token, name in family.names.items())
+    text = f"{family.name}, found by {family.found_by}: {tokens}"
+    if rewrites_regions(path.name):
+        yield Finding("family", f"{text}; but {REWRITING_REMARK}", REWRITING_REMEDY)
+    else:
+        yield Finding("family", text)
+    ends = ", ".join(sorted(family.end_names)) or "none by name"
+    yield Finding("ends", f"{ends}; {len(family.end_tokens)} tokens in all")
+
+
+def _places() -> list[_Place]:
+    """Cut speclsp's own modules, which are there wherever it is installed, at half words."""
+    folder = Path(speclsp.__file__).parent
+    places = []
+    for number, path in enumerate(sorted((folder / "prompt").glob("*.py")) * 2):
+        text = path.read_text(encoding="utf-8")
+        lines = [m for m in text.splitlines(keepends=True) if m.strip()]
+        if len(lines) < 2 * _N_PLACES:
+            continue
+        line = next(
+            line for line in lines[len(lines) * (2 + number % 7) // 10 :] if len(line.strip()) > 12
+        )
+        start = text.index(line)
+        cursor = start + len(line) - len(line.lstrip()) + len(line.strip()) // 2
+        end = text.find("\n", cursor)
+        places.append(_Place(f"speclsp/prompt/{path.name}", text[:cursor], text[end:]))
+    return places[:_N_PLACES]
+
+
+def _prompt(tokenizer: Tokenizer, place: _Place) -> tuple[_Place, tuple[int, ...]]:
+    layout = PromptLayout(
+        family=tokenizer.family, vocabulary=tokenizer.vocabulary, layout="anchored"
+    )
+    text = FimText(repo_name="speclsp", path=place.path, prefix=place.prefix, suffix=place.suffix)
+    budget = PromptBudget(n_prompt=_N_PROMPT, n_chunks=0)
+    return place, layout.fresh(text, budget, near=None, chunks=NO_CHUNKS).tokens
+
+
+def _round_trip(tokenizer: Tokenizer, prompt: tuple[_Place, tuple[int, ...]]) -> Finding:
+    """Whether a prompt's tokens are the text that they stand for."""
+    place, tokens = prompt
+    text = prompt_text(tokens, tokenizer.vocabulary, tokenizer.family)
+    near = place.prefix.rpartition("\n")[2]
+    missing = [part for part in (near, place.suffix[:80]) if part not in text]
+    if missing:
+        return Finding("round trip", f"the prompt lacks {missing[0]!r}: {text[-200:]!r}", _REPORT)
+    return Finding("round trip", f"{len(tokens)} tokens spell what is around the cursor")
+
+
+def _healing(tokenizer: Tokenizer, weights: Weights) -> Finding:
+    """Whether texts begin with what the prompt leaves out."""
+    wrong = []
+    places = _places()
+    for place in places:
+        line = place.prefix.rpartition("\n")[2]
+        typed = healing_prefix(tokenizer.prefixes, line)
+        shorter = _Place(place.path, place.prefix.removesuffix(typed), place.suffix)
+        sampler = HealingSampler(GreedySampler(), tokenizer.prefixes, tokenizer.vocabulary, typed)
+        found = _run(
+            weights.target, DraftContext(prompt=_prompt(tokenizer, shorter)[1]), None, sampler
+        )
+        pieces = b"".join(tokenizer.vocabulary.piece(token) for token in found.tokens)
+        if not pieces.startswith(typed.encode()):
+            wrong.append(typed)
+    if wrong:
+        return Finding("healing", f"{wrong[0]!r} was not repeated", _REPORT)
+    return Finding("healing", f"half words are completed at {len(places)} of {len(places)} places")
+
+
+def _rollback(weights: Weights, prompt: tuple[_Place, tuple[int, ...]]) -> Finding:
+    """Whether the logits after a draft that was taken back are those without it."""
+    target, tokens = weights.target, list(prompt[1])
+    target.truncate(0)
+    _fill(target, tokens)
+    alone = target.decode(tokens[-1:], 1)[0].copy()
+    target.truncate(0)
+    _fill(target, tokens[:-1])
+    n_wrong = min(_N_WRONG, target.max_draft)
+    target.decode([tokens[-2], *tokens[:n_wrong]], n_wrong + 1)
+    target.truncate(len(tokens) - 1)
+    pending = tokens[len(target.cached) :]
+    again = target.decode(pending, 1)[0]
+    difference = float(np.abs(again - alone).max())
+    how = f"{target.max_draft} tokens at most; logits differ by {difference:.2g}"
+    if len(pending) > 1:
+        how += f"; {len(pending) - 1} right ones are evaluated again"
+    is_same = int(alone.argmax()) == int(again.argmax()) or difference < _NEARLY_EVEN
+    return Finding("rollback", how, "" if is_same else _REPORT)
+
+
+def _fill(target: Target, tokens: Sequence[int]) -> None:
+    """Evaluate all tokens but the last."""
+    for start in range(0, len(tokens) - 1, target.n_ubatch):
+        target.decode(tokens[start : min(start + target.n_ubatch, len(tokens) - 1)], 0)
+
+
+def _speculation(
+    settings: Settings,
+    tokenizer: Tokenizer,
+    weights: Weights,
+    prompts: Sequence[tuple[_Place, tuple[int, ...]]],
+) -> Iterator[Finding]:
+    """Whether drafts change nothing, and what they save; then the verdict."""
+    problems: list[SpecLspError] = []
+    proposer = make_proposer(settings, weights, AcceptanceTable(), problems.append)
+    for problem in problems:
+        yield Finding("drafting", problem.message, problem.remedy)
+    sums = {False: RequestStats(), True: RequestStats()}
+    seconds = {False: 0.0, True: 0.0}
+    n_even, uneven = 0, []
+    for place, tokens in prompts:
+        context = DraftContext(
+            prompt=tokens,
+            prefix=tokenizer.vocabulary.tokenize(place.prefix),
+            suffix=tokenizer.vocabulary.tokenize(place.suffix),
+            verify_curve=weights.pass_cost.curve,
+            single_s=weights.pass_cost.single_s,
+        )
+        sampler = _Gaps()
+        texts = {}
+        for drafts, one in ((False, sampler), (True, GreedySampler())):
+            weights.target.truncate(0)
+            started = perf_counter()
+            found = _run(weights.target, context, proposer if drafts else None, one)
+            seconds[drafts] += perf_counter() - started - found.stats.ms_prompt / 1000
+            weights.pass_cost.learn(found.pass_times)
+            sums[drafts] = summed(sums[drafts], found.stats)
+            texts[drafts] = found.tokens
+        pairs = enumerate(zip(texts[False], texts[True], strict=True))
+        place_of = next((idx for idx, (alone, drafted) in pairs if alone != drafted), None)
+        if place_of is not None:
+            n_even += sampler.gaps[place_of] < _NEARLY_EVEN
+            uneven += [g for g in [sampler.gaps[place_of]] if g >= _NEARLY_EVEN]
+    same = f"the text is the same at {len(prompts) - n_even - len(uneven)} of {len(prompts)} places"
+    if n_even:
+        same += f", and differs at {n_even} where two tokens were nearly as probable"
+    if uneven:
+        yield Finding("drafts", f"{same}; logits {max(uneven):.2f} apart changed places", _REPORT)
+    else:
+        yield Finding("drafts", same)
+    rates = {
+        drafts: (one.n_predicted - one.n_prefill_predicted) / max(seconds[drafts], 1e-9)
+        for drafts, one in sums.items()
+    }
+    yield Finding(
+        "speed",
+        f"{rates[False]:.0f} tokens a second without drafts, {rates[True]:.0f} with "
+        f"({tokens_per_pass(sums[True]):.2f} tokens a pass, "
+        f"{sums[True].n_accepted} of {sums[True].n_drafted} draft tokens right)",
+    )
+
+
+def _run(
+    target: Target,
+    context: DraftContext,
+    proposer: Proposer | None,
+    sampler: GreedySampler | HealingSampler | _Gaps,
+) -> Generation:
+    """Generate as many tokens as a check looks at, whatever they are."""
+    return generate(
+        target,
+        context,
+        drafter=proposer,
+        sampler=sampler,
+        n_predict=_N_HEALED if isinstance(sampler, HealingSampler) else _N_PREDICT,
+        stop=lambda _token: False,
+        interrupted=lambda: None,
+        clock=perf_counter,
+    )
+
+
+def verdict(findings: Sequence[Finding]) -> str:
+    """Return the line that sums the findings up."""
+    problems = [one.subject for one in findings if one.remedy]
+    if not problems:
+        return "The model completes, takes tokens back and speculates as it should."
+    return f"Not as it should be: {', '.join(dict.fromkeys(problems))}."

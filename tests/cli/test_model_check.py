@@ -1,0 +1,107 @@
+"""``speclsp models check`` on real and on made models, and on what is broken."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from layer_kinds import write_layer_kind
+from scripted_target import ScriptedTarget
+
+from speclsp.cli import model_check
+from speclsp.cli.doctor import Finding
+from speclsp.cli.model_check import _Place, _rollback, check_model, verdict
+from speclsp.decoding.sampling import GreedySampler, LogitRow
+from speclsp.embedded import embedded_target
+from speclsp.settings import Settings
+
+pytestmark = pytest.mark.real
+
+CHECKS = {
+    "model",
+    "family",
+    "ends",
+    "loading",
+    "round trip",
+    "healing",
+    "rollback",
+    "drafts",
+    "speed",
+}
+
+
+def findings(path: Path) -> list[Finding]:
+    return list(check_model(Settings(model=str(path), threads=1)))
+
+
+def problems(found: Sequence[Finding]) -> list[str]:
+    return [one.subject for one in found if one.remedy]
+
+
+@pytest.mark.parametrize("kind", ["", "qwen35", "granitehybrid", "mamba", "gemma2"])
+def test_a_model_that_works(kind: str, tmp_path: Path) -> None:
+    path = write_layer_kind(tmp_path / f"{kind}.gguf", kind) if kind else embedded_target()
+    found = findings(path)
+    assert {one.subject for one in found} == CHECKS
+    assert problems(found) == []
+    assert verdict(found) == "The model completes, takes tokens back and speculates as it should."
+    texts = {one.subject: one.text for one in found}
+    assert texts["family"].startswith("qwen2.5-coder, found by its tokens: <|repo_name|> = 4094")
+    assert texts["healing"] == "half words are completed at 10 of 10 places"
+    assert texts["drafts"].startswith("the text is the same at ")
+    most = {"qwen35": "15"}.get(kind, "127")
+    assert texts["rollback"].startswith(f"{most} tokens at most; logits differ by ")
+    assert ("evaluated again" in texts["rollback"]) == (kind in {"granitehybrid", "mamba"})
+
+
+class SometimesWrong(GreedySampler):
+    """Takes the least probable token now and then."""
+
+    n_sampled = 0
+
+    def sample(self, row: LogitRow) -> int:
+        SometimesWrong.n_sampled += 1
+        return int(row.argmin() if SometimesWrong.n_sampled % 20 == 0 else row.argmax())
+
+
+def test_a_text_that_drafts_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_check, "GreedySampler", SometimesWrong)
+    found = findings(embedded_target())
+    assert "drafts" in problems(found)
+    assert "logits" in next(one.text for one in found if one.subject == "drafts")
+    assert verdict(found).startswith("Not as it should be: ")
+
+
+def test_a_prompt_that_does_not_spell_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_check, "prompt_text", lambda *_args: "something else")
+    assert problems(findings(embedded_target())) == ["round trip"]
+
+
+def test_a_rollback_that_leaves_something_behind() -> None:
+    targets: list[ScriptedTarget] = []
+
+    def predict(tokens: Sequence[int]) -> list[float]:
+        best = targets[0].n_tokens_evaluated  # what was taken back still counts
+        return [float(token == best % 50) for token in range(50)]
+
+    targets.append(ScriptedTarget(predict, 50))
+    prompt = _Place("a.py", "", ""), tuple(range(20))
+    found = _rollback(SimpleNamespace(target=targets[0], supports_rollback=True), prompt)
+    assert found.subject == "rollback"
+    assert "report" in found.remedy
+
+
+def test_a_model_that_rewrites_regions(tmp_path: Path) -> None:
+    path = tmp_path / "zeta-2-q4_k_m.gguf"
+    shutil.copy(embedded_target(), path)
+    assert problems(findings(path)) == ["family"]
+
+
+def test_gaps_are_those_of_the_two_best_logits() -> None:
+    sampler = model_check._Gaps()
+    assert sampler.sample(np.array([1.0, 4.0, 2.5], dtype=np.float32)) == 1
+    assert sampler.gaps == [1.5]
