@@ -174,7 +174,7 @@ class Settings:
     suggestion_memory: bool = _setting(
         True,
         _MEMORY,
-        "Answer text that you type as suggested with the rest of the suggestion, without running "
+        "While you type what was suggested, the rest stays, without running "
         "the model; a running generation continues while you type what it generates.",
     )
     idle_work: Literal["auto", "always", "prompts", "never"] = _setting(
