@@ -7,33 +7,30 @@ Neither NumPy nor llama.cpp is loaded here.
 
 from __future__ import annotations
 
+import enum
 import itertools
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from speclsp import errors
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import Documents
-from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import MAX_CRASHES, PAUSES_S, EngineLife, Restarts
+from speclsp.engine_process.shared_documents import SharedDocuments
 from speclsp.engine_process.transport import MAX_SELECT_S
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
-from speclsp.project.ignore import IgnoredFiles, root_of
-from speclsp.project.repository import name_elsewhere
 from speclsp.request import (
     AcceptedText,
     AnyPlaced,
-    Change,
     Document,
     EditRequest,
     EngineState,
@@ -69,8 +66,6 @@ _MAX_LEARNED: Final = 500
 _OF_FOLDERS: Final = (wire.OpenFolder, wire.CloseFolder, wire.Reindex)
 """Messages that an engine on another machine is not sent."""
 
-_T = TypeVar("_T", Document, AcceptedText)
-
 _STARTING: Final = EngineUnavailableError("the engine is starting, and the model is loading.")
 _CLOSING: Final = EngineUnavailableError("the server is shutting down.")
 _UNSENDABLE_SETTINGS: Final = (
@@ -86,6 +81,20 @@ succeed at once.
 """
 
 
+class _Phase(enum.Enum):
+    """What a window has of an engine."""
+
+    CONNECTING = enum.auto()
+    """None yet, or none any more: the thread connects, after a pause where that failed."""
+    CONNECTED = enum.auto()
+    STOPPED = enum.auto()
+    """None, since it was stopped on purpose: the next request connects."""
+    GIVEN_UP = enum.auto()
+    """None until the settings change."""
+    CLOSING = enum.auto()
+    """The window ends."""
+
+
 class _UnsendableError(EngineProcessError):
     """The settings cannot be sent to any engine."""
 
@@ -94,6 +103,7 @@ class _UnsendableError(EngineProcessError):
 class _Pending:
     """A request without an answer."""
 
+    number: int
     request: Request[Any]
     placed: AnyPlaced
     cancel: CancellationToken
@@ -103,6 +113,45 @@ class _Pending:
 
     def answer_empty(self, reason: FinishReason) -> None:
         self.future.set_result(self.request.empty(reason))
+
+
+class _WaitingRequests:
+    """The requests without an answer, by number.  Not thread-safe: the client's lock is held."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, _Pending] = {}
+
+    def add(self, number: int, pending: _Pending) -> None:
+        """Wait for the answer to a request."""
+        self._by_number[number] = pending
+
+    def get(self, number: int) -> _Pending | None:
+        """Return a request that waits; None where it was answered."""
+        return self._by_number.get(number)
+
+    def take(self, number: int) -> _Pending | None:
+        """Return a request and wait for it no longer; None where it was answered."""
+        return self._by_number.pop(number, None)
+
+    def take_all(self, *, sent_only: bool = False) -> list[_Pending]:
+        """Return all requests, or those that were sent, and wait for them no longer."""
+        return self._take(lambda pending: pending.is_sent or not sent_only)
+
+    def take_overdue(self, now: float) -> list[_Pending]:
+        """Return the requests that should have been answered, and wait for them no longer."""
+        return self._take(lambda pending: now >= pending.overdue_at)
+
+    def overdue_at(self) -> float:
+        """Return when the first request is overdue; infinity without requests."""
+        return min((p.overdue_at for p in self._by_number.values()), default=math.inf)
+
+    def __iter__(self) -> Iterator[_Pending]:
+        """Iterate over the requests in their order."""
+        return iter(self._by_number.values())
+
+    def _take(self, wanted: Callable[[_Pending], bool]) -> list[_Pending]:
+        taken = [number for number, pending in self._by_number.items() if wanted(pending)]
+        return [self._by_number.pop(number) for number in taken]
 
 
 class SharedCompleter:
@@ -115,29 +164,16 @@ class SharedCompleter:
         self._changed = threading.Condition(threading.RLock())
         """Guards everything below; what is sent is sent while it is held."""
         self._connection: wire.Connection[wire.EngineMessage] | None = None
-        self._documents = Documents()
-        self._folders: dict[str, WorkspaceFolder] = {}
-        self._ignored = IgnoredFiles((), self._events.problem)
-        self._still_ignored: set[str] = set()
-        """Files of documents that were ignored when their folder was closed.
-
-        They stay ignored, also where they are opened again, until a folder around them is opened.
-        """
-        self._handed: set[str] = set()
-        """URIs of the documents that the engine has."""
-        self._unsendable: set[str] = set()
-        """URIs of documents that cannot be sent, which the log names once."""
+        self._documents = SharedDocuments(settings, self._send, self._events)
         self._is_asking = False
         """Whether the engine has not answered the last AskStatistics."""
         self._is_told = False
         """Whether the user was told that the engine on another machine cannot be reached."""
         self._absence: SpecLspError = _STARTING
         """Why requests fail while there is no connection."""
-        self._has_given_up = False
-        """Whether there is no engine until the settings change."""
         self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
         """Accepted texts to send to the next engine."""
-        self._pending: dict[int, _Pending] = {}
+        self._waiting = _WaitingRequests()
         self._idle: dict[int, bool | None] = {}
         """Answers to AwaitIdle by number, while somebody waits; None until the engine answers."""
         self._numbers = itertools.count(1)
@@ -145,11 +181,9 @@ class SharedCompleter:
         self._shown: StateChanged | None = None
         """The state that the window was told last, with its message."""
         self._stats = SessionStats()
-        self._is_wanted = True
-        """Whether to connect.  After `speclsp engine stop` the next request sets it."""
-        self._is_closing = False
-        self._is_leaving = False
-        """Whether the connection ends on purpose: for another engine, or the engine shuts down."""
+        self._phase = _Phase.CONNECTING
+        self._ends_as: _Phase | None = None
+        """What follows the end of the connection; None where the engine is lost by it."""
         self._restarts = Restarts()
         self._thread = threading.Thread(target=self._run, name="speclsp-client", daemon=True)
 
@@ -163,9 +197,9 @@ class SharedCompleter:
         """Send what waits, and disconnect; the engine process keeps running for other windows."""
         until = time.monotonic() + _CLOSE_S
         with self._changed:
-            if self._is_closing:
+            if self._phase is _Phase.CLOSING:
                 return
-            self._is_closing = True
+            self._phase = _Phase.CLOSING
             connection = self._connection
             self._changed.notify_all()
         if connection is not None:
@@ -199,22 +233,23 @@ class SharedCompleter:
         changed = settings_table.changed(self._settings, settings)
         scopes = {name: settings_table.info(name).scope for name in changed}
         with self._changed:
-            self._settings = settings
+            self._settings = self._documents.settings = settings
             is_another = "engine" in scopes.values()
             if is_another and self._connection is not None:
                 # Disconnect first: the former engine must not get what the new one may have.
-                self._is_leaving = True
+                self._ends_as = _Phase.CONNECTING
                 self._connection.close()
-            self._renew_rules()
+            self._documents.renew_rules()
             if not changed:
                 return ()
-            self._is_told = self._has_given_up = False
+            self._is_told = False
             self._absence = _STARTING
-            self._is_wanted = True
+            self._want()
+            self._want(_Phase.GIVEN_UP)
             self._restarts.forget()
             if not is_another:
                 try:
-                    self._send(wire.ApplySettings(self._sent_settings()))
+                    self._send(wire.ApplySettings(self._documents.sent_settings()))
                 except EngineProcessError as error:  # the engine keeps the former ones
                     self._events.problem(error.message, error.remedy)
             self._changed.notify_all()
@@ -237,8 +272,10 @@ class SharedCompleter:
             return self.statistics().is_idle
         until = time.monotonic() + timeout_s
         with self._changed:
-            self._changed.wait_for(lambda: self._connection or self._has_given_up, timeout_s)
-            if self._has_given_up:
+            self._changed.wait_for(
+                lambda: self._connection or self._phase is _Phase.GIVEN_UP, timeout_s
+            )
+            if self._phase is _Phase.GIVEN_UP:
                 return True
             number, connection = next(self._numbers), self._connection
             left_s = max(0.0, until - time.monotonic())
@@ -255,91 +292,38 @@ class SharedCompleter:
     def open_folder(self, folder: WorkspaceFolder) -> None:
         """Let the engine index a folder."""
         with self._changed:
-            self._folders[folder.root] = folder
-            self._renew_rules()
-            self._send(wire.OpenFolder(folder))
+            self._documents.open_folder(folder)
 
     def close_folder(self, root: str) -> None:
         """Forget a folder."""
         with self._changed:
-            files = {document.file for document in self._documents.newest()} | self._still_ignored
-            self._still_ignored = {file for file in files if self._is_ignored(file)}
-            self._folders.pop(root, None)
-            self._send(wire.CloseFolder(root))
+            self._documents.close_folder(root)
 
     def reindex(self) -> None:
         """Scan all folders again."""
         with self._changed:
-            self._renew_rules()
+            self._documents.renew_rules()
             self._send(wire.Reindex())
 
     def open_document(self, document: Document) -> None:
         """Take an opened document."""
         with self._changed:
             self._documents.open(document)
-            self._ignored.renew(self._settings.exclude)
-            self._share(document, wire.OpenDocument(self._without_path(document)))
 
     def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
         """Take an edit of an open document."""
         with self._changed:
-            document = self._documents.change(uri, version, edit)
-            self._share(document, wire.ChangeDocument(uri, version, edit))
+            self._documents.change(uri, version, edit)
 
     def save_document(self, uri: str) -> None:
         """Note that a document was written to its file."""
         with self._changed:
-            self._renew_rules()
-            self._share(self._documents.get(uri), wire.SaveDocument(uri))
+            self._documents.save(uri)
 
     def close_document(self, uri: str) -> None:
         """Forget a document."""
         with self._changed:
             self._documents.close(uri)
-            self._unsendable.discard(uri)
-            self._withdraw(uri)
-
-    def _share(self, document: Document | None, change: wire.WindowMessage | None = None) -> bool:
-        """Send the engine ``change``, or the whole document where it lacks that.
-
-        Return whether it has the document.  One that is kept here is closed there.
-        The lock is held.
-        """
-        if document is None:
-            return False
-        n_chars = len(document.text)
-        if self._is_kept_here(document.file) or n_chars > wire.MAX_CHARS:
-            self._withdraw(document.uri)
-            if n_chars > wire.MAX_CHARS:
-                name = document.path or document.uri
-                self._log_unsendable(
-                    document.uri,
-                    f"{name} has {n_chars:,} characters and gets no suggestions: the shared engine "
-                    f"takes {wire.MAX_CHARS:,}, and one with `engine` set to own takes more.",
-                )
-            return False
-        if document.uri not in self._handed:
-            self._handed.add(document.uri)
-            change = wire.OpenDocument(self._without_path(document))
-        if change is not None:
-            self._send(change)
-        return document.uri in self._handed
-
-    def _log_unsendable(self, uri: str, line: str) -> None:
-        if uri not in self._unsendable:
-            self._unsendable.add(uri)
-            self._events.log("warning", line)
-
-    def _withdraw(self, uri: str) -> None:
-        if uri in self._handed:
-            self._handed.discard(uri)
-            self._send(wire.CloseDocument(uri))
-
-    def _renew_rules(self) -> None:
-        """Read again which files are ignored; withdraw documents that are, share others."""
-        self._ignored.renew(self._settings.exclude)
-        for document in self._documents.newest():
-            self._share(document)
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -350,6 +334,7 @@ class SharedCompleter:
             return answered(request.empty("cancelled"))
         deadline_s = (placed.settings_over(self._settings).deadline_ms + request.debounce_ms) / 1000
         pending = _Pending(
+            number=next(self._numbers),
             request=request,
             placed=placed,
             cancel=cancel,
@@ -357,74 +342,53 @@ class SharedCompleter:
         )
         pending.future.set_running_or_notify_cancel()
         with self._changed:
-            if not self._share(self._documents.get(request.uri)):
+            if not self._documents.share(request.uri):
                 return answered(request.empty("stop", "filter"))
-            if not self._is_wanted:
-                self._is_wanted = True
-                self._changed.notify_all()
+            self._want()
             refusal = self._refusal(request)
             if refusal is not None:
                 # Otherwise the shared error's traceback grows with each request that raises it.
                 pending.future.set_exception(refusal.with_traceback(None))
                 return pending.future
-            number = next(self._numbers)
-            self._pending[number] = pending
+            self._waiting.add(pending.number, pending)
             if self._connection is not None:
-                self._send_pending(number, pending)
+                self._send_pending(pending)
                 self._connection.wake()  # the thread waits until the first request is overdue
-        cancel.watch(lambda: self._cancelled(number, pending))
+        cancel.watch(lambda: self._cancelled(pending))
         return pending.future
 
-    def _is_kept_here(self, file: str) -> bool:
-        """Whether an ignored file's text stays on this machine, the engine being on another one.
-
-        The lock is held.
-        """
-        return self._settings.engine_listens and self._is_ignored(file)
-
-    def _is_ignored(self, file: str) -> bool:
-        root = root_of(self._folders, file)
-        return self._ignored.is_ignored(root, file) if root else file in self._still_ignored
-
-    def _without_path(self, sent: _T) -> _T:
-        """Return a document or text as it is sent: no file's path leaves the machine.
-
-        An engine elsewhere gets a hash that names the folder instead.
-        """
-        if not self._settings.engine_listens:
-            return sent
-        return replace(sent, file="", workspace=name_elsewhere(root_of(self._folders, sent.file)))
-
-    def _sent_settings(self) -> Settings:
-        """Return what the engine gets of the settings: no token and no path leaves the machine."""
-        if not self._settings.engine_listens:
-            return with_absolute_paths(self._settings)
-        return wire.settings_elsewhere(Settings(), self._settings)
+    def _want(self, former: _Phase = _Phase.STOPPED) -> None:
+        """Connect where the window is in the phase ``former``, or will be.  The lock is held."""
+        if self._ends_as is former:
+            self._ends_as = _Phase.CONNECTING
+        if self._phase is former:
+            self._phase = _Phase.CONNECTING
+            self._changed.notify_all()
 
     def learn(self, accepted: AcceptedText) -> None:
         """Send an accepted text to the engine, now or when one is connected."""
         with self._changed:
-            if self._is_kept_here(accepted.file):
+            if self._documents.is_kept_here(accepted.file):
                 return
-            if not self._send(wire.Learn(self._without_path(accepted))):
+            if not self._send(wire.Learn(self._documents.without_path(accepted))):
                 self._learned.append(accepted)
 
     def _refusal(self, request: Request[Any]) -> SpecLspError | None:
         """Return why a request cannot be served now.  The lock is held."""
-        if self._is_closing:
+        if self._phase is _Phase.CLOSING:
             return _CLOSING
-        if self._has_given_up or (self._connection is None and not request.wait_for_model):
+        if self._phase is _Phase.GIVEN_UP:
             return self._absence
-        return None
+        return self._absence if self._connection is None and not request.wait_for_model else None
 
-    def _cancelled(self, number: int, pending: _Pending) -> None:
+    def _cancelled(self, pending: _Pending) -> None:
         with self._changed:
-            if number not in self._pending:
+            if self._waiting.get(pending.number) is None:
                 return
             if pending.is_sent:
-                self._send(wire.Cancel(number, pending.cancel.is_for_good))
+                self._send(wire.Cancel(pending.number, pending.cancel.is_for_good))
                 return
-            del self._pending[number]
+            self._waiting.take(pending.number)
         pending.answer_empty("cancelled")
 
     # --- sending ----------------------------------------------------------------------------------
@@ -453,34 +417,19 @@ class SharedCompleter:
                 text = f"of the settings, {error.message}"
                 raise _UnsendableError(text, remedy=_UNSENDABLE_SETTINGS) from error
             case wire.OpenDocument(document=Document(uri=uri)) | wire.ChangeDocument(uri=uri):
-                # Its next change sends it whole.
-                self._withdraw(uri)
-                self._log_unsendable(uri, f"{uri} gets no suggestions: {error.message}")
+                self._documents.left_out(uri, error.message)
             case wire.CloseDocument():
                 pass  # the engine never got a document of this URI
             case _:
                 self._events.warn(error)
 
-    def _send_pending(self, number: int, pending: _Pending) -> None:
+    def _send_pending(self, pending: _Pending) -> None:
         pending.is_sent = True
         request = pending.request
         if isinstance(request, EditRequest):
-            request = replace(request, changes=self._sent_changes(request, pending.placed.file))
-        self._send(wire.ASKS[type(request)](number, request))
-
-    def _sent_changes(self, request: EditRequest, file: str) -> tuple[Change, ...]:
-        """Return what the engine gets of the earlier changes; ``file`` is the document's.
-
-        One elsewhere has no folders, so that only those of the document's folder are sent to it.
-        """
-        if not self._settings.engine_listens:
-            return request.changes
-        root = root_of(self._folders, file)
-        return tuple(
-            replace(change, file="")
-            for change in request.changes
-            if root_of(self._folders, change.file) == root and not self._is_ignored(change.file)
-        )
+            changes = self._documents.sent_changes(request, pending.placed.file)
+            request = replace(request, changes=changes)
+        self._send(wire.ASKS[type(request)](pending.number, request))
 
     def _hand_over(
         self, connection: wire.Connection[wire.EngineMessage], settings: Settings
@@ -491,29 +440,20 @@ class SharedCompleter:
         changed to those of another engine.
         """
         with self._changed:
-            if self._is_closing or self._is_outdated(settings):
+            if self._phase is _Phase.CLOSING or self._is_outdated(settings):
                 return False
-            self._ignored.renew(self._settings.exclude)
-            documents = [
-                document
-                for document in self._documents.newest()
-                if len(document.text) <= wire.MAX_CHARS and not self._is_kept_here(document.file)
-            ]
-            self._handed = {document.uri for document in documents}
-            learned = [text for text in self._learned if not self._is_kept_here(text.file)]
             self._connection = connection
-            self._send(
-                wire.ApplySettings(self._sent_settings()),
-                *map(wire.OpenFolder, self._folders.values()),
-                *map(wire.OpenDocument, map(self._without_path, reversed(documents))),
-                *map(wire.Learn, map(self._without_path, learned)),
-            )
+            self._phase, self._ends_as = _Phase.CONNECTED, None
+            documents = self._documents
+            messages = documents.hand_over()
+            learned = [text for text in self._learned if not documents.is_kept_here(text.file)]
+            self._send(*messages, *map(wire.Learn, map(documents.without_path, learned)))
             self._learned.clear()
             self._absence = _STARTING
-            self._is_told = self._is_leaving = False
-            for number, pending in self._pending.items():
-                if pending.placed.uri in self._handed:  # else it is answered when overdue
-                    self._send_pending(number, pending)
+            self._is_told = False
+            for pending in self._waiting:
+                if documents.has(pending.placed.uri):  # else it is answered when overdue
+                    self._send_pending(pending)
             self._changed.notify_all()
             return True
 
@@ -556,7 +496,7 @@ class SharedCompleter:
         finally:
             self._disconnected()
             connection.free()
-        if not (self._is_closing or self._is_leaving):
+        if self._phase is not _Phase.CLOSING and self._ends_as is None:
             self._died(life, settings)
 
     def _wait_for_turn(self) -> bool:
@@ -564,18 +504,16 @@ class SharedCompleter:
         with self._changed:
             restarts = self._restarts
             self._changed.wait_for(
-                lambda: self._is_closing or not restarts.pause_s, restarts.pause_s
+                lambda: self._phase is _Phase.CLOSING or not restarts.pause_s, restarts.pause_s
             )
-            self._changed.wait_for(
-                lambda: self._is_closing or (self._is_wanted and not self._has_given_up)
-            )
-            return not self._is_closing
+            self._changed.wait_for(lambda: self._phase in (_Phase.CLOSING, _Phase.CONNECTING))
+            return self._phase is _Phase.CONNECTING
 
     def _receive(self, connection: wire.Connection[wire.EngineMessage], pid: int) -> None:
         silent_at = time.monotonic() + _SILENT_S
         while True:
             with self._changed:
-                overdue_at = min((p.overdue_at for p in self._pending.values()), default=math.inf)
+                overdue_at = self._waiting.overdue_at()
             wakes_at = min(overdue_at, silent_at)
             timeout_s = None
             if wakes_at < math.inf:
@@ -623,14 +561,14 @@ class SharedCompleter:
                 # It was stopped on purpose: the next request starts it again.  An engine on another
                 # machine cannot be started from here, so its end counts as a lost connection.
                 with self._changed:
-                    if not (self._is_leaving or self._settings.engine_listens):
-                        self._is_leaving, self._is_wanted = True, False
+                    if self._ends_as is None and not self._settings.engine_listens:
+                        self._ends_as = _Phase.STOPPED
             case _:
                 self._take_event(message)
 
     def _take_answer(self, message: wire.Answer[Any] | wire.Failed) -> None:
         with self._changed:
-            pending = self._pending.pop(message.number, None)
+            pending = self._waiting.take(message.number)
         if pending is None:  # overdue, and answered
             return
         if isinstance(message, wire.Failed):
@@ -649,10 +587,9 @@ class SharedCompleter:
     def _answer_overdue(self) -> None:
         now = time.monotonic()
         with self._changed:
-            overdue = [n for n, pending in self._pending.items() if now >= pending.overdue_at]
-            late = [self._pending.pop(number) for number in overdue]
-            for number in overdue:
-                self._send(wire.Cancel(number, for_good=True))
+            late = self._waiting.take_overdue(now)
+            for pending in late:
+                self._send(wire.Cancel(pending.number, for_good=True))
         for pending in late:
             pending.answer_empty("deadline")
 
@@ -662,23 +599,25 @@ class SharedCompleter:
         """Answer the open requests with empty results."""
         with self._changed:
             self._connection = None
-            sent = [number for number, pending in self._pending.items() if pending.is_sent]
-            unanswered = [self._pending.pop(number) for number in sent]
+            unanswered = self._waiting.take_all(sent_only=True)
             self._is_asking = False
+            if self._phase is _Phase.CONNECTED:
+                self._phase = self._ends_as or _Phase.CONNECTING
+            phase = self._phase
             self._changed.notify_all()
-            is_wanted, is_leaving = self._is_wanted, self._is_leaving
         for pending in unanswered:
-            if self._is_closing:
+            if phase is _Phase.CLOSING:
                 pending.future.set_exception(_CLOSING)
             else:
                 pending.answer_empty("cancelled")
-        if not self._is_closing:
-            state: EngineState = "loading" if is_wanted else "unloaded"
-            message = "starting the engine of the changed settings"
-            if not (is_wanted and is_leaving):
-                then = "connecting again" if is_wanted else "the next request starts it"
-                message = f"the connection to the engine ended; {then}"
-            self._set_state(state, message)
+        if phase is _Phase.STOPPED:
+            ended = "the connection to the engine ended; the next request starts it"
+            self._set_state("unloaded", ended)
+        elif phase is _Phase.CONNECTING:
+            what = "starting the engine of the changed settings"
+            if self._ends_as is None:
+                what = "the connection to the engine ended; connecting again"
+            self._set_state("loading", what)
 
     def _died(
         self, life: EngineLife, settings: Settings, what: str = "the engine process was ended"
@@ -739,7 +678,8 @@ class SharedCompleter:
 
     def _give_up(self, error: SpecLspError) -> None:
         """Have no engine until the settings change.  The lock is held."""
-        self._has_given_up = True
+        if self._phase is not _Phase.CLOSING:
+            self._phase = _Phase.GIVEN_UP
         self._absence = error
         self._set_state("failed", str(error))
         self._events.problem(error.message, error.remedy)
@@ -748,8 +688,7 @@ class SharedCompleter:
     def _fail(self, error: SpecLspError) -> None:
         """Fail all open requests."""
         with self._changed:
-            waiting = [*self._pending.values()]
-            self._pending.clear()
+            waiting = self._waiting.take_all()
         for pending in waiting:
             pending.future.set_exception(error)
 
