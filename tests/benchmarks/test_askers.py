@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from case_folders import case
 from suspended import suspend
 
 from benchmarks.askers import ServerAsker
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.request import LogLine, SessionStats
+from tests.benchmarks.case_folders import case
 from tests.support.server_process import CaseServer, InlineItem, ServerProcessError
 
 SCRIPTED_SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from case_folders import write_lines
 
 from benchmarks.cases import CasesError, drawn_cases, load_cases
+from tests.benchmarks.case_folders import write_lines
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cases"
 GIVEN = {"path": "a.py", "typed": "x = 1", "prefix": "", "suffix": "\n"}

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from case_folders import NEW, OLD, write_lines
 
 from benchmarks.cases import CasesError, load_cases
 from benchmarks.make_cases import ProjectCases, make_cases, write_cases
+from tests.benchmarks.case_folders import NEW, OLD, write_lines
 
 
 @pytest.fixture

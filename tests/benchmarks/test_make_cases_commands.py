@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from case_folders import NEW, OLD, write_lines
 from click.testing import CliRunner, Result
 
 from benchmarks.cases import CasesError, load_cases
 from benchmarks.commands import cli
+from tests.benchmarks.case_folders import NEW, OLD, write_lines
 
 
 def run(*arguments: str | Path) -> Result:

@@ -6,7 +6,6 @@ import json
 import math
 
 import pytest
-from case_folders import case
 
 from benchmarks.askers import Answer
 from benchmarks.quality import (
@@ -26,6 +25,7 @@ from benchmarks.quality_scores import (
     score_sums,
 )
 from benchmarks.report import as_json
+from tests.benchmarks.case_folders import case
 
 
 def place(text: str = "x", *, exact: bool = False, saved: int = 0, defects: tuple[str, ...] = ()):

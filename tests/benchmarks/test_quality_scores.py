@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from case_folders import case
-from scripted_asker import ScriptedAsker
 
 from benchmarks.askers import Answer
 from benchmarks.quality_scores import asked_places, judged_place, replay_quality
+from tests.benchmarks.case_folders import case
+from tests.benchmarks.scripted_asker import ScriptedAsker
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from case_folders import write_lines
 from click.testing import CliRunner, Result
 
 from benchmarks.commands import cli
 from speclsp.errors import EngineUnavailableError
+from tests.benchmarks.case_folders import write_lines
 
 PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"
 

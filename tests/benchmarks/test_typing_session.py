@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from case_folders import case
-from scripted_asker import ScriptedAsker
 from scripted_models import ScriptedLoader
 
 from benchmarks.askers import Answer, local_asker
@@ -23,6 +21,8 @@ from benchmarks.typing_session import (
 )
 from speclsp.request import RequestStats, SessionStats
 from speclsp.settings import Settings
+from tests.benchmarks.case_folders import case
+from tests.benchmarks.scripted_asker import ScriptedAsker
 
 
 def nothing(_: EditCase, __: int) -> str:

@@ -1,5 +1,4 @@
 import logging
-import time
 import warnings
 from functools import partial
 from typing import Any
@@ -53,14 +52,15 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
 
 
 def test_without_events_the_log_sleeps() -> None:
+    """It waits for the next event without a limit: one call each, and one for the end."""
     completer: Any = Emitter()
-    calls = []
-    completer.next_event = lambda: calls.append(1) or completer.events.next()
+    limits = []
+    completer.next_event = lambda *limit: limits.append(limit) or completer.events.next(*limit)
     log = EventPump(completer, partial(write_event, "info"))
-    time.sleep(0.6)
-    assert len(calls) == 1
+    completer.events.emit(LogLine(level="info", message="one"))
     completer.events.close()
     log.finish()
+    assert limits == [(), ()]
 
 
 def test_a_problem_at_the_end_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

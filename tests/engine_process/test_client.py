@@ -330,18 +330,17 @@ def test_an_error_that_many_requests_get_does_not_grow(scripted):
 
 
 def test_an_idle_window_wakes_no_thread(scripted, monkeypatch):
+    """The thread waits for the engine's next message without a limit."""
+    limits = []
+    receive = wire.Connection.receive
+    monkeypatch.setattr(
+        wire.Connection, "receive", lambda self, limit: limits.append(limit) or receive(self, limit)
+    )
     window = scripted.window()
     window.open_document(document())
     assert ask(window).result(WAIT_S).text == "completed"
     assert window.wait_idle(WAIT_S)
-    time.sleep(0.2)  # in which the thread begins to wait again
-    received = []
-    receive = wire.Connection.receive
-    monkeypatch.setattr(
-        wire.Connection, "receive", lambda *args: received.append(args) or receive(*args)
-    )
-    time.sleep(0.6)
-    assert received == []
+    until(lambda: limits and limits[-1] is None)
 
 
 def test_other_engine_settings_mean_another_engine(scripted):

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from case_folders import case
 
 from benchmarks.peers import comparison as comparison_module
 from benchmarks.peers.comparison import (
@@ -24,6 +23,7 @@ from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.models import LlamaLoader
 from speclsp.errors import StoreError
 from speclsp.settings import Settings
+from tests.benchmarks.case_folders import case
 
 CODE = "".join(
     f"def add_{idx}(a, b):\n    total = a + b\n    return total\n\n\n" for idx in range(20)

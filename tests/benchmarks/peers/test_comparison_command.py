@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from case_folders import write_lines
 from click.testing import CliRunner, Result
 from fake_llama_server import as_program
 from other_vocabulary import write_with_other_vocabulary
@@ -23,6 +22,7 @@ from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.errors import ModelLoadError, SpecLspError, StoreError
 from speclsp.ngrams.own_layout import MAGIC
 from speclsp.request import RequestStats, SessionStats
+from tests.benchmarks.case_folders import write_lines
 
 PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"
 

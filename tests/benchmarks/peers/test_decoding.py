@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
-from case_folders import case
-from scripted_peers import ScriptedPeer
 
 from benchmarks.decoding import (
     DecodePlace,
@@ -22,6 +20,8 @@ from speclsp.drafting.protocol import DraftContext
 from speclsp.embedded import sample_project
 from speclsp.engine.models import Tokenizer, Weights
 from speclsp.settings import Settings
+from tests.benchmarks.case_folders import case
+from tests.benchmarks.scripted_peers import ScriptedPeer
 
 SETTINGS = Settings(threads=1, mode="tree")
 

@@ -6,8 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from case_folders import case
-from scripted_peers import ScriptedPeer
 
 from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
@@ -23,6 +21,8 @@ from benchmarks.peers.typed_rounds import (
 from speclsp.errors import EngineError
 from speclsp.request import RequestStats
 from speclsp.settings import Settings
+from tests.benchmarks.case_folders import case
+from tests.benchmarks.scripted_peers import ScriptedPeer
 
 
 def options(folder: Path) -> PeerOptions:

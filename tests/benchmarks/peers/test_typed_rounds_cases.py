@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from case_folders import case
-
 from benchmarks.cases import EditCase
 from benchmarks.peers.typed_rounds import case_lines, typed_rounds
+from tests.benchmarks.case_folders import case
 
 CASES = [case("abcdefgh"[:n_chars], id=f"{n_chars}") for n_chars in range(1, 9)]
 

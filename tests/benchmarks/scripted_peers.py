@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from scripted_asker import ScriptedAsker
-
 from benchmarks.askers import Answer, Asker
 from benchmarks.cases import EditCase
 from benchmarks.peers.contract import PeerOptions, PeerSession
 from speclsp.errors import EngineError
 from speclsp.request import RequestStats
+from tests.benchmarks.scripted_asker import ScriptedAsker
 
 Suggest = Callable[[EditCase, int], Answer | str]
 
