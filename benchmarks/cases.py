@@ -1,6 +1,6 @@
 """Cases: text that a human typed at a place in a file, stored as JSON lines.
 
-``docs/cases.md`` has the format.
+``benchmarks/cases.md`` has the format.
 A case names the file as it was before the edit, and where the text was inserted.
 """
 
@@ -18,7 +18,7 @@ from speclsp.errors import SpecLspError
 from speclsp.printable import printable
 
 _REMEDY: Final = (
-    "docs/cases.md describes the format; `python -m benchmarks cases FILE` checks a file."
+    "benchmarks/cases.md describes the format; `python -m benchmarks cases FILE` checks a file."
 )
 _N_PROBLEMS_SHOWN: Final = 20
 

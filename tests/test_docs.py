@@ -30,8 +30,10 @@ PAGES = {
         ROOT / "README.md",
         ROOT / "ARCHITECTURE.md",
         ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "benchmarks/cases.md",
         *sorted(DOCS.glob("*.md")),
-        *sorted((DOCS / "decisions").glob("*.md")),
+        *sorted((DOCS / "decisions").rglob("*.md")),
     )
 }
 OWN_PAGES = [name for name in PAGES if Path(name).name not in SETTINGS_PAGES]

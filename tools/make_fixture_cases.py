@@ -115,7 +115,7 @@ def readme(cases: list[EditCase]) -> str:
             "Test data for `python -m benchmarks typing` and `python -m benchmarks quality`: what",
             "the authors of these packages wrote between two of their releases.",
             "The folders hold files of the older release as they were published, and `cases.jsonl`",
-            "says where text of the newer one went in; [docs/cases.md](../../docs/cases.md)",
+            "says where text of the newer one went in; [benchmarks/cases.md](../../benchmarks/cases.md)",
             "describes the format.",
             "",
             "The files belong to their authors, and stand under the licences named here, which lie",

@@ -67,7 +67,7 @@ def test_what_is_wrong_is_named_with_its_line_and_field(
         load_cases(path)
     assert problem in caught.value.message
     assert f"{path}, line 1: " in caught.value.message
-    assert "docs/cases.md" in caught.value.remedy
+    assert "benchmarks/cases.md" in caught.value.remedy
 
 
 def test_all_problems_are_told_up_to_a_number(folder: Path) -> None:
