@@ -215,7 +215,8 @@ def _speculation(
         yield Finding("drafting", problem.message, problem.remedy)
     sums = {False: RequestStats(), True: RequestStats()}
     seconds = {False: 0.0, True: 0.0}
-    n_even, uneven = 0, []
+    nearly_even: list[float] = []
+    uneven: list[float] = []
     for place, tokens in prompts:
         context = DraftContext(
             prompt=tokens,
@@ -234,14 +235,14 @@ def _speculation(
             weights.pass_cost.learn(found.pass_times)
             sums[drafts] = summed(sums[drafts], found.stats)
             texts[drafts] = found.tokens
-        pairs = enumerate(zip(texts[False], texts[True], strict=True))
-        place_of = next((idx for idx, (alone, drafted) in pairs if alone != drafted), None)
-        if place_of is not None:
-            n_even += sampler.gaps[place_of] < _NEARLY_EVEN
-            uneven += [g for g in [sampler.gaps[place_of]] if g >= _NEARLY_EVEN]
-    same = f"the text is the same at {len(prompts) - n_even - len(uneven)} of {len(prompts)} places"
-    if n_even:
-        same += f", and differs at {n_even} where two tokens were nearly as probable"
+        pairs = zip(sampler.gaps, texts[False], texts[True], strict=True)
+        gap = next((gap for gap, alone, drafted in pairs if alone != drafted), None)
+        if gap is not None:
+            (nearly_even if gap < _NEARLY_EVEN else uneven).append(gap)
+    n_same = len(prompts) - len(nearly_even) - len(uneven)
+    same = f"the text is the same at {n_same} of {len(prompts)} places"
+    if nearly_even:
+        same += f", and differs at {len(nearly_even)} where two tokens were nearly as probable"
     if uneven:
         yield Finding("drafts", f"{same}; logits {max(uneven):.2f} apart changed places", _REPORT)
     else:

@@ -13,14 +13,14 @@ from layer_kinds import LAYER_KINDS, write_layer_kind
 from real_prompts import RealPrompt
 from scripted_drafters import AdversarialDrafter, OracleDrafter, RandomDrafter
 
-from speclsp.decoding.sampling import LogitRow, SamplingParams, SeededSampler, make_sampler
+from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.protocol import DraftContext, Drafter
 from speclsp.engine.kv_states import KvStates
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.settings import Settings
-from tests.support.margins import draw_margin, greedy_margin
+from tests.support.margins import RecordingSampler
 
 pytestmark = pytest.mark.real
 
@@ -55,25 +55,8 @@ def params(mode: str, seed: int) -> SamplingParams:
     return SamplingParams(temperature=temperature, top_k=40, top_p=0.95, min_p=0.0, seed=seed)
 
 
-class Margins:
-    """Samples, and keeps how far each choice is from another."""
-
-    def __init__(self, of: SamplingParams) -> None:
-        self._params = of
-        self._sampler = make_sampler(of)
-        self.margins: list[float] = []
-
-    def sample(self, row: LogitRow) -> int:
-        token = self._sampler.sample(row)
-        if isinstance(self._sampler, SeededSampler):
-            self.margins.append(draw_margin(row, self._params, self._sampler.number))
-        else:
-            self.margins.append(greedy_margin(row))
-        return token
-
-
 def run(
-    target: LlamaTarget, prompt: tuple[int, ...], drafter: Drafter | None, sampler: Margins
+    target: LlamaTarget, prompt: tuple[int, ...], drafter: Drafter | None, sampler: RecordingSampler
 ) -> Generation:
     return generate(
         target,
@@ -105,7 +88,7 @@ def test_speculation_gives_the_models_own_tokens(
     for seed, prompt in zip(SEEDS, prompts[:: len(prompts) // len(SEEDS)], strict=False):
         tokens = prompt.tokens[-300:]
         target.truncate(0)
-        alone = Margins(params(mode, seed))
+        alone = RecordingSampler(params(mode, seed))
         own = run(target, tokens, None, alone)
         drafters: dict[str, Drafter] = {
             "oracle": OracleDrafter(own.tokens, N_PREDICT),
@@ -113,7 +96,7 @@ def test_speculation_gives_the_models_own_tokens(
             "random": RandomDrafter(target.n_vocab, seed=seed),
         }
         for name, drafter in drafters.items():
-            generation = run(target, tokens, drafter, Margins(params(mode, seed)))
+            generation = run(target, tokens, drafter, RecordingSampler(params(mode, seed)))
             assert generation.drafter_failures == ()
             assert_same(generation.tokens, own, alone.margins)
             assert list(target.cached) == [*tokens, *generation.tokens][: len(target.cached)]
@@ -150,7 +133,7 @@ def test_a_key_evaluates_what_was_typed_and_not_the_prompt(
     for prompt in keys(prompts[0], target.model.fim_middle, typed):
         before = target.n_evaluated
         drafter = RandomDrafter(target.n_vocab, seed=len(prompt)) if drafts else None
-        generation = run(target, prompt, drafter, Margins(params("greedy", 0)))
+        generation = run(target, prompt, drafter, RecordingSampler(params("greedy", 0)))
         texts.append(generation.tokens)
         evaluated.append(target.n_evaluated - before - N_PREDICT)
         if drafts:
@@ -161,7 +144,7 @@ def test_a_key_evaluates_what_was_typed_and_not_the_prompt(
     assert max(evaluated[1:]) <= (len(typed) + 2 * N_PREDICT if drafts else len(typed) + 1)
     for prompt, tokens in zip(keys(prompts[0], target.model.fim_middle, typed), texts, strict=True):
         target.truncate(0)
-        alone = Margins(params("greedy", 0))
+        alone = RecordingSampler(params("greedy", 0))
         assert_same(tokens, run(target, prompt, None, alone), alone.margins)
 
 
@@ -173,7 +156,7 @@ def test_prompts_of_other_formats_are_gone_back_to_from_the_third_on(
     evaluated = []
     for end in (11, 12, 13, 14):
         before = target.n_evaluated
-        run(target, (*shared, end), None, Margins(params("greedy", 0)))
+        run(target, (*shared, end), None, RecordingSampler(params("greedy", 0)))
         evaluated.append(target.n_evaluated - before - N_PREDICT)
     assert max(evaluated[2:]) <= 2
     assert evaluated[1] <= (len(shared) if kind in STATES else 2)
@@ -184,7 +167,7 @@ def test_a_cancelled_decode_leaves_a_prompt_that_can_be_gone_on_with(
 ) -> None:
     prompt = keys(prompts[2], target.model.fim_middle, [5, 6])[-1]
     target.truncate(0)
-    alone = Margins(params("greedy", 0))
+    alone = RecordingSampler(params("greedy", 0))
     own = run(target, prompt, None, alone)
     target.truncate(0)
     n_calls = 0
@@ -201,7 +184,7 @@ def test_a_cancelled_decode_leaves_a_prompt_that_can_be_gone_on_with(
         target,
         DraftContext(prompt=prompt),
         drafter=RandomDrafter(target.n_vocab, seed=3),
-        sampler=Margins(params("greedy", 0)),
+        sampler=RecordingSampler(params("greedy", 0)),
         n_predict=N_PREDICT,
         stop=lambda token: False,
         interrupted=interrupted,
@@ -211,7 +194,7 @@ def test_a_cancelled_decode_leaves_a_prompt_that_can_be_gone_on_with(
     assert cut.finish_reason == "cancelled"
     assert 0 < len(cut.tokens) < N_PREDICT
     before = target.n_evaluated
-    again = run(target, prompt, None, Margins(params("greedy", 0)))
+    again = run(target, prompt, None, RecordingSampler(params("greedy", 0)))
     assert_same(again.tokens, own, alone.margins)
     assert target.n_evaluated - before <= N_PREDICT + 8
 
@@ -231,12 +214,12 @@ def test_two_documents_in_turns_evaluate_their_prompts_once(
             before = target.n_evaluated
             states.prepare(prompt)
             drafter = AdversarialDrafter([7] * N_PREDICT, target.n_vocab)
-            generation = run(target, prompt, drafter, Margins(params("greedy", 0)))
+            generation = run(target, prompt, drafter, RecordingSampler(params("greedy", 0)))
             texts[prompt] = generation.tokens
             evaluated.append(target.n_evaluated - before - generation.stats.n_drafted)
     assert min(evaluated[:2]) >= 200
     assert max(evaluated[2:]) <= 3 * N_PREDICT
     for prompt, tokens in texts.items():
         target.truncate(0)
-        alone = Margins(params("greedy", 0))
+        alone = RecordingSampler(params("greedy", 0))
         assert_same(tokens, run(target, prompt, None, alone), alone.margins)

@@ -21,7 +21,6 @@ from scripted_proposers import adversarial_trees, oracle_trees, random_trees
 from speclsp.decoding.protocol import Target
 from speclsp.decoding.sampling import (
     GreedySampler,
-    LogitRow,
     SamplingParams,
     SeededSampler,
     make_sampler,
@@ -35,7 +34,7 @@ from speclsp.drafting.registry import load_drafter
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.settings import DraftMode, Settings
-from tests.support.margins import EPSILON, draw_margin, greedy_margin
+from tests.support.margins import EPSILON, RecordingSampler
 
 pytestmark = pytest.mark.real
 
@@ -54,23 +53,6 @@ MODES = ("greedy", "seeded")
 def sampling(mode: str, seed: int) -> SamplingParams:
     temperature = 0.0 if mode == "greedy" else 0.8
     return SamplingParams(temperature=temperature, top_k=40, top_p=0.95, min_p=0.05, seed=seed)
-
-
-class RecordingSampler:
-    """Samples, and keeps each choice's margin."""
-
-    def __init__(self, params: SamplingParams) -> None:
-        self._params = params
-        self._sampler = make_sampler(params)
-        self.margins: list[float] = []
-
-    def sample(self, row: LogitRow) -> int:
-        token = self._sampler.sample(row)
-        if isinstance(self._sampler, SeededSampler):
-            self.margins.append(draw_margin(row, self._params, self._sampler.number))
-        else:
-            self.margins.append(greedy_margin(row))
-        return token
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.decoding.sampling import LogitRow, SamplingParams, best_tokens, gumbel_noise
+from speclsp.decoding.sampling import (
+    LogitRow,
+    SamplingParams,
+    SeededSampler,
+    best_tokens,
+    gumbel_noise,
+    make_sampler,
+)
 
 EPSILON: Final = {"f16": 0.05, "q8_0": 0.3}
 """Above the largest logit difference between batch shapes on one prefix, with room for other
@@ -145,3 +152,20 @@ def _log_odds(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log(P / (1 − P)), infinite at 0 and 1; rounding may put a share beyond 1."""
     with np.errstate(divide="ignore"):
         return np.log(shares) - np.log(np.maximum(1.0 - shares, 0.0))
+
+
+class RecordingSampler:
+    """Samples, and keeps each choice's margin."""
+
+    def __init__(self, params: SamplingParams) -> None:
+        self._params = params
+        self._sampler = make_sampler(params)
+        self.margins: list[float] = []
+
+    def sample(self, row: LogitRow) -> int:
+        token = self._sampler.sample(row)
+        if isinstance(self._sampler, SeededSampler):
+            self.margins.append(draw_margin(row, self._params, self._sampler.number))
+        else:
+            self.margins.append(greedy_margin(row))
+        return token
