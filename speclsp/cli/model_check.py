@@ -73,7 +73,7 @@ class _Gaps:
 
 
 def check_model(settings: Settings) -> Iterator[Finding]:
-    """Load the model that the settings name, and check it; the last finding is the verdict.
+    """Load the model that the settings name, and check it.
 
     Raises :class:`~speclsp.errors.SpecLspError` where it cannot be loaded.
     """
@@ -89,9 +89,10 @@ def check_model(settings: Settings) -> Iterator[Finding]:
         for level, line in log:
             remedy = "docs/gpu.md and docs/models.md have the remedies." * (level == "warning")
             yield Finding("loading", line, remedy)
-        prompts = [_prompt(tokenizer, place) for place in _places()]
+        places = _places()
+        prompts = [_prompt(tokenizer, place) for place in places]
         yield _round_trip(tokenizer, prompts[0])
-        yield _healing(tokenizer, weights)
+        yield _healing(tokenizer, weights, places)
         yield _rollback(weights, prompts[0])
         yield from _speculation(settings, tokenizer, weights, prompts)
     finally:
@@ -155,10 +156,9 @@ def _round_trip(tokenizer: Tokenizer, prompt: tuple[_Place, tuple[int, ...]]) ->
     return Finding("round trip", f"{len(tokens)} tokens spell what is around the cursor")
 
 
-def _healing(tokenizer: Tokenizer, weights: Weights) -> Finding:
+def _healing(tokenizer: Tokenizer, weights: Weights, places: Sequence[_Place]) -> Finding:
     """Whether texts begin with what the prompt leaves out."""
     wrong = []
-    places = _places()
     for place in places:
         line = place.prefix.rpartition("\n")[2]
         typed = healing_prefix(tokenizer.prefixes, line)
@@ -208,7 +208,7 @@ def _speculation(
     weights: Weights,
     prompts: Sequence[tuple[_Place, tuple[int, ...]]],
 ) -> Iterator[Finding]:
-    """Whether drafts change nothing, and what they save; then the verdict."""
+    """Whether drafts change nothing, and what they save."""
     problems: list[SpecLspError] = []
     proposer = make_proposer(settings, weights, AcceptanceTable(), problems.append)
     for problem in problems:

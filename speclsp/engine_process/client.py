@@ -121,9 +121,9 @@ class _WaitingRequests:
     def __init__(self) -> None:
         self._by_number: dict[int, _Pending] = {}
 
-    def add(self, number: int, pending: _Pending) -> None:
+    def add(self, pending: _Pending) -> None:
         """Wait for the answer to a request."""
-        self._by_number[number] = pending
+        self._by_number[pending.number] = pending
 
     def get(self, number: int) -> _Pending | None:
         """Return a request that waits; None where it was answered."""
@@ -350,7 +350,7 @@ class SharedCompleter:
                 # Otherwise the shared error's traceback grows with each request that raises it.
                 pending.future.set_exception(refusal.with_traceback(None))
                 return pending.future
-            self._waiting.add(pending.number, pending)
+            self._waiting.add(pending)
             if self._connection is not None:
                 self._send_pending(pending)
                 self._connection.wake()  # the thread waits until the first request is overdue

@@ -405,7 +405,7 @@ class LlamaTarget:
             if first:
                 self._batch.fill(first, len(self.cached), 0)
                 self._run(len(first), len(self.cached) + len(first))
-                self.cached.extend(first)
+                self.cached.extend(self._batch.tokens(len(first)))
             self._checkpoints.save(len(self.cached))
             tokens = tokens[len(first) :]
         return tokens

@@ -7,6 +7,7 @@ import os
 import re
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class LlamaModel:
             and not llama.llama_model_is_diffusion(self.pointer)
         )
 
-    @property
+    @cached_property
     def is_recurrent(self) -> bool:
         """Whether some layers keep one state instead of every position."""
         return bool(
@@ -87,7 +88,7 @@ class LlamaModel:
             or llama.llama_model_is_hybrid(self.pointer)
         )
 
-    @property
+    @cached_property
     def fim_middle(self) -> int:
         """The token before the middle of a fill-in-the-middle prompt; -1 for none."""
         return int(llama.llama_vocab_fim_mid(llama.llama_model_get_vocab(self.pointer)))
