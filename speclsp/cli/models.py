@@ -101,8 +101,9 @@ def list_models(*, as_json: bool) -> None:
     for row in rows:
         marks = "downloaded" if row["downloaded"] else row["why_not"].partition(":")[0]
         mark = "recommended" if row["name"] == recommend(memory) else ""
-        edits = "next edits, untried" if row["untried"] else ""
-        here = ", ".join(filter(None, (mark, edits, marks)))
+        edits = "next edits" if row["edits"] else ""
+        untried = "untried" if row["untried"] else ""
+        here = ", ".join(filter(None, (mark, edits, untried, marks)))
         table.add_row(row["name"], decimal(row["size_bytes"]), row["memory"], here)
     console.print(table)
     for other in others:

@@ -2,7 +2,9 @@
 
 A file's size that ends in zeros is rounded to 10 MB; the exact size is read from the hub before a
 download.
-Sources: the repositories' file lists and model cards, and the models' ``config.json``.
+Sources: the repositories' file lists and model cards, and the models' ``config.json``; for the newer
+models public scripts that download these files, and the results of tsugi.nvim's benchmarks
+(github.com/MizuchiLabs/tsugi.nvim, bench/RESULTS.md, read in November 2026).
 """
 
 from __future__ import annotations
@@ -165,6 +167,33 @@ _ZETA_2_Q4 = ModelFile(
     kv_bytes=131_072,
     licence="see its card",
 )
+_SEED_8B_Q4 = ModelFile(
+    repository="mradermacher/Seed-Coder-8B-Base-GGUF",
+    file="Seed-Coder-8B-Base.Q4_K_M.gguf",
+    size_bytes=5_060_000_000,
+    kv_bytes=131_072,
+    licence="MIT",
+)
+_MELLUM_2_Q4 = ModelFile(
+    repository="mradermacher/Mellum2-12B-A2.5B-Base-GGUF",
+    file="Mellum2-12B-A2.5B-Base.Q4_K_M.gguf",
+    size_bytes=8_100_000_000,
+    kv_bytes=57_344,
+)
+_GRANITE_1B_Q4 = ModelFile(
+    repository="ibm-granite/granite-4.0-1b-GGUF",
+    file="granite-4.0-1b-Q4_K_M.gguf",
+    size_bytes=1_023_645_440,
+    kv_bytes=81_920,
+    tuning="instruct",
+)
+_CODER_NEXT_Q4 = ModelFile(
+    repository="unsloth/Qwen3-Coder-Next-GGUF",
+    file="Qwen3-Coder-Next-UD-Q4_K_XL.gguf",
+    size_bytes=49_600_000_000,
+    kv_bytes=24_576,
+    tuning="instruct",
+)
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "qwen2.5-coder-0.5b-q8_0": Preset(
@@ -225,6 +254,30 @@ PRESETS: Final[Mapping[str, Preset]] = {
     "qwen2.5-coder-3b-q8_0": Preset(
         target=_3B_Q8,
         why="For 6 GB, twice as fast as the 7B model; its licence forbids commercial use.",
+    ),
+    "seed-coder-8b-q4_k_m": Preset(
+        target=_SEED_8B_Q4,
+        untried=True,
+        why="For 8 GB; more often right than Sweep's 7B model in tsugi.nvim's replay, but slow "
+        "after a jump, since its prompt begins with the suffix.",
+    ),
+    "mellum2-12b-a2.5b-q4_k_m": Preset(
+        target=_MELLUM_2_Q4,
+        untried=True,
+        why="For 12 GB; as often right as Seed-Coder in that replay, and computes 2.5 of its 12 "
+        "billion parameters per token.",
+    ),
+    "granite-4.0-1b-q4_k_m": Preset(
+        target=_GRANITE_1B_Q4,
+        untried=True,
+        why="For a CPU; a third smaller than the 1.5B model, and no figure for filling in is "
+        "known.",
+    ),
+    "qwen3-coder-next-q4_k_xl": Preset(
+        target=_CODER_NEXT_Q4,
+        untried=True,
+        why="For 64 GB; computes 3 of its 80 billion parameters per token, and no figure for "
+        "filling in is known.",
     ),
     "sweep-next-edit-1.5b-q8_0": Preset(
         target=_SWEEP_1_5B_Q8,

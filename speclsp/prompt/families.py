@@ -8,7 +8,7 @@ Sources of the templates: Qwen2.5-Coder technical report (arXiv 2409.12186), Sta
 and its reference ``generation.py``, CodeGemma's prompt documentation, Mistral's tokenizer
 documentation (FIM of tokenizer V2 and later), Granite Code's and Seed-Coder's model cards,
 Mellum-4b-base's model card and technical report (arXiv 2510.05788: suffix, prefix, middle; the path
-behind ``<filename>``), llama.cpp's list of names in ``llama-vocab.cpp`` (GLM-4.5's tokens) and
+behind ``<filename>``; for Mellum2 as tsugi.nvim's ``format.lua`` writes it), llama.cpp's list of names in ``llama-vocab.cpp`` (GLM-4.5's tokens) and
 Zed's list of prompt formats (GLM's order).  docs/models.md names each family's source, and the
 families without one.
 """
@@ -60,7 +60,7 @@ _END_NAMES: Final = (
 """Special tokens that code does not contain: a completion ends where one is generated."""
 
 MODELS_WITH_FIM: Final = (
-    "Qwen2.5-Coder, Seed-Coder, Mellum 4B, StarCoder2, DeepSeek-Coder, CodeGemma, Code Llama "
+    "Qwen2.5-Coder, Seed-Coder, Mellum, StarCoder2, DeepSeek-Coder, CodeGemma, Code Llama "
     "(7B and 13B), Codestral, Granite Code or Granite 4"
 )
 
@@ -136,7 +136,7 @@ _TABLE: Final = (
         "<fim_suffix>{suffix}<fim_prefix>{prefix}<fim_middle>{middle}",
         chunk="<filename>{path}\n{text}\n",
         after_chunks="",
-        of_models=r"mellum-?4b",
+        of_models="mellum",
     ),
     # Granite Code and the first StarCoder have <reponame> and <filename>, but do not document how
     # these go together with fill-in-the-middle.
@@ -197,7 +197,7 @@ FIELDS_ONLY: Final = FimFamily(
 
 _NAMED: Final = {
     r"qwen-?(2\.5|3)-?coder|qwen-?3\.[56]": "qwen2.5-coder",
-    "mellum-?4b": "mellum",
+    "mellum": "mellum",
     r"glm-?4": "glm",
     r"granite-?4": "granite-4",
     r"code-?gemma": "codegemma",

@@ -118,6 +118,13 @@ MODELS = {
         eos="<|endoftext|>",
         name="Mellum 4b Base",
     ),
+    "mellum2": TinyModel(
+        "bpe",
+        "refact",
+        control=("<|endoftext|>", *STARCODER_FIM, "<filename>", "<gh_stars>", "<reponame>"),
+        eos="<|endoftext|>",
+        name="Mellum2 12B A2.5B Base",
+    ),
     "granite-4": TinyModel(
         "bpe",
         "dbrx",

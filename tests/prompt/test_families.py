@@ -49,6 +49,10 @@ LAYOUTS = {
         "⟦<filename>⟧pkg/mod.py\n⟦<fim_suffix>⟧ x\n\nf(1)\n"
         "⟦<fim_prefix>⟧def f(x):\n⟦<fim_middle>⟧    ret"
     ),
+    "mellum2": (
+        "⟦<filename>⟧pkg/mod.py\n⟦<fim_suffix>⟧ x\n\nf(1)\n"
+        "⟦<fim_prefix>⟧def f(x):\n⟦<fim_middle>⟧    ret"
+    ),
     "granite-4": ("⟦<|fim_prefix|>⟧def f(x):\n⟦<|fim_suffix|>⟧ x\n\nf(1)\n⟦<|fim_middle|>⟧    ret"),
     "glm": ("⟦<|code_prefix|>⟧def f(x):\n⟦<|code_suffix|>⟧ x\n\nf(1)\n⟦<|code_middle|>⟧    ret"),
     "qwen3.5": (
@@ -94,6 +98,7 @@ def test_layout(load_model, spell, name):
         ("starcoder2", "starcoder2"),
         ("granite-code", "granite-code"),
         ("mellum", "mellum"),
+        ("mellum2", "mellum"),
         ("granite-4", "granite-4"),
         ("glm", "glm"),
         ("qwen3.5", "qwen2.5-coder"),
