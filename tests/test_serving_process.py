@@ -8,7 +8,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.report import reason
 from speclsp.errors import EngineUnavailableError
 from tests.support.serving_process import resident_mib, talking, wait_until
 
@@ -25,7 +24,7 @@ def test_a_program_that_has_ended_takes_nothing_more_and_is_closed(tmp_path: Pat
     assert process.stdin.closed
     assert error.message == "the peer has ended: out of memory"
     assert error.__notes__ == ["It said last:\nat first\nout of memory"]
-    assert reason(error) == "the peer has ended: out of memory"
+    assert str(error) == "the peer has ended: out of memory"
 
 
 def test_a_program_that_said_nothing_is_told_too(tmp_path: Path) -> None:
@@ -47,7 +46,7 @@ def test_a_program_that_hangs_is_killed_and_the_reason_says_so(tmp_path: Path) -
             process.exchange(b"two\n", 0.2)
         with pytest.raises(EngineUnavailableError, match="ended with status -9"):
             wait_until(lambda: False, process, longest_s=30.0)
-    assert reason(raised.value) == "the peer did not answer within 0.2 seconds: nothing"
+    assert str(raised.value) == "the peer did not answer within 0.2 seconds: nothing"
 
 
 def test_a_program_that_ends_instead_of_answering_is_told_with_its_last_words(

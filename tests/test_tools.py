@@ -1,14 +1,11 @@
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from benchmarks.cases import load_cases
 
 ROOT = Path(__file__).parents[1]
 MODELS = ROOT / "fixtures" / "models"
@@ -164,14 +161,6 @@ def test_the_development_lock_agrees_with_the_other() -> None:
         return set(re.findall(r"^[a-z0-9-]+==\S+", (ROOT / name).read_text(), re.MULTILINE))
 
     assert pins("requirements.lock") < pins("requirements-dev.lock")
-
-
-def test_the_fixtures_say_where_they_are_from_as_their_tool_does() -> None:
-    tool = runpy.run_path(str(ROOT / "tools/make_fixture_cases.py"))
-    folder = ROOT / "fixtures" / "cases"
-    cases = load_cases(folder / "cases.jsonl")
-    assert tool["readme"](cases) == (folder / "README.md").read_text(encoding="utf-8")
-    assert {case.project_name for case in cases} == {package.name for package in tool["PACKAGES"]}
 
 
 def test_what_is_installed_is_copied_and_not_compiled_again(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 A file's size that ends in zeros is rounded to 10 MB; the exact size is read from the hub before a
 download.
-Sources: the repositories' file lists and model cards, and the models' ``config.json``; for the newer
-models public scripts that download these files, and the results of tsugi.nvim's benchmarks
+Sources: the repositories' file lists and model cards, and the models' ``config.json``; for the
+newer models public scripts that download these files, and the results of tsugi.nvim's benchmarks
 (github.com/MizuchiLabs/tsugi.nvim, bench/RESULTS.md, read in November 2026).
 """
 

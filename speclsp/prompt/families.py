@@ -8,9 +8,9 @@ Sources of the templates: Qwen2.5-Coder technical report (arXiv 2409.12186), Sta
 and its reference ``generation.py``, CodeGemma's prompt documentation, Mistral's tokenizer
 documentation (FIM of tokenizer V2 and later), Granite Code's and Seed-Coder's model cards,
 Mellum-4b-base's model card and technical report (arXiv 2510.05788: suffix, prefix, middle; the path
-behind ``<filename>``; for Mellum2 as tsugi.nvim's ``format.lua`` writes it), llama.cpp's list of names in ``llama-vocab.cpp`` (GLM-4.5's tokens) and
-Zed's list of prompt formats (GLM's order).  docs/models.md names each family's source, and the
-families without one.
+behind ``<filename>``; Mellum2's as tsugi.nvim's ``format.lua`` writes it), llama.cpp's list of
+names in ``llama-vocab.cpp`` (GLM-4.5's tokens) and Zed's list of prompt formats (GLM's order).
+docs/models.md names each family's source, and the families without one.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from benchmarks.cases import CasesError, drawn_cases, load_cases
 from tests.benchmarks.case_folders import write_lines
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "cases"
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "fixtures" / "cases"
 GIVEN = {"path": "a.py", "typed": "x = 1", "prefix": "", "suffix": "\n"}
 
 
@@ -127,3 +129,10 @@ def test_a_file_in_the_fixtures_is_as_it_was_before_the_edit() -> None:
         assert before != case.prefix + case.typed + case.suffix
         assert before.startswith(case.prefix)
         assert before.endswith(case.suffix)
+
+
+def test_the_fixtures_say_where_they_are_from_as_their_tool_does() -> None:
+    tool = runpy.run_path(str(ROOT / "tools/make_fixture_cases.py"))
+    cases = load_cases(FIXTURES / "cases.jsonl")
+    assert tool["readme"](cases) == (FIXTURES / "README.md").read_text(encoding="utf-8")
+    assert {case.project_name for case in cases} == {package.name for package in tool["PACKAGES"]}
