@@ -41,7 +41,7 @@ from benchmarks.peers.contract import Peer, PeerOptions
 from benchmarks.peers.decoding import OwnDecoders, PlaceFinder, server_side
 from benchmarks.peers.llama_server import NAME as LLAMA_SERVER
 from benchmarks.peers.llama_server import LlamaServerPeer, llama_server_peers
-from benchmarks.peers.own import OURS, OURS_PLAIN, our_peers, own_settings
+from benchmarks.peers.own import OURS, OURS_PLAIN, HttpPeer, our_peers, own_settings
 from benchmarks.peers.report import place_lines, typed_figures, typed_ratio_table, typed_table
 from benchmarks.peers.typed_rounds import (
     Rounds,
@@ -69,6 +69,10 @@ from speclsp.settings import Settings
 _LEAST_PROMPT: Final = 512
 """Tokens of a prompt beside which the decoded ones have to fit."""
 _TERMINATED: Final = 143
+
+
+ServerPeer = LlamaServerPeer | HttpPeer
+"""A side that is asked over HTTP."""
 
 
 class UnknownPeerError(SpecLspError):
@@ -116,7 +120,7 @@ def run(
     plan.check(settings.ctx_size)
     cases = load_cases(plan.cases_path)
     names = [name.strip() for name in plan.peer_names.split(",") if name.strip()]
-    ours, servers = our_peers(settings), chosen_servers(names)
+    ours, servers = our_peers(settings), chosen_servers(names, settings)
     with TemporaryDirectory() as folder, ended_by_signals():
         given = peer_options(settings, plan.llama_server, plan.statistics_file, Path(folder))
         comparison = Comparison(
@@ -167,12 +171,12 @@ def ended_by_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, former)
 
 
-def chosen_servers(names: Sequence[str]) -> list[LlamaServerPeer]:
-    """Return llama-server's configurations of these names, beside ours, which always run.
+def chosen_servers(names: Sequence[str], settings: Settings) -> list[ServerPeer]:
+    """Return the servers of these names, beside our sides over stdio, which always run.
 
     All where no names are given.  Raises :class:`UnknownPeerError`.
     """
-    servers = llama_server_peers()
+    servers: list[ServerPeer] = [HttpPeer(settings), *llama_server_peers()]
     known = [peer.name for peer in (*our_peers(Settings()), *servers)]
     for name in names:
         if name not in known:
@@ -182,14 +186,16 @@ def chosen_servers(names: Sequence[str]) -> list[LlamaServerPeer]:
     return [peer for peer in servers if not names or peer.name in names]
 
 
-def without_kinds(
-    servers: Sequence[LlamaServerPeer], asked_for: Collection[str]
-) -> list[LlamaServerPeer]:
-    """Return llama-server without speculation, and those kinds of it that were asked for.
+def without_kinds(servers: Sequence[ServerPeer], asked_for: Collection[str]) -> list[ServerPeer]:
+    """Return the servers but for llama-server's kinds of speculation that were not asked for.
 
     The kinds hardly change what a key waits: most of that is the prompt.
     """
-    return [peer for peer in servers if peer.name == LLAMA_SERVER or peer.name in asked_for]
+    return [
+        peer
+        for peer in servers
+        if isinstance(peer, HttpPeer) or peer.name == LLAMA_SERVER or peer.name in asked_for
+    ]
 
 
 ENDED_EARLY: Final = "The comparison ended early: what is missing was not measured."
@@ -282,7 +288,7 @@ class Comparison:
             self.say(line)
         self.say(_TYPED_CAPTION)
 
-    def decode(self, servers: Sequence[LlamaServerPeer]) -> None:
+    def decode(self, servers: Sequence[ServerPeer]) -> None:
         """Load our models, and compare decoding where there are places for it."""
         runs: dict[Task, list[DecodeRun]] = {}
         with loaded_models(self.settings) as (tokenizer, weights):
@@ -389,7 +395,7 @@ def decode_tasks(
     runs: dict[Task, list[DecodeRun]],
     places: Mapping[Task, Sequence[DecodePlace]],
     comparison: Comparison,
-    servers: Sequence[LlamaServerPeer],
+    servers: Sequence[ServerPeer],
     tokenizer: Tokenizer,
     weights: Weights,
     progress: Callable[[str, int], None],
@@ -424,7 +430,7 @@ def decode_tasks(
 
 
 def _sides(
-    stack: ExitStack, options: PeerOptions, servers: Sequence[LlamaServerPeer]
+    stack: ExitStack, options: PeerOptions, servers: Sequence[ServerPeer]
 ) -> tuple[list[DecodeSide], list[DecodeRun]]:
     """Start the servers; those that cannot run say why."""
     sides: list[DecodeSide] = []

@@ -1,21 +1,26 @@
-"""Our own sides of a comparison: a server process over stdio, with and without speculation."""
+"""Our own sides of a comparison: a server process over stdio, and the endpoints by HTTP."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from benchmarks.askers import Asker, ServerAsker, server_asker
+from benchmarks.askers import Asker, ServerAsker, changed_settings, server_asker
 from benchmarks.figures import host_ms_per_step
 from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
+from benchmarks.peers.llama_server import LlamaServerSession, llama_server
+from speclsp.cli.options import is_switch, long_option
 from speclsp.settings import Settings
 from tests.support.serving_process import resident_mib
 
 OURS: Final = "speclsp"
 OURS_PLAIN: Final = "speclsp (no speculation)"
+OURS_BY_HTTP: Final = "speclsp http"
 
 _PLAIN: Final[Mapping[str, Any]] = {"speculation": False}
 
@@ -79,3 +84,39 @@ class OwnSession:
     def host_ms_per_step(self) -> float | None:
         """Return what a step took outside llama_decode, over the session."""
         return host_ms_per_step(self.server.statistics().totals)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpPeer:
+    """``speclsp http``, asked as llama-server is: by llama.vim, and with raw prompts."""
+
+    settings: Settings
+    name: str = OURS_BY_HTTP
+
+    def why_not(self, options: PeerOptions) -> str | None:  # noqa: ARG002 - it always can
+        """Return None: it can run wherever this runs."""
+        return None
+
+    @contextmanager
+    def open(self, options: PeerOptions) -> Iterator[LlamaServerSession]:
+        """Start a server with an engine of its own.
+
+        Raises :class:`~speclsp.errors.EngineUnavailableError` where it does not get ready.
+        """
+        settings = dataclasses.replace(own_settings(self.settings, options), engine="own")
+        command = [sys.executable, "-m", "speclsp", "http", *command_options(settings)]
+        with llama_server(command, options.folder / "speclsp-http.log") as server:
+            yield LlamaServerSession(server, options)
+
+
+def command_options(settings: Settings) -> list[str]:
+    """Return the command line's options for the settings that differ from their defaults."""
+    options: list[str] = []
+    for name, value in changed_settings(settings).items():
+        option = long_option(name)
+        if is_switch(name):
+            options.append(option if value else f"--no-{option.removeprefix('--')}")
+        else:
+            for one in value if isinstance(value, list) else [value]:
+                options += [option, json.dumps(one) if isinstance(one, dict) else str(one)]
+    return options

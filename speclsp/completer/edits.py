@@ -53,6 +53,8 @@ from speclsp.settings import Settings
 _GROWTH: Final = 2
 """An answer may have so many times the region's tokens."""
 _LEAST_PREDICTED: Final = 64
+_N_SEARCHED: Final = 2048
+"""Tokens at the end of a program's prompt in which a region is looked for."""
 _N_STOP_CHARS: Final = 48
 """Characters at an answer's end that are searched for the text that ends it."""
 
@@ -130,7 +132,7 @@ class EditJob(Job[EditRequest, EditResult]):
                 end_tokens=frozenset(ends),
                 generated=tuple(bench.generated),
                 regions=regions,
-                ends_line=lambda token: vocabulary.piece(token).endswith(b"\n"),
+                ends_line=ends_line(vocabulary),
                 verify_curve=cost.curve if cost is not None else None,
                 single_s=cost.single_s if cost is not None else 0.0,
             ),
@@ -354,6 +356,29 @@ def edit_tokens(text: str, one: EditFormat, vocabulary: Vocabulary) -> list[int]
         elif part:
             tokens += vocabulary.tokenize(part).tolist()
     return tokens
+
+
+def prompt_regions(tokens: Sequence[int], vocabulary: Vocabulary) -> tuple[TokenArray, ...]:
+    """Return the answer that changes nothing, where a program's prompt is of a known format."""
+    names = {
+        token: name
+        for one in FORMATS.values()
+        for name, token in _control_ids(one, vocabulary).items()
+    }
+    pieces = (
+        vocabulary.piece(token) or names.get(token, "").encode() for token in tokens[-_N_SEARCHED:]
+    )
+    text = b"".join(pieces).decode("utf-8", "replace")
+    for one in FORMATS.values():
+        answer = one.unchanged(text)
+        if answer:
+            return (np.array(edit_tokens(answer, one, vocabulary), dtype=np.int32),)
+    return ()
+
+
+def ends_line(vocabulary: Vocabulary) -> Callable[[int], bool]:
+    """Return what says whether a token ends a line."""
+    return lambda token: vocabulary.piece(token).endswith(b"\n")
 
 
 def _control_ids(one: EditFormat, vocabulary: Vocabulary) -> dict[str, int]:

@@ -13,12 +13,14 @@ from typing import Final
 import numpy as np
 
 from speclsp.completer.completion import prompt_question
+from speclsp.completer.edits import ends_line, prompt_regions
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
 from speclsp.decoding.infill_sampler import InfillSampler
 from speclsp.decoding.sampling import RedrawingSampler, Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, HeldText, TokenArray
+from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.registry import KEEPS_NO_TEXT, drafter_names
 from speclsp.engine.remote import RemoteTarget
 from speclsp.errors import RequestError
@@ -50,9 +52,11 @@ class TextJob(Job[TextRequest, TextResult]):
     """Characters that were told as the text grew."""
 
     def __post_init__(self) -> None:
-        """Leave out the drafters that keep texts from one request to the next."""
+        """Leave out the drafters that keep texts; a prompt as it is may be of a next-edit model."""
         Job.__post_init__(self)
         kept = [name for name in drafter_names(self.settings.drafters) if name in KEEPS_NO_TEXT]
+        if kept and self.request.plain.prompt and REGION not in kept:
+            kept.append(REGION)
         self.settings = replace(
             self.settings,
             drafters=",".join(kept),
@@ -72,9 +76,11 @@ class TextJob(Job[TextRequest, TextResult]):
             raise RequestError("a remote engine takes no prompts of other programs.")
         typed, ends = "", vocabulary.end_tokens
         extra: tuple[TokenArray, ...] = ()
+        regions: tuple[TokenArray, ...] = ()
         if plain.prompt:
             _check(plain.prompt, vocabulary.n_tokens, target.n_ctx)
             tokens = plain.prompt
+            regions = prompt_regions(tokens, vocabulary) if self.settings.speculation else ()
             before, after = np.array(tokens, dtype=np.int32), EMPTY_TOKENS
             bench.prompts.prepare(tokens)
         else:
@@ -98,6 +104,8 @@ class TextJob(Job[TextRequest, TextResult]):
                 buffers=others,
                 generated=tuple(bench.generated),
                 corpora=sources.corpora,
+                regions=regions,
+                ends_line=ends_line(vocabulary),
                 statistics=sources.statistics,
                 verify_curve=cost.curve if cost is not None else None,
                 single_s=cost.single_s if cost is not None else 0.0,

@@ -75,6 +75,8 @@ class EditFormat(ABC):
     """Texts that end an answer."""
     shows_files = True
     """Whether prompts have a place for other files."""
+    shown: re.Pattern[str]
+    """Finds the region in a prompt: its group ``old``, and ``prefill`` where the format has one."""
 
     def is_marked(self, *texts: str) -> bool:
         """Whether one of the texts holds a name that the format gives a meaning."""
@@ -102,6 +104,17 @@ class EditFormat(ABC):
         """Return the answer that makes the region ``new``: what drafts are taken from."""
         return new.removeprefix(prompt.prefill)
 
+    def unchanged(self, prompt: str) -> str | None:
+        """Return the answer that changes nothing, for a prompt that another program wrote.
+
+        None where the prompt is not of this format.
+        """
+        found = self.shown.search(prompt)
+        if found is None:
+            return None
+        old = found["old"].replace(_CURSOR, "").replace(_USER_CURSOR, "")
+        return old.removeprefix(found.groupdict().get("prefill", ""))
+
     def rewritten(self, prompt: EditPrompt, answer: str) -> str | None:
         """Return the region's new text by an answer; None if it is no edit."""
         return self._rewritten(prompt, answer) if answer.strip() not in _NO_EDIT else None
@@ -117,6 +130,11 @@ class _Sweep(EditFormat):
     control = ("<|file_sep|>",)
     marks = (_CURSOR, "<|endoftext|>")
     stops = ("<|file_sep|>", "</s>", "<|endoftext|>")
+    shown = re.compile(
+        r"<\|file_sep\|>current/[^\n]*\n(?P<old>(?:(?!<\|file_sep\|>).)*)"
+        r"<\|file_sep\|>updated/[^\n]*\n(?P<prefill>(?:(?!<\|file_sep\|>).)*)\Z",
+        re.DOTALL,
+    )
     n_above: int
     n_below: int
 
@@ -266,6 +284,11 @@ class Zeta1(_Zeta):
         "<|user_cursor_is_here|>",
     )
     stops = ("<|editable_region_end|>",)
+    shown = re.compile(
+        r".*(?P<old><\|editable_region_start\|>\n.*?)\n<\|editable_region_end\|>"
+        r".*### Response:\n\Z",
+        re.DOTALL,
+    )
     n_region, n_context = 150, 350
     _START: Final = "<|editable_region_start|>\n"
     _CURSOR_HERE: Final = "<|user_cursor_is_here|>"
@@ -298,6 +321,11 @@ class Zeta1(_Zeta):
     def answer(self, prompt: EditPrompt, new: str) -> str:
         """Return the region behind its mark."""
         return self._START + super().answer(prompt, new).removesuffix("\n")
+
+    def unchanged(self, prompt: str) -> str | None:
+        """Return the region behind its mark, as another program's prompt shows it."""
+        found = super().unchanged(prompt)
+        return found.replace(self._CURSOR_HERE, "") if found is not None else None
 
     def _rewritten(self, prompt: EditPrompt, answer: str) -> str | None:
         new = answer.replace(self._CURSOR_HERE, "")
@@ -339,6 +367,7 @@ class Zeta2(_Seed):
     name = "zeta-2"
     marks = ("<filename>", "<<<<<<< CURRENT", ">>>>>>> UPDATED", _USER_CURSOR)
     stops = (">>>>>>> UPDATED",)
+    shown = re.compile(r".*<<<<<<< CURRENT\n(?P<old>.*)=======\n<\[fim-middle\]>\Z", re.DOTALL)
 
     def _shown(self, old: str, cursor: int) -> str:
         region = _ended(f"{old[:cursor]}{_USER_CURSOR}{old[cursor:]}")
@@ -362,6 +391,9 @@ class Zeta21(_Seed):
     name = "zeta-2.1"
     marks = ("<filename>", "<|marker_", _USER_CURSOR)
     stops = ("<[end\u2581of\u2581sentence]>",)
+    shown = re.compile(
+        r".*(?P<old><\|marker_1\|>.*<\|marker_\d+\|>)\n?<\[fim-middle\]>\Z", re.DOTALL
+    )
     _MARK: Final = re.compile(r"<\|marker_(\d+)\|>")
     _LEAST: Final = 6
     _MOST: Final = 16

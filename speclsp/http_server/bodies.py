@@ -20,6 +20,9 @@ _MAX_SEED: Final = 2**32 - 1
 _UNKNOWN: Final = ("grammar", "json_schema", "lora", "logit_bias")
 """Fields that change the text, and that this server has nothing for."""
 
+_OF_MANY: Final = ("n", "n_cmpl", "best_of")
+"""Fields that ask for more than one text."""
+
 _T = TypeVar("_T")
 
 
@@ -128,6 +131,11 @@ def _with_options(body: Mapping[str, Any], **given: Any) -> TextBody:
     for name in _UNKNOWN:
         if body.get(name):
             raise BodyError(f"Field '{name}': this server has no {name}")
+    for name in _OF_MANY:
+        if body.get(name) not in (None, 1):
+            raise BodyError(f"Field '{name}': this server gives one text for each prompt")
+    if body.get("echo"):
+        raise BodyError("Field 'echo': this server gives no prompt back")
     samplers = body.get("samplers", [])
     n_predict = _field(body, "n_predict", _count_or_all, -1)
     sampling: dict[str, SettingValue] = {

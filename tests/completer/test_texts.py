@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from speclsp.cancellation import CancellationToken
+from speclsp.completer.edits import edit_tokens, prompt_regions
 from speclsp.completer.engine import Engine
+from speclsp.completer.jobs import Workbench
 from speclsp.completer.local import LocalCompleter
+from speclsp.edits.formats import FORMATS, EditSource
 from speclsp.errors import RequestError
 from speclsp.request import CompletionRequest, Document, TextRequest, TextResult
 from speclsp.settings import Settings
@@ -146,3 +149,32 @@ def test_other_windows_do_not_draft_from_a_programs_texts(settings: Settings) ->
         for program in (first, second):
             program.completer.close()
         engine.close()
+
+
+def test_a_prompt_of_a_next_edit_format_is_drafted_from_its_region(settings: Settings) -> None:
+    """The prompt is Sweep's; what another program laid out so is followed as our own are."""
+    program = Program(dataclasses.replace(settings, drafters="ngram-simple"))
+    try:
+        found = FORMATS["sweep-8"].prompt(EditSource(path="shop.py", text=CODE, cursor=40))
+        special = tokens(program, "x")  # the models are loaded
+        assert special
+
+        def lay_out(bench: Workbench, _: object) -> tuple[list[int], int]:
+            vocabulary = bench.tokenizer.vocabulary
+            laid_out = edit_tokens(found.text, FORMATS["sweep-8"], vocabulary)
+            return laid_out, len(prompt_regions(laid_out, vocabulary))
+
+        engine = program.completer._engine.thread
+        prompt, n_regions = engine.with_models(program.completer, lay_out).result(WAIT_S)
+        assert n_regions == 1
+        drafted = program.ask(prompt=tuple(prompt), n_predict=24)
+    finally:
+        program.completer.close()
+    plain_program = Program(dataclasses.replace(settings, speculation=False))
+    try:
+        plain = plain_program.ask(prompt=tuple(prompt), n_predict=24)
+    finally:
+        plain_program.completer.close()
+    assert drafted.tokens == plain.tokens
+    assert drafted.stats.n_drafted > 0
+    assert drafted.stats.drafters["region"].n_drafted > 0

@@ -220,3 +220,27 @@ def test_a_format_follows_from_name_and_vocabulary() -> None:
     assert named("bartowski/zed-industries_zeta-GGUF") == Zeta1.name
     assert named("qwen2.5-coder-1.5b.gguf") is None
     assert named("zeta-2.gguf", {"<[fim-suffix]>": 2}) is None
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_the_region_is_found_in_a_prompt_that_another_program_wrote(name: str) -> None:
+    """What the model says where it changes nothing, or for Zeta 2.1 all of its blocks."""
+    one = FORMATS[name]
+    for cursor_line in (1, 20, 40):
+        prompt = one.prompt(source(cursor_line, changes=[CHANGE]))
+        found = one.unchanged(prompt.text)
+        assert found is not None
+        assert one.rewritten(prompt, found) == prompt.old
+        assert [two.name for two in FORMATS.values() if two.unchanged(prompt.text)] in (
+            [name],
+            [Sweep8.name, Sweep21.name],
+        )
+        assert one.unchanged(prompt.text + "x = 1\n") is None or "sweep" in name
+        assert one.unchanged(TEXT) is None
+
+
+@pytest.mark.parametrize("name", [Sweep8.name, Zeta1.name, Zeta2.name])
+def test_the_region_is_found_in_recorded_prompts(name: str) -> None:
+    for one in answers_of(name):
+        expected = one.edit_format.answer(one.prompt, one.prompt.old)
+        assert one.edit_format.unchanged(one.prompt.text) == expected, one.scenario

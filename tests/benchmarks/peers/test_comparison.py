@@ -52,11 +52,11 @@ def comparison(tmp_path: Path) -> Comparison:
 
 
 def test_kinds_of_speculation_are_typed_to_where_they_are_named() -> None:
-    servers = chosen_servers(())
-    assert [peer.name for peer in without_kinds(servers, ())] == ["llama-server"]
+    servers = chosen_servers((), Settings())
+    assert [peer.name for peer in without_kinds(servers, ())] == ["speclsp http", "llama-server"]
     named = [peer.name for peer in without_kinds(servers, {"llama-server ngram-mod"})]
-    assert named == ["llama-server", "llama-server ngram-mod"]
-    (only,) = chosen_servers(["speclsp", "llama-server ngram-mod"])
+    assert named == ["speclsp http", "llama-server", "llama-server ngram-mod"]
+    (only,) = chosen_servers(["speclsp", "llama-server ngram-mod"], Settings())
     assert only.name == "llama-server ngram-mod"
 
 

@@ -1,0 +1,135 @@
+"""OpenAI's own client against a real ``speclsp http`` process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import openai
+import pytest
+from speclsp_http import HEAD, TIMEOUT_S, Server
+
+pytestmark = pytest.mark.real
+
+KEY = "the-key-of-this-test"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("openai")
+    server = Server(folder, "--engine", "own", "--mode", "tree", SPECLSP_HTTP_KEY=KEY)
+    yield server
+    assert KEY not in server.close()
+
+
+def connected(server: Server, key: str = KEY) -> openai.OpenAI:
+    return openai.OpenAI(
+        api_key=key, base_url=f"{server.address}/v1", timeout=TIMEOUT_S, max_retries=0
+    )
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[openai.OpenAI]:
+    with connected(server) as client:
+        yield client
+
+
+def test_the_model_is_listed(client: openai.OpenAI) -> None:
+    (model,) = client.models.list().data
+    assert (model.id, model.owned_by) == ("embedded-target-f16", "speclsp")
+
+
+def test_a_completion_streams_as_it_is_given_whole(client: openai.OpenAI) -> None:
+    whole = client.completions.create(model="any", prompt=HEAD, max_tokens=16, temperature=0)
+    (choice,) = whole.choices
+    assert (choice.finish_reason, whole.object) == ("length", "text_completion")
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == 16
+    assert whole.usage.total_tokens == whole.usage.prompt_tokens + 16
+    parts = [
+        *client.completions.create(
+            model="any",
+            prompt=HEAD,
+            max_tokens=16,
+            temperature=0,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    ]
+    texts = [part.choices[0].text for part in parts if part.choices]
+    assert "".join(texts) == choice.text
+    assert len(parts) > 2
+    assert len({part.id for part in parts}) == 1
+    assert [part.usage.completion_tokens for part in parts if part.usage] == [16]
+
+
+def test_stops_suffixes_scores_and_seeds(client: openai.OpenAI) -> None:
+    def create(**options: object) -> openai.types.Completion:
+        given = {"model": "any", "prompt": HEAD, "max_tokens": 12, "temperature": 0, **options}
+        return client.completions.create(**given)
+
+    text = create().choices[0].text
+    word = text.split()[1]
+    cut = create(stop=[word]).choices[0]
+    assert (cut.text, cut.finish_reason) == (text.partition(word)[0], "stop")
+    assert "total" in create(suffix="\n").choices[0].text
+    scored = create(logprobs=2).choices[0].logprobs
+    assert scored is not None
+    assert len(scored.to_dict()["content"]) == 12
+    drawn = [create(temperature=1.5, seed=seed).choices[0].text for seed in (5, 5, 6)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_several_prompts_have_a_choice_each(client: openai.OpenAI) -> None:
+    found = client.completions.create(
+        model="any", prompt=[HEAD, "x = "], max_tokens=4, temperature=0
+    )
+    assert [choice.index for choice in found.choices] == [0, 1]
+    alone = client.completions.create(model="any", prompt=HEAD, max_tokens=4, temperature=0)
+    assert found.choices[0].text == alone.choices[0].text
+
+
+def test_a_prediction_leaves_the_text_as_it_is(client: openai.OpenAI) -> None:
+    words = {"model": "any", "prompt": "zebra_", "max_tokens": 12, "temperature": 0}
+    text = client.completions.create(**words).choices[0].text
+    prediction = {"prediction": {"type": "content", "content": f"zebra_{text}"}}
+    predicted = client.completions.create(**words, extra_body=prediction)
+    assert predicted.choices[0].text == text
+
+
+def test_a_character_of_several_tokens_is_streamed_whole(client: openai.OpenAI) -> None:
+    """The embedded vocabulary has two tokens for é, and greedy text repeats the pattern."""
+    prompt = "é" * 60
+    parts = [
+        part.choices[0].text
+        for part in client.completions.create(
+            model="any", prompt=prompt, max_tokens=11, temperature=0, stream=True
+        )
+        if part.choices
+    ]
+    whole = client.completions.create(model="any", prompt=prompt, max_tokens=11, temperature=0)
+    assert "".join(parts) == whole.choices[0].text
+    assert "é" in "".join(parts)
+    assert not any("\ufffd" in part for part in parts[:-2])
+
+
+def test_errors_are_those_that_the_client_knows(server: Server, client: openai.OpenAI) -> None:
+    with connected(server, "other") as stranger, pytest.raises(openai.AuthenticationError):
+        stranger.models.list()
+    with pytest.raises(openai.BadRequestError, match="exceeds the available context size"):
+        client.completions.create(model="any", prompt="x " * 9000)
+    with pytest.raises(openai.BadRequestError, match="one text for each prompt"):
+        client.completions.create(model="any", prompt="x", n=2)
+    with pytest.raises(openai.BadRequestError, match="gives no prompt back"):
+        client.completions.create(model="any", prompt="x", echo=True)
+    with pytest.raises(openai.NotFoundError):
+        client.embeddings.create(model="any", input="x")
+
+
+def test_a_stream_that_is_left_is_cancelled(client: openai.OpenAI) -> None:
+    with client.completions.create(
+        model="any", prompt=HEAD, max_tokens=4000, temperature=2.0, stream=True
+    ) as stream:
+        assert next(iter(stream)).choices
+    answer = client.completions.create(model="any", prompt=HEAD, max_tokens=2, temperature=0)
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 2
