@@ -184,6 +184,8 @@ class SharedCompleter:
         self._phase = _Phase.CONNECTING
         self._ends_as: _Phase | None = None
         """What follows the end of the connection; None where the engine is lost by it."""
+        self._is_dropped = False
+        """Whether the engine said that a defect of it ends this connection."""
         self._restarts = Restarts()
         self._thread = threading.Thread(target=self._run, name="speclsp-client", daemon=True)
 
@@ -481,6 +483,7 @@ class SharedCompleter:
 
         Raises :class:`~speclsp.errors.SpecLspError` where there is no engine.
         """
+        self._is_dropped = False
         life = EngineLife()  # before the engine starts, which Linux may end for memory
         try:
             link = self._link(settings)
@@ -563,6 +566,8 @@ class SharedCompleter:
                 with self._changed:
                     if self._ends_as is None and not self._settings.engine_listens:
                         self._ends_as = _Phase.STOPPED
+            case wire.Dropped():
+                self._is_dropped = True
             case _:
                 self._take_event(message)
 
@@ -628,7 +633,7 @@ class SharedCompleter:
             lost = EngineProcessError(f"The connection to the engine at {host} is lost.")
             self._failed(lost, settings)
             return
-        cause = life.cause()
+        cause = "crashed" if self._is_dropped else life.cause()
         model = Path(settings.model).name or "its model"
         crashes = EngineUnavailableError(
             f"the engine process {cause} {MAX_CRASHES} times with {model}.",

@@ -22,8 +22,6 @@ _LOG_TAIL_BYTES: Final = 65_536
 _N_LAST_LINES: Final = 8
 _CRASH_MARK: Final = "Fatal Python error"
 """The engine's ``faulthandler`` writes it at SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL."""
-DROPPED: Final = "a window was dropped"
-"""What the engine logs where an exception ends its service for a window."""
 _REAP_S: Final = 1.0
 
 
@@ -82,7 +80,7 @@ class EngineLife:
         if _n_oom_kills() > self._n_oom_kills:
             return "ran out of memory"
         written = self._written()
-        if _CRASH_MARK in written or DROPPED in written or self._status() > 0:
+        if _CRASH_MARK in written or self._status() > 0:
             return "crashed"
         return None
 

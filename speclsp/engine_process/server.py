@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
-from speclsp.engine_process.restarts import DROPPED
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.request import Problem, Q, Request
 from speclsp.seam import Completer
@@ -163,7 +162,8 @@ class _Window:
         except EngineProcessError as error:
             logger.warning("a window is disconnected: %s", error)
         except Exception:
-            logger.exception(DROPPED)
+            logger.exception("a window was dropped")
+            self._drop()
         finally:
             self._connection.close()
             self._end(completer)
@@ -299,8 +299,13 @@ class _Window:
         try:
             yield
         except Exception:
-            self._connection.close()
-            logger.exception(DROPPED)
+            logger.exception("a window was dropped")
+            self._drop()
+
+    def _drop(self) -> None:
+        """Disconnect the window after a defect, and tell it that it was one."""
+        self._connection.send(wire.Dropped())
+        self._connection.close()
 
     def _answer(self, completer: Completer, number: int, future: Future[Any]) -> None:
         error = future.exception()

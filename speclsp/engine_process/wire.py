@@ -223,6 +223,10 @@ class Closing(_Message, frozen=True):
     """The engine shuts down on purpose; it is not restarted before the next request."""
 
 
+class Dropped(_Message, frozen=True):
+    """A defect ended the engine's service for this window; the engine's log has more."""
+
+
 ASKS: Final[Mapping[type[Request[Any]], Callable[[int, Any], Complete | AskEdit | AskText]]] = {
     CompletionRequest: Complete,
     EditRequest: AskEdit,
@@ -235,7 +239,7 @@ ANSWERS: Final[Mapping[type[Result], Callable[[int, Any], Completed | Edited | W
 }
 """The messages of each kind of request and result."""
 
-EngineMessage = Completed | Edited | Wrote | Failed | Event | Statistics | Idle | Closing
+EngineMessage = Completed | Edited | Wrote | Failed | Event | Statistics | Idle | Closing | Dropped
 
 
 # --- the connection -------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from shared_engine import ThreadedEngine
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.engine_process.client import SharedCompleter
+from speclsp.engine_process.restarts import MAX_CRASHES
 from speclsp.engine_process.start import EngineConnection
 from speclsp.errors import (
     EngineError,
@@ -833,6 +834,35 @@ def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):
     assert ask(window).result(WAIT_S).text == "completed"
     assert len(scripted.engine.asked) == 1
     until(lambda: isinstance(event := window.next_event(WAIT_S), Problem) and "null" in str(event))
+
+
+def test_a_defect_that_ends_a_windows_service_counts_as_a_crash(scripted, monkeypatch):
+    """The window would connect again and again; it gives up after three."""
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    window = scripted.window()
+    window.open_document(document())
+    assert ask(window).result(WAIT_S).text == "completed"
+
+    def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(ScriptedCompleter, "save_document", fail)
+    told: list[str] = []
+    for n_dropped in range(1, MAX_CRASHES + 1):
+        until(lambda n=n_dropped: len(scripted.made) == n)
+        window.save_document("file:///p/a.py")
+        until(lambda: said(window, told, "the engine process crashed"))
+    assert window.state() == "failed"
+    assert f"crashed {MAX_CRASHES} times" in told[-1]
+
+
+def said(window: SharedCompleter, told: list[str], words: str) -> bool:
+    """Whether the window's next message, which joins ``told``, holds some words."""
+    event = window.next_event(WAIT_S)
+    if isinstance(event, LogLine | Problem):
+        told.append(event.message)
+        return words in event.message
+    return False
 
 
 def test_a_window_that_never_reads_is_dropped_at_a_bound(scripted, monkeypatch, caplog):

@@ -563,7 +563,7 @@ def test_another_version_is_named_on_both_sides(
     elsewhere.listen(f"unix:{path}")
     own = listening.__version__
     monkeypatch.setattr(listening, "__version__", "9.9")
-    with pytest.raises(EngineProcessError, match=rf"speclsp {own}, protocol 1.* speclsp 9\.9") as e:
+    with pytest.raises(EngineProcessError, match=rf"speclsp {own}, protocol 2.* speclsp 9\.9") as e:
         connect_elsewhere(Settings(engine_url=f"speclsp+unix://{path}"))
     assert "same version" in e.value.remedy
 
