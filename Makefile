@@ -14,6 +14,7 @@
 # make gpu-report  compile llama.cpp for this GPU and measure on it; ARGS="--quick", into gpu-report/
 # make gpu-pack    pack what that needs on a machine without a network; PYTHON_VERSION=3.12
 # make dist   build the wheel, the sdist, the VSIX and the Neovim plugin, and check them
+# make owner  write what owner.toml says into the packages and pages
 # make lock   resolve the dependencies anew
 # make docs   write the settings pages and the VS Code extension's settings anew
 # make clean  remove .venv and everything built
@@ -38,7 +39,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: demo test test-fast lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers gpu-report gpu-pack docs dist lock clean
+.PHONY: owner demo test test-fast lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers gpu-report gpu-pack docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -119,6 +120,9 @@ gpu-pack: $(STAMPS)/dev
 
 dist: $(STAMPS)/run
 	@tools/make_dist.sh $(BIN)/python
+
+owner:
+	@$(PYTHON) tools/owner.py
 
 lock: $(STAMPS)/venv
 	$(PIP) install --quiet "uv>=0.9"

@@ -54,4 +54,5 @@ for file in dist/*; do
 	printf '%10d  %s\n' "$(wc -c <"$file")" "$file"
 done
 echo "Checked in a fresh environment: $found"
+"$python" tools/owner.py --missing
 [ -z "$missing" ] || { echo "$missing" >&2; exit 1; }

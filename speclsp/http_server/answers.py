@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from typing import Any, Final
 
+from speclsp import __version__
 from speclsp.http_server.bodies import TextBody
 from speclsp.http_server.prompts import Prompts
 from speclsp.request import RequestStats, ScoredToken, TextResult
 
+TOO_LONG: Final = "exceed_context_size_error"
+_SIZES: Final = re.compile(r"\((\d+) tokens\) exceeds the available context size \((\d+) tokens\)")
 _STOP_TYPES: Final = {"end": "eos", "word": "word", "limit": "limit", "none": "none"}
 
 
@@ -119,6 +123,7 @@ class OpenAIAnswer:
             "object": "text_completion",
             "created": int(time.time()),
             "model": prompts.name,
+            "system_fingerprint": f"speclsp-{__version__}",
         }
 
     def whole(self, body: TextBody, results: list[TextResult]) -> dict[str, Any]:
@@ -164,5 +169,8 @@ def _usage(stats: RequestStats) -> dict[str, Any]:
 
 
 def error(message: str, status: int, kind: str) -> dict[str, Any]:
-    """Return the body of an error."""
-    return {"error": {"code": status, "message": message, "type": kind}}
+    """Return the body of an error; of a prompt that is too long with its sizes."""
+    found: dict[str, Any] = {"code": status, "message": message, "type": kind}
+    if kind == TOO_LONG and (sizes := _SIZES.search(message)):
+        found |= {"n_prompt_tokens": int(sizes[1]), "n_ctx": int(sizes[2])}
+    return {"error": found}

@@ -343,7 +343,7 @@ def _told(failure: SpecLspError) -> tuple[str, int, str]:
     """Return an error's words, status and kind."""
     if isinstance(failure, RequestError):
         is_long = _CONTEXT_ERROR in failure.message
-        kind = "exceed_context_size_error" if is_long else "invalid_request_error"
+        kind = answers.TOO_LONG if is_long else "invalid_request_error"
         return failure.message, 400, kind
     if isinstance(failure, EngineUnavailableError):
         return str(failure), 503, "unavailable_error"
