@@ -176,7 +176,7 @@ def shape(line: str) -> str:
 
 
 def test_the_page_on_statistics_shows_a_session_s_block() -> None:
-    page = (ROOT / "docs" / "statistics.md").read_text()
+    page = (ROOT / "docs" / "statistics-log.md").read_text()
     shown = page.partition("```text\n")[2].partition("```")[0].splitlines()
     project = str(ROOT / "fixtures" / "sample_project")
     asked = lines(*(request(i, p) for i, p in enumerate(PREFIXES)))

@@ -34,6 +34,14 @@ def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Editor]:
 
 
 @pytest.fixture
+def without_plugin(tmp_path: Path) -> Iterator[Editor]:
+    """A Neovim 0.12 without the plugin on its runtime path."""
+    editor = Editor("forky", tmp_path / "home", has_plugin=False)
+    yield editor
+    editor.close()
+
+
+@pytest.fixture
 def editor(bare: Editor, project: Path) -> Editor:
     """A Neovim with the server ready and customers.py open, the cursor on its last line."""
     bare.setup()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from pynvim import NvimError
-from real_neovim import REPOSITORY, SERVER, Editor
+from real_neovim import PLUGIN, REPOSITORY, SERVER, Editor
 
 PYTHON = """#!/bin/sh
 echo "$PYTHONPATH|$*" >> {log}
@@ -74,3 +76,47 @@ def test_only_on_windows_is_py_a_name_of_pythons(log: Path, bare: Editor) -> Non
 )
 def test_an_older_server_is_known(version: str, is_older: bool, bare: Editor) -> None:
     assert bare.lua("return require('speclsp.install').is_older(...)", version) is is_older
+
+
+def published(folder: Path) -> Path:
+    """Return a repository that has the plugin at its root, as `make dist` packs it."""
+    source = folder / "speclsp.nvim"
+    ignored = shutil.ignore_patterns("tests", "__pycache__")
+    shutil.copytree(PLUGIN, source, ignore=ignored)
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+    for command in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "all")):
+        subprocess.run(["git", *identity, "-C", source, *command], check=True)
+    return source
+
+
+def test_vim_pack_takes_the_plugin_from_a_local_repository(
+    without_plugin: Editor, tmp_path: Path
+) -> None:
+    editor = without_plugin
+    address = f"file://{published(tmp_path)}"
+    editor.lua("vim.pack.add({ { src = ... } }, { confirm = false, load = true })", address)
+    editor.lua("require('speclsp').setup(...)", {"cmd": str(SERVER)})
+    assert "speclsp" in editor.lua("return vim.pack.get()[1].path")
+    assert editor.nvim.command_output("Speclsp status")
+
+
+def test_lspconfigs_entry_starts_the_server(
+    without_plugin: Editor, tmp_path: Path, project: Path
+) -> None:
+    """The file that is ready for nvim-lspconfig, with the trial model in place of `auto`."""
+    editor = without_plugin
+    editor.nvim.command(f"set runtimepath^={REPOSITORY}/editors/registries/nvim-lspconfig")
+    editor.lua(
+        "vim.lsp.config('speclsp', { cmd = { ..., 'serve', '--stdio' }, "
+        "init_options = { model = '' } })",
+        str(SERVER),
+    )
+    editor.lua("vim.lsp.enable('speclsp')")
+    editor.lua("vim.lsp.inline_completion.enable()")
+    editor.open(project / "customers.py")
+    attached = "return #vim.lsp.get_clients({ name = 'speclsp', bufnr = 0 })"
+    editor.until(lambda: editor.lua(attached))
+    root = editor.lua("return vim.lsp.get_clients({ name = 'speclsp' })[1].config.root_dir")
+    assert root == str(project)
+    editor.keys("GoCUSTOMER_8 = make_")
+    assert "customer" in editor.until_ghost()

@@ -51,7 +51,9 @@ def nvim_of(suite: str) -> str:
 class Editor:
     """A Neovim with the plugin, and what a user sees of it."""
 
-    def __init__(self, suite: str, home: Path, backend: str = "auto") -> None:
+    def __init__(
+        self, suite: str, home: Path, backend: str = "auto", *, has_plugin: bool = True
+    ) -> None:
         self.suite = suite
         self.home = home
         self.backend = backend
@@ -71,7 +73,7 @@ class Editor:
                 "--headless",
                 "--clean",
                 "--cmd",
-                f"set runtimepath^={PLUGIN} noswapfile",
+                f"set runtimepath^={PLUGIN} noswapfile" if has_plugin else "set noswapfile",
             ],
         )
 
