@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from speclsp import __version__
+
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = {
     path.name: yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -51,3 +53,14 @@ def test_the_matrix_begins_with_the_least_python() -> None:
     versions = WORKFLOWS["checks.yml"]["jobs"]["tests"]["strategy"]["matrix"]["python"]
     assert f">={versions[0]}" == project["requires-python"]
     assert versions == sorted(versions, key=lambda version: int(version.split(".")[1]))
+
+
+def test_the_entry_for_mason_installs_this_version() -> None:
+    path = ROOT / "editors/registries/mason/packages/speclsp/package.yaml"
+    entry = yaml.safe_load(path.read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert entry["source"]["id"] == f"pkg:pypi/{project['name']}@{__version__}"
+    assert entry["licenses"] == [project["license"]]
+    assert entry["bin"] == {name: f"pypi:{name}" for name in project["scripts"]}
+    registry = ROOT / "editors/registries/nvim-lspconfig/lsp"
+    assert (registry / f"{entry['neovim']['lspconfig']}.lua").exists()

@@ -94,6 +94,8 @@ def test_vim_pack_takes_the_plugin_from_a_local_repository(
 ) -> None:
     editor = without_plugin
     address = f"file://{published(tmp_path)}"
+    # --clean leaves out the folder that packages are installed into.
+    editor.nvim.command("let &packpath = stdpath('data') .. '/site,' .. &packpath")
     editor.lua("vim.pack.add({ { src = ... } }, { confirm = false, load = true })", address)
     editor.lua("require('speclsp').setup(...)", {"cmd": str(SERVER)})
     assert "speclsp" in editor.lua("return vim.pack.get()[1].path")
@@ -116,7 +118,14 @@ def test_lspconfigs_entry_starts_the_server(
     editor.open(project / "customers.py")
     attached = "return #vim.lsp.get_clients({ name = 'speclsp', bufnr = 0 })"
     editor.until(lambda: editor.lua(attached))
-    root = editor.lua("return vim.lsp.get_clients({ name = 'speclsp' })[1].config.root_dir")
+    root = editor.lua(
+        "return vim.lsp.get_clients({ name = 'speclsp', bufnr = 0 })[1].config.root_dir"
+    )
     assert root == str(project)
+    state = (
+        "local client = vim.lsp.get_clients({ name = 'speclsp', bufnr = 0 })[1] "
+        "return client:request_sync('speclsp/statistics', vim.empty_dict(), 9000, 0).result.state"
+    )
+    editor.until(lambda: editor.lua(state) == "ready")
     editor.keys("GoCUSTOMER_8 = make_")
     assert "customer" in editor.until_ghost()

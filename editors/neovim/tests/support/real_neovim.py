@@ -57,6 +57,7 @@ class Editor:
         self.suite = suite
         self.home = home
         self.backend = backend
+        self.has_plugin = has_plugin
         environment = {
             "HOME": str(home),
             "XDG_CACHE_HOME": str(home / "cache"),
@@ -96,7 +97,9 @@ class Editor:
             if value:
                 return value
             time.sleep(0.02)
-        log = "\n".join(self.lua("return require('speclsp.server').log")[-20:])
+        log = ""
+        if self.has_plugin:
+            log = "\n".join(self.lua("return require('speclsp.server').log")[-20:])
         messages = self.nvim.command_output("messages")
         raise AssertionError(f"it did not happen; messages: {messages}\nlog: {log}")
 
