@@ -20,7 +20,7 @@ import msgspec
 from benchmarks.cases import EditCase
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
-from speclsp.engine.models import Loader
+from speclsp.engine.weights import Loader
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.request import (
     AnswerSource,

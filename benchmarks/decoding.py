@@ -35,9 +35,9 @@ from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.session import summed
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores
+from speclsp.drafting.drafter import DraftContext, TokenCorpus
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext, TokenCorpus
-from speclsp.engine.models import Tokenizer, Weights
+from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.request import RequestStats

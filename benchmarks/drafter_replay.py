@@ -11,15 +11,15 @@ from benchmarks.askers import Answer
 from benchmarks.decoding import DecodePlace, Decoder, DecodeSide, greedy
 from benchmarks.replay_project import N_TRUTH, ReplayCursor, ReplayProject, Tokenize
 from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext, Drafter
 from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, known_names, load_drafter
 from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
-from speclsp.engine.models import Weights
+from speclsp.engine.weights import Weights
 from speclsp.settings import DraftMode, Settings
 
 OFF: Final = "off"

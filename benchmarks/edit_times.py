@@ -13,11 +13,11 @@ from typing import Final, Protocol, TypeVar
 from benchmarks.decoding import DECODE_COLUMNS, Decoded, Decoder, rotated
 from benchmarks.figures import Figures, figures_of, figures_table, ratio_table, side_named
 from benchmarks.tables import Table
-from speclsp.completer.models import make_proposer
+from speclsp.completer.loaded_models import make_proposer
 from speclsp.decoding.sampling import LogitRow, Sampler
 from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.drafter import DraftContext
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.errors import SpecLspError

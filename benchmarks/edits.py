@@ -21,9 +21,9 @@ from benchmarks.report import Report
 from benchmarks.tables import Table
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
+from speclsp.drafting.drafter import Draft, DraftContext, Drafter, TokenArray
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import Draft, DraftContext, Drafter, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.region import RegionDrafter
 from speclsp.drafting.registry import load_drafter
@@ -32,7 +32,7 @@ from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.edits.edit import repeated
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import Settings
 from tests.support.recorded_edits import RecordedAnswer, recorded_answers
 

@@ -25,14 +25,14 @@ from benchmarks.machine import loaded_models
 from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.tables import Table
-from speclsp.decoding.protocol import Target
 from speclsp.decoding.sampling import GreedySampler, Sampler
 from speclsp.decoding.speculate import generate
-from speclsp.drafting.protocol import DraftContext
-from speclsp.engine.models import Tokenizer
+from speclsp.decoding.target import Target
+from speclsp.drafting.drafter import DraftContext
+from speclsp.engine.weights import Tokenizer
 from speclsp.prompt.healing import HealingSampler, healing_prefix
 from speclsp.prompt.prompt import PromptBudget, PromptWindow
-from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import Settings
 from tests.support.prompts import build_prompt
 

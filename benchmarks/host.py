@@ -24,17 +24,17 @@ import numpy as np
 from benchmarks.machine import loaded_models
 from benchmarks.report import Report
 from benchmarks.tables import Table
-from speclsp.decoding.protocol import Logits, TreeTarget, tree_target
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
+from speclsp.decoding.target import Logits, TreeTarget, tree_target
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.drafter import DraftContext, Drafter, ModelDrafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.prompt_lookup import create as create_prompt_lookup
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext, Drafter, ModelDrafter
 from speclsp.drafting.suffix import create as create_suffix
-from speclsp.engine.models import Tokenizer
+from speclsp.engine.weights import Tokenizer
 from speclsp.errors import EngineError
 from speclsp.settings import DraftMode, Settings
 

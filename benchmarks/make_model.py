@@ -26,7 +26,7 @@ from speclsp.atomic_write import UMASKED, write_atomically
 from speclsp.decoding.report import verify_times_line
 from speclsp.embedded import embedded_target
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.models import COST_OF_KEY, TEXT_OF_KEY, cost_true_remark
+from speclsp.engine.weights import COST_OF_KEY, TEXT_OF_KEY, cost_true_remark
 from speclsp.errors import ModelLoadError, SpecLspError
 from speclsp.settings import Settings
 

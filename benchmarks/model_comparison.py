@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.machine import loaded_tokenizer
 from benchmarks.replay_project import ReplayProject
-from speclsp.decoding.protocol import Target
+from speclsp.decoding.target import Target
 from speclsp.drafting.cost import SHAPES
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target

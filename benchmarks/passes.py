@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.machine import loaded_models
 from benchmarks.report import Report
 from benchmarks.tables import Table
-from speclsp.decoding.protocol import Target, tree_target
+from speclsp.decoding.target import Target, tree_target
 from speclsp.drafting.cost import SHAPES
 from speclsp.settings import Settings
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from speclsp.drafting.protocol import Candidate, TokenArray
+from speclsp.drafting.drafter import Candidate, TokenArray
 from speclsp.errors import SpecLspError
 from speclsp.project.corpus import Corpus
 from speclsp.project.ignore import IgnoreRules

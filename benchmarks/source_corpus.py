@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.token_index import FileKey
 from speclsp.project.source_text import SourceText, read_source
 

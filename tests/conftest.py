@@ -20,7 +20,7 @@ from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.engine.models import load_draft_model
+from speclsp.engine.weights import load_draft_model
 from speclsp.settings import Settings
 
 # Tests never judge by time: a busy machine is no defect.

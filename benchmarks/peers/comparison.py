@@ -57,8 +57,8 @@ from benchmarks.tables import Table
 from speclsp.embedded import model_files
 from speclsp.engine.llama.library import route_log
 from speclsp.engine.llama.vocabulary import load_vocabulary, vocabulary_difference
-from speclsp.engine.models import Tokenizer, Weights
 from speclsp.engine.params import n_threads
+from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import ModelLoadError, SpecLspError, StoreError
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.own_layout import MAGIC

@@ -17,10 +17,10 @@ from benchmarks.decoding import DecodePlace, Decoder, DecodeSide, Task, greedy
 from benchmarks.peers.llama_server import LlamaServerSession
 from benchmarks.peers.own import OURS, OURS_PLAIN
 from benchmarks.replay_project import ReplayCursor, ReplayError, ReplayProject, Tokenize
-from speclsp.completer.models import make_proposer
+from speclsp.completer.loaded_models import make_proposer
 from speclsp.decoding.sampling import LogitRow, Sampler
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.drafter import DraftContext
 from speclsp.settings import Settings
 
 _T = TypeVar("_T")

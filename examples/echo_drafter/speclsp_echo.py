@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
+from speclsp.drafting.drafter import NO_DRAFT, Draft, DraftContext
 from speclsp.settings import Settings
 
 

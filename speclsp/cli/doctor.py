@@ -19,7 +19,7 @@ from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.embedded import is_trial, model_files
-from speclsp.engine.models import LlamaLoader
+from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import SpecLspError
 from speclsp.hub.choice import named, resolve_models, without_names
 from speclsp.hub.memory import find_memory, nvidia_memory

@@ -15,17 +15,17 @@ import numpy as np
 
 import speclsp
 from speclsp.cli.doctor import Finding
-from speclsp.completer.models import make_proposer
+from speclsp.completer.loaded_models import make_proposer
 from speclsp.decoding.gain import tokens_per_pass
-from speclsp.decoding.protocol import Target
 from speclsp.decoding.sampling import GreedySampler, LogitRow
 from speclsp.decoding.session import summed
 from speclsp.decoding.speculate import Generation, generate
+from speclsp.decoding.target import Target
 from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.drafter import DraftContext
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext
 from speclsp.embedded import model_files
-from speclsp.engine.models import LlamaLoader, Tokenizer, Weights
+from speclsp.engine.weights import LlamaLoader, Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.families import (

@@ -35,8 +35,8 @@ from speclsp.cli.options import (
     hf_token_option,
     target_options,
 )
+from speclsp.drafting.drafter import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.protocol import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.registry import load_drafters
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.embedded import model_files

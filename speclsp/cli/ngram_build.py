@@ -26,7 +26,7 @@ from filelock import FileLock, Timeout
 from rich.progress import Progress
 
 from speclsp import __version__
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.counting import count_tokens

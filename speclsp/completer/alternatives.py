@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from speclsp.decoding.forks import Fork, best_rivals, grow_forks
-from speclsp.decoding.protocol import Target, fork_target
 from speclsp.decoding.sampling import (
     RedrawingSampler,
     Sampler,
@@ -21,8 +20,9 @@ from speclsp.decoding.sampling import (
     SeededSampler,
     make_sampler,
 )
+from speclsp.decoding.target import Target, fork_target
 from speclsp.decoding.token_scores import Rival, TokenScores
-from speclsp.engine.models import Tokenizer
+from speclsp.engine.weights import Tokenizer
 from speclsp.errors import DecodeError
 from speclsp.prompt.healing import HealingSampler
 from speclsp.request import FinishReason, GeneratedText, PlacedCompletion

@@ -15,7 +15,7 @@ from typing import Final
 
 from speclsp.completer.project import Project
 from speclsp.documents import Documents
-from speclsp.engine.models import MAX_PROMPT
+from speclsp.engine.weights import MAX_PROMPT
 from speclsp.events import EventQueue
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from speclsp.drafting.buffer_tokens import Tokenize
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.request import Document, TextEdit
 from speclsp.secrets.masked_text import PLACEHOLDER
 

@@ -14,7 +14,7 @@ from itertools import islice
 from speclsp.completer.deleted_texts import DeletedTexts
 from speclsp.documents import Documents
 from speclsp.drafting.buffer_tokens import BufferTokens, Tokenize
-from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
+from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.request import AnyPlaced, Document
 from speclsp.secrets.paths import is_secret_path
 

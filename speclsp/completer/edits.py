@@ -13,12 +13,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from speclsp.completer.completion import n_chunk_tokens
+from speclsp.completer.completion_job import n_chunk_tokens
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.drafting.protocol import DraftContext, TokenArray
+from speclsp.drafting.drafter import DraftContext, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.edits.edit import departures, hunks, is_far, repeated, smallest_edit, why_withheld
@@ -31,13 +31,13 @@ from speclsp.edits.formats import (
     missing_tokens,
 )
 from speclsp.engine.draft_model import LoadedTarget
-from speclsp.engine.models import Tokenizer
-from speclsp.engine.remote import RemoteTarget
+from speclsp.engine.remote_target import RemoteTarget
+from speclsp.engine.weights import Tokenizer
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource
-from speclsp.prompt.protocol import Vocabulary
-from speclsp.remote.protocol import RemoteParams, RemotePrompt
+from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.request import (
     Change,
     Divergence,

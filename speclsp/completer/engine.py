@@ -13,11 +13,11 @@ from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.engine_thread import EngineThread, WindowEvents
 from speclsp.completer.jobs import EngineWindow
 from speclsp.completer.learned_files import LearnedFiles
-from speclsp.completer.models import Models
+from speclsp.completer.loaded_models import Models
 from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
-from speclsp.engine.models import LlamaLoader, Loader, Tokenizer
-from speclsp.engine.remote import RemoteLoader
+from speclsp.engine.remote_target import RemoteLoader
+from speclsp.engine.weights import LlamaLoader, Loader, Tokenizer
 from speclsp.request import Event
 from speclsp.settings import Settings
 from speclsp.storage.locations import WaitLimit

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.jobs import AnyJob, EngineWindow, Job, RunControl, RunningJob, Workbench, run
-from speclsp.completer.models import Models
+from speclsp.completer.loaded_models import Models
 from speclsp.decoding.session import summed
 from speclsp.engine.battery import Battery
 from speclsp.errors import (

@@ -9,17 +9,17 @@ from typing import Literal
 
 import msgspec
 
-from speclsp.completer.completion import prompt_question, remote_params
+from speclsp.completer.completion_job import prompt_question, remote_params
 from speclsp.completer.edits import lay_out
 from speclsp.completer.jobs import DraftSources, Workbench
 from speclsp.decoding.speculate import common_prefix_length
-from speclsp.engine.remote import RemoteTarget
+from speclsp.engine.remote_target import RemoteTarget
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.families import prompt_text
 from speclsp.prompt.prompt import FimPrompt, FimText
-from speclsp.remote.protocol import RemoteParams
+from speclsp.remote.messages import RemoteParams
 from speclsp.request import Change, EditRequest, PlacedCompletion, PlacedRequest
 from speclsp.settings import Settings
 

@@ -22,20 +22,20 @@ from speclsp.completer.prompts import Prompts
 from speclsp.decoding.sampling import Sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import (
+from speclsp.drafting.drafter import (
     NO_STATISTICS,
     DraftContext,
     Statistics,
     TokenArray,
     TokenCorpus,
 )
-from speclsp.engine.models import Tokenizer, Weights
-from speclsp.engine.remote import RemoteTarget
+from speclsp.drafting.proposer import Proposer
+from speclsp.engine.remote_target import RemoteTarget
+from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, ChunkSource
-from speclsp.prompt.protocol import Vocabulary
-from speclsp.remote.protocol import RemoteParams, RemotePrompt
+from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.request import AnyPlaced, Change, Event, FinishReason, PlacedRequest, Q, R
 from speclsp.settings import Settings
 

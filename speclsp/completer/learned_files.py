@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.registry import uses_statistics
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.learned_file import LearnedFile
-from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import Settings, named_path
 from speclsp.storage.locations import WaitLimit
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from speclsp import settings as settings_table
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.completion import CompletionJob
+from speclsp.completer.completion_job import CompletionJob
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.edits import EditJob
@@ -30,7 +30,7 @@ from speclsp.completer.sent_corpus import SentCorpora
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.completer.texts import TextJob
 from speclsp.documents import Documents
-from speclsp.engine.models import Loader, Tokenizer
+from speclsp.engine.weights import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
 from speclsp.events import EventQueue
 from speclsp.prompt.document_prompts import ChunkSource

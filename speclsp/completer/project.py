@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from speclsp.documents import Documents
-from speclsp.drafting.protocol import TokenCorpus
-from speclsp.engine.models import Tokenizer
+from speclsp.drafting.drafter import TokenCorpus
+from speclsp.engine.weights import Tokenizer
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.events import EventQueue
 from speclsp.project.ignore import IGNORE_FILE, IgnoredFiles, root_of

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from speclsp.decoding.protocol import Target
 from speclsp.decoding.speculate import common_prefix_length
+from speclsp.decoding.target import Target
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeInterruptedError
 from speclsp.prompt.chunks import (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from speclsp.engine.remote import RemoteTarget
+from speclsp.engine.remote_target import RemoteTarget
 from speclsp.errors import RemoteError
 from speclsp.events import EventQueue
 from speclsp.project.ignore import IgnoreRules

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from speclsp.completer.learned_files import LearnedFiles, learn_into
+from speclsp.drafting.drafter import NO_STATISTICS, Statistics
 from speclsp.drafting.ngram_cache import STATIC_ORDER
-from speclsp.drafting.protocol import NO_STATISTICS, Statistics
 from speclsp.drafting.registry import uses_statistics
-from speclsp.engine.models import Tokenizer
+from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.files import Role, StatisticsFile, open_statistics
 from speclsp.ngrams.reading import FileState, state_of
-from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import Settings, named_path
 
 _SETTLED_S: Final = 0.2

@@ -12,17 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from speclsp.completer.completion import prompt_question
+from speclsp.completer.completion_job import prompt_question
 from speclsp.completer.edits import ends_line, prompt_regions
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
 from speclsp.decoding.infill_sampler import InfillSampler
 from speclsp.decoding.sampling import RedrawingSampler, Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, HeldText, TokenArray
+from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, HeldText, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.registry import KEEPS_NO_TEXT, drafter_names
-from speclsp.engine.remote import RemoteTarget
+from speclsp.engine.remote_target import RemoteTarget
 from speclsp.errors import RequestError
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.decoding.protocol import ForkTarget
 from speclsp.decoding.sampling import Sampler
+from speclsp.decoding.target import ForkTarget
 from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.errors import DecodeInterruptedError
 from speclsp.request import FinishReason

@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
-from speclsp.decoding.protocol import Logits, Target, TreeTarget, tree_target
 from speclsp.decoding.sampling import LogitRow, Sampler
+from speclsp.decoding.target import Logits, Target, TreeTarget, tree_target
 from speclsp.decoding.verify import (
     NO_NODE,
     draft_limit,
     verify_chain,
     verify_tree,
 )
+from speclsp.drafting.drafter import NO_TREE, DraftContext, Drafter, DraftTree
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import NO_TREE, DraftContext, Drafter, DraftTree
 from speclsp.drafting.token_tree import depth_first, is_chain, node_depths
 from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError, NoRoomError
 from speclsp.request import FinishReason, RequestStats

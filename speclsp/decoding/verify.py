@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import Sampler
-from speclsp.drafting.protocol import MOST_DRAFTED
+from speclsp.decoding.target import Logits
+from speclsp.drafting.drafter import MOST_DRAFTED
 
 NO_NODE: Final = -1
 """The node of a token that was not drafted."""

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
+from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 
 Tokenize: TypeAlias = Callable[[str], TokenArray]
 

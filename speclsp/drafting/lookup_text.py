@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.protocol import Candidate, DraftContext, TokenArray
+from speclsp.drafting.drafter import Candidate, DraftContext, TokenArray
 
 _SEPARATOR = -1
 _ROOM = 512

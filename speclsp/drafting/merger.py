@@ -19,14 +19,7 @@ from typing import Final
 
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import GPU_SLOPE, SHAPES, lower_quartile, straight_curve
-from speclsp.drafting.proposer import (
-    NO_LIMITS,
-    Clock,
-    DraftLimits,
-    MeasuredDrafter,
-    stopped_clock,
-)
-from speclsp.drafting.protocol import (
+from speclsp.drafting.drafter import (
     NO_CONTEXT,
     NO_DRAFT,
     NO_TREE,
@@ -35,6 +28,13 @@ from speclsp.drafting.protocol import (
     DraftContext,
     Drafter,
     DraftTree,
+)
+from speclsp.drafting.proposer import (
+    NO_LIMITS,
+    Clock,
+    DraftLimits,
+    MeasuredDrafter,
+    stopped_clock,
 )
 from speclsp.drafting.token_tree import CandidateTrie, GrownTree, chain_tree, node_depths
 from speclsp.errors import DrafterError

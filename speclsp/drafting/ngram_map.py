@@ -21,8 +21,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from speclsp.drafting.drafter import NO_CONTEXT, NO_DRAFT, Draft, DraftContext
 from speclsp.drafting.lookup_text import Continuation, LookupText
-from speclsp.drafting.protocol import NO_CONTEXT, NO_DRAFT, Draft, DraftContext
 from speclsp.settings import Settings
 
 MAX_PLACES: Final = 64

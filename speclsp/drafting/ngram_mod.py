@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from speclsp.drafting.protocol import EMPTY_TOKENS, NO_DRAFT, Draft, DraftContext, TokenArray
+from speclsp.drafting.drafter import EMPTY_TOKENS, NO_DRAFT, Draft, DraftContext, TokenArray
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speclsp.drafting.lookup_text import LookupText
-from speclsp.drafting.protocol import (
+from speclsp.drafting.drafter import (
     NO_CONTEXT,
     NO_DRAFT,
     Candidate,
@@ -20,6 +19,7 @@ from speclsp.drafting.protocol import (
     DraftContext,
     TokenCorpus,
 )
+from speclsp.drafting.lookup_text import LookupText
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 

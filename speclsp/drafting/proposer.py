@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from speclsp.drafting.protocol import (
+from speclsp.drafting.drafter import (
     NO_CONTEXT,
     NO_DRAFT,
     Candidate,
@@ -203,7 +203,7 @@ class MeasuredDrafter:
         draft = self.drafter.draft(generated, n_max)
         if not hasattr(draft, "tokens"):
             raise TypeError(
-                f"it returned {type(draft).__name__}, not speclsp.drafting.protocol.Draft"
+                f"it returned {type(draft).__name__}, not speclsp.drafting.drafter.Draft"
             )
         if self._model is not None:
             self._ns_native += self._model.ns_native - native_before

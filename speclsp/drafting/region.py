@@ -20,7 +20,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Final
 
-from speclsp.drafting.protocol import (
+from speclsp.drafting.drafter import (
     NO_CONTEXT,
     NO_DRAFT,
     Candidate,
@@ -109,7 +109,7 @@ class _Alignment:
 
 
 class RegionDrafter:
-    """Implements :class:`~speclsp.drafting.protocol.TreeDrafter`.
+    """Implements :class:`~speclsp.drafting.drafter.TreeDrafter`.
 
     ``n_draft`` is the most tokens of a draft.  It drafts where the context has ``regions``.
     """

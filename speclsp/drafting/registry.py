@@ -5,7 +5,7 @@ A package offers a drafter with::
     [project.entry-points."speclsp.drafters"]
     NAME = "package.module:create"
 
-where ``create(settings)`` returns a :class:`~speclsp.drafting.protocol.Drafter`.  speclsp's own
+where ``create(settings)`` returns a :class:`~speclsp.drafting.drafter.Drafter`.  speclsp's own
 drafters are found the same way, except ``draft``, which needs the loaded draft model.
 """
 
@@ -16,9 +16,9 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
+from speclsp.drafting.drafter import MOST_DRAFTED, Drafter
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.proposer import DraftLimits
-from speclsp.drafting.protocol import MOST_DRAFTED, Drafter
 from speclsp.errors import DrafterError, SettingsError, SpecLspError
 from speclsp.settings import FIELDS, Settings, default, info, shown_name
 from speclsp.settings_resolution import SHARED, implied, resolve
@@ -371,6 +371,6 @@ def _checked(drafter: object, name: str, entry: EntryPoint) -> Drafter:
     if missing:
         raise DrafterError(
             f"drafter {name!r} ({entry.value}) is no drafter: it lacks {', '.join(missing)}.",
-            remedy="See speclsp.drafting.protocol.Drafter for what a drafter has.",
+            remedy="See speclsp.drafting.drafter.Drafter for what a drafter has.",
         )
     return drafter  # type: ignore[return-value]  # checked above, which mypy cannot follow

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.lookup_text import LookupText
-from speclsp.drafting.protocol import (
+from speclsp.drafting.drafter import (
     NO_CONTEXT,
     NO_DRAFT,
     Candidate,
@@ -20,6 +19,7 @@ from speclsp.drafting.protocol import (
     DraftContext,
     TokenCorpus,
 )
+from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.token_index import DEPTH
 from speclsp.drafting.token_tree import CandidateTrie
 from speclsp.settings import Settings
@@ -33,7 +33,7 @@ _SURE_MATCH: Final = 16
 
 
 class SuffixDrafter:
-    """Implements :class:`~speclsp.drafting.protocol.TreeDrafter`.
+    """Implements :class:`~speclsp.drafting.drafter.TreeDrafter`.
 
     ``n_draft`` is the most tokens of a draft.  ``table`` is for drafts without a merger.
     """

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from speclsp.drafting.cost import VerifyCurve
+from speclsp.drafting.drafter import DraftContext, DraftTree
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext, DraftTree
 
 FREE_CURVE: Final = VerifyCurve((1, 2), (1.0, 1.0))
 """The curve of passes that all take the same time."""

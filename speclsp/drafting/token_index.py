@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 
 DEPTH: Final = 48
 """Tokens of context by which places are sorted: the longest match."""

@@ -37,7 +37,7 @@ from speclsp.drafting.acceptance import (
     prior,
 )
 from speclsp.drafting.cost import SHAPES
-from speclsp.drafting.protocol import NO_TREE, Candidate, Draft, DraftTree
+from speclsp.drafting.drafter import NO_TREE, Candidate, Draft, DraftTree
 
 SIZES: Final = tuple(shape - 1 for shape in SHAPES[1:])
 """Draft sizes to choose from, beside the largest one: few, since backends reuse graphs."""

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from speclsp.decoding.protocol import Logits, Target
 from speclsp.decoding.sampling import LogitRow
+from speclsp.decoding.target import Logits, Target
 from speclsp.decoding.token_scores import log_sum_exp
 from speclsp.drafting.cost import lower_quartile
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
+from speclsp.drafting.drafter import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.draft_text import TextCrossing
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeError, SettingsError
@@ -46,7 +46,7 @@ class LoadedTarget(Target, Protocol):
 
 
 class DraftModelDrafter:
-    """Implements :class:`speclsp.drafting.protocol.Drafter` with a small model.
+    """Implements :class:`speclsp.drafting.drafter.Drafter` with a small model.
 
     It drafts the most probable tokens at every temperature of the target: up to 0.4, drafts that
     are drawn at random and accepted with min(1, p/q) (Leviathan et al. 2023) gained nothing.

@@ -15,8 +15,8 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.decoding.protocol import Target
 from speclsp.decoding.speculate import common_prefix_length
+from speclsp.decoding.target import Target
 
 _N_WORTH: Final = 48
 """Fewest tokens that are worth a copy; fewer are evaluated as quickly."""

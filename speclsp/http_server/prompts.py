@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 
 
 class PromptVocabulary(Protocol):

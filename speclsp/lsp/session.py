@@ -24,7 +24,7 @@ from speclsp.lsp.editor import Editor, ProgressReporter
 from speclsp.lsp.items import OfferedItems
 from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.log import EventPump
-from speclsp.lsp.models import NamedModels
+from speclsp.lsp.model_commands import NamedModels
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
 from speclsp.request import (

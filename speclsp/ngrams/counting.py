@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.ngrams.table import MAX_COUNT, NgramTable, NgramTables, rows_of_grams
 
 _SEPARATOR = -1

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.ngrams.counting import Observations, observed, table_of
 from speclsp.ngrams.table import NgramTable, NgramTables
 

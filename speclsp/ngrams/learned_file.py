@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.errors import StoreError
 from speclsp.ngrams import files, journal, own_layout
 from speclsp.ngrams.counting import merge

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import Observations, table_of
 from speclsp.ngrams.reading import OTHER_MODEL, REBUILD, damaged

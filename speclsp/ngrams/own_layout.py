@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.ngrams.reading import check_regular, damaged
 from speclsp.ngrams.table import (
     MAX_COUNT,
@@ -49,7 +49,7 @@ class FileHeader:
     """The vocabulary of a file."""
 
     fingerprint: str
-    """See :class:`speclsp.prompt.protocol.Vocabulary`."""
+    """See :class:`speclsp.prompt.vocabulary_protocol.Vocabulary`."""
     n_tokens: int
     learned_id: str = ""
     """The id of a file that speclsp created for what it learns; "" for other files."""

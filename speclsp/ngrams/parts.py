@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.ngrams.counting import Observations, joined, rows_of, table_of
 from speclsp.ngrams.table import NgramTables
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 
 MAX_COUNT: Final = 2**31 - 1
 """Largest count, which is that of llama.cpp's layout."""

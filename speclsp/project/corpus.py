@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from speclsp.drafting.protocol import EMPTY_TOKENS, Candidate, TokenArray
+from speclsp.drafting.drafter import EMPTY_TOKENS, Candidate, TokenArray
 from speclsp.drafting.token_index import (
     FileKey,
     Match,
@@ -41,7 +41,7 @@ _MANY_TOKENS: Final = 100_000
 class Corpus:
     """One thread adds, removes and flushes files; any thread may search and hide.
 
-    Implements :class:`~speclsp.drafting.protocol.TokenCorpus`.
+    Implements :class:`~speclsp.drafting.drafter.TokenCorpus`.
     """
 
     def __init__(self) -> None:

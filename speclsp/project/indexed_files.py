@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.token_index import MAX_TOKEN
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.project.corpus import Corpus

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from speclsp.drafting.protocol import TokenArray, TokenCorpus
+from speclsp.drafting.drafter import TokenArray, TokenCorpus
 from speclsp.errors import SpecLspError
 from speclsp.events import EventQueue, ProgressReport
 from speclsp.project.ignore import IGNORE_FILE, IgnoreRules

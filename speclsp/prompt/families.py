@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from speclsp.errors import NotFimModelError
-from speclsp.prompt.protocol import Vocabulary
 from speclsp.prompt.template import (
     FieldPart,
     FindToken,
@@ -34,6 +33,7 @@ from speclsp.prompt.template import (
     special_names,
     special_token_of,
 )
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 
 _END_NAMES: Final = (
     "<|endoftext|>",

@@ -17,8 +17,8 @@ from typing import Final
 from speclsp.errors import SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk
 from speclsp.prompt.families import FimFamily
-from speclsp.prompt.protocol import Vocabulary
 from speclsp.prompt.template import FieldName, FieldPart, Values, encode_text, filled
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.prompt.windows import (
     CHARS_PER_TOKEN,
     EMPTY_WINDOW,

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from speclsp.errors import KeyRefusedError, RemoteError
-from speclsp.remote.protocol import (
+from speclsp.remote.messages import (
     Kind,
     Piece,
     RemoteModel,

@@ -26,7 +26,7 @@ import msgspec
 from speclsp.errors import KeyRefusedError, OtherModelError, RemoteError, SettingsError
 from speclsp.remote.credentials import client_context, is_loopback
 from speclsp.remote.dialects import DIALECTS, JsonObject, find_model, tokenize_body
-from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
+from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
 logger = logging.getLogger(__name__)
 

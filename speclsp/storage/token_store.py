@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.errors import StoreError
 from speclsp.storage.database import BusyError, Report, WorkspaceStore
 from speclsp.storage.locations import WaitLimit, token_store_path, workspace_id

@@ -9,7 +9,7 @@ import codecs
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.request import StopKind
 
 _INDENT: Final = " \t"

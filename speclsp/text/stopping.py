@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.text.block import CursorBlock
 from speclsp.text.fitting import Trimmed, balanced, is_same_line
 from speclsp.text.repetition import first_loop, repeated_lines

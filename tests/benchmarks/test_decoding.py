@@ -15,7 +15,7 @@ from benchmarks.decoding import (
 )
 from benchmarks.peers.own import OURS_PLAIN
 from benchmarks.replay_project import ReplayCursor
-from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.drafter import DraftContext
 from speclsp.errors import EngineError
 
 

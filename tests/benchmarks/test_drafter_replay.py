@@ -23,8 +23,8 @@ from benchmarks.replay_project import (
     ReplayError,
     ReplayProject,
 )
+from speclsp.drafting.drafter import DraftContext, DraftTree, TokenArray
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.protocol import DraftContext, DraftTree, TokenArray
 from speclsp.drafting.registry import known_names
 from speclsp.drafting.teacher_forcing import ReplayCounts, accepted_path, replay
 from speclsp.settings import Settings

@@ -14,7 +14,7 @@ from benchmarks.healing import (
     no_healing,
     word_splits,
 )
-from speclsp.engine.models import Tokenizer
+from speclsp.engine.weights import Tokenizer
 from speclsp.prompt.families import family_for
 from speclsp.prompt.healing import TokenPrefixes
 

@@ -11,9 +11,9 @@ from scripted_target import ScriptedTarget, hashing
 
 from benchmarks import host
 from benchmarks.host import host_benchmark, host_table
-from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import SamplingParams, make_sampler
-from speclsp.drafting.protocol import Draft, DraftContext
+from speclsp.decoding.target import Logits
+from speclsp.drafting.drafter import Draft, DraftContext
 from speclsp.errors import ModelNotFoundError
 from speclsp.settings import Settings
 

@@ -18,7 +18,7 @@ from benchmarks.index import (
     size_marks,
 )
 from benchmarks.source_corpus import SourceCorpus, source_corpus, varied
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 
 
 def tokenize(text: str) -> TokenArray:

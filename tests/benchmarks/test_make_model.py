@@ -64,7 +64,7 @@ def test_a_vocabulary_without_room_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_server_names_the_model_for_what_it_is(tmp_path: Path) -> None:
-    from speclsp.engine.models import LlamaLoader
+    from speclsp.engine.weights import LlamaLoader
 
     path = tmp_path / "made.gguf"
     assert run("make-model", "--quantise", "q8_0", str(path)).exit_code == 0

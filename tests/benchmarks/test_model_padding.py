@@ -18,7 +18,7 @@ from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.models import cost_true_remark
+from speclsp.engine.weights import cost_true_remark
 from speclsp.errors import ModelLoadError, SpecLspError
 from speclsp.settings import Settings
 

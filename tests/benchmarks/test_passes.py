@@ -10,7 +10,7 @@ from scripted_target import ScriptedTarget, hashing
 
 from benchmarks import passes
 from benchmarks.passes import pass_times
-from speclsp.decoding.protocol import Logits
+from speclsp.decoding.target import Logits
 from speclsp.drafting.cost import SHAPES
 from speclsp.settings import Settings
 

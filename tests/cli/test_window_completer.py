@@ -13,7 +13,7 @@ AS_ON_WINDOWS = """
 import importlib, os, select, signal, socket, sys
 NAMES = (
     "speclsp.cli.main", "speclsp.cli.serve", "speclsp.cli.engine", "speclsp.cli.window_completer",
-    "speclsp.cli.complete", "speclsp.lsp.server", "speclsp.lsp.models",
+    "speclsp.cli.complete", "speclsp.lsp.server", "speclsp.lsp.model_commands",
     "speclsp.engine_process.lifetime",
     "speclsp.engine_process.client", "speclsp.completer.local", "speclsp.hub.download",
 )

@@ -19,7 +19,7 @@ from speclsp.completer import accepted
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.completer.local import LocalCompleter
-from speclsp.drafting.protocol import TokenArray, sum_of
+from speclsp.drafting.drafter import TokenArray, sum_of
 from speclsp.events import EventQueue
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import Layout, open_statistics, write

@@ -12,7 +12,7 @@ from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.engine.models import Weights
+from speclsp.engine.weights import Weights
 from speclsp.request import CompletionResult
 from speclsp.settings import Settings
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from typed_requests import request_between
 
-from speclsp.completer.completion import _cut_before_secrets
+from speclsp.completer.completion_job import _cut_before_secrets
 from speclsp.request import CompletionResult, GeneratedText, RequestStats
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings

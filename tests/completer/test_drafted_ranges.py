@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speclsp.completer.completion import _drafted_ranges
+from speclsp.completer.completion_job import _drafted_ranges
 from speclsp.decoding.speculate import Generation
 from speclsp.request import RequestStats, ranges_from
 

@@ -25,10 +25,10 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.edits.edit import hunks, why_withheld
 from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, Region
 from speclsp.embedded import embedded_draft
-from speclsp.engine.models import LlamaLoader
-from speclsp.engine.remote import RemoteLoader
+from speclsp.engine.remote_target import RemoteLoader
+from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import EngineUnavailableError
-from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt
+from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt
 from speclsp.request import (
     CompletionRequest,
     Document,

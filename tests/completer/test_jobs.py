@@ -17,7 +17,7 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.drafter import DraftContext
 from speclsp.request import (
     CompletionRequest,
     Document,

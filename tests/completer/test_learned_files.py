@@ -18,8 +18,8 @@ from typed_requests import request_between, result_of
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import learned_files
 from speclsp.completer.local import LocalCompleter
-from speclsp.drafting.protocol import sum_of
-from speclsp.engine.models import Tokenizer
+from speclsp.drafting.drafter import sum_of
+from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.ngrams import files, journal
 from speclsp.ngrams.files import open_statistics

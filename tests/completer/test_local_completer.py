@@ -18,7 +18,7 @@ from scripted_models import ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer import local, models
+from speclsp.completer import loaded_models, local
 from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
 from speclsp.errors import (
@@ -354,9 +354,9 @@ def test_drafters_that_cannot_be_made_for_a_window_fail_its_request_only(monkeyp
     )
     first.start()
     until(lambda: first.state() == "ready")
-    made = models.make_proposer
+    made = loaded_models.make_proposer
     assert first.wait_idle(WAIT_S)  # the settings of the newest window are in effect
-    monkeypatch.setattr(models, "make_proposer", Mock(side_effect=ZeroDivisionError("boo")))
+    monkeypatch.setattr(loaded_models, "make_proposer", Mock(side_effect=ZeroDivisionError("boo")))
     for number, window in enumerate((first, other)):
         placed = request(f"file:///p/{number}.py")
         window.open_document(
@@ -365,7 +365,7 @@ def test_drafters_that_cannot_be_made_for_a_window_fail_its_request_only(monkeyp
     asked = [CompletionRequest(uri=f"file:///p/{n}.py", version=1, offset=0) for n in (0, 1)]
     with pytest.raises(EngineError, match="boo"):
         first.submit(asked[0], CancellationToken()).result(WAIT_S)
-    monkeypatch.setattr(models, "make_proposer", made)
+    monkeypatch.setattr(loaded_models, "make_proposer", made)
     assert other.submit(asked[1], CancellationToken()).result(WAIT_S).finish_reason == "stop"
     for window in (first, other):
         window.close()
@@ -594,8 +594,8 @@ def test_a_folders_settings_hold_for_its_requests(make):
 
 
 def test_drafters_keep_what_they_learned_where_settings_take_turns(make, monkeypatch):
-    made = Mock(side_effect=models.make_proposer)
-    monkeypatch.setattr(models, "make_proposer", made)
+    made = Mock(side_effect=loaded_models.make_proposer)
+    monkeypatch.setattr(loaded_models, "make_proposer", made)
     completer = ready(make(ScriptedLoader("return 1"), Settings(persist=False)))
     for _ in range(3):
         for overrides in ({}, {"mode": "tree"}, {"max_draft": 3}):

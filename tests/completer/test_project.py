@@ -15,7 +15,7 @@ from scripted_models import ByteVocabulary, ScriptedLoader
 
 from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.documents import Documents
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.events import EventQueue, ProgressReport
 from speclsp.project import project_index
 from speclsp.project.corpus import Corpus

@@ -20,10 +20,10 @@ from typed_requests import TypedWindow, request_at, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines
-from speclsp.engine.remote import RemoteLoader, StandInVocabulary, api_key
+from speclsp.engine.remote_target import RemoteLoader, StandInVocabulary, api_key
 from speclsp.errors import EngineUnavailableError, OtherModelError, SettingsError
 from speclsp.remote.engine import HttpEngine
-from speclsp.remote.protocol import Piece, RemoteModel, RemoteStats
+from speclsp.remote.messages import Piece, RemoteModel, RemoteStats
 from speclsp.request import CompletionResult, Problem, WorkspaceFolder
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings

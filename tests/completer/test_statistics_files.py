@@ -16,7 +16,7 @@ from scripted_models import ByteVocabulary, ScriptedLoader
 from speclsp.completer import statistics_files
 from speclsp.completer.learned_files import LearnedFiles
 from speclsp.completer.statistics_files import FilesInUse, StatisticsFiles
-from speclsp.drafting.protocol import sum_of
+from speclsp.drafting.drafter import sum_of
 from speclsp.events import EventQueue
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import pytest
 from real_prompts import RealPrompt, cut_prompts
 
-from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
+from speclsp.decoding.target import Logits
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import straight_curve
+from speclsp.drafting.drafter import Draft, DraftContext
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.protocol import Draft, DraftContext
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget

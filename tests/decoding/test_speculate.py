@@ -18,13 +18,13 @@ from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, ra
 from scripted_target import ScriptedTarget, following, hashing
 
 from speclsp.decoding.gain import measured_speedup
-from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
+from speclsp.decoding.target import Logits
 from speclsp.decoding.verify import draft_limit
+from speclsp.drafting.drafter import NO_TREE, Draft, DraftContext, Drafter, DraftTree
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import NO_TREE, Draft, DraftContext, Drafter, DraftTree
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError, NoRoomError
 from speclsp.request import FinishReason
 

@@ -15,7 +15,7 @@ from scripted_target import ScriptedTarget, hashing
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores, log_sum_exp
-from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.drafter import DraftContext
 
 N_VOCAB = 40
 PROMPT = [3, 1, 4]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scripted_drafters import EmptyDrafter, ScriptedDrafter
 
+from speclsp.drafting.drafter import NO_DRAFT, NO_TREE, Draft, DraftContext, DraftTree
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import usable
-from speclsp.drafting.protocol import NO_DRAFT, NO_TREE, Draft, DraftContext, DraftTree
 
 CONTEXT = DraftContext(prompt=(1, 2), n_vocab=10)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speclsp.drafting.proposer import MeasuredDrafter
-from speclsp.drafting.protocol import (
+from speclsp.drafting.drafter import (
     NO_DRAFT,
     NOTHING_HELD,
     Candidate,
@@ -13,6 +12,7 @@ from speclsp.drafting.protocol import (
     DraftContext,
     HeldText,
 )
+from speclsp.drafting.proposer import MeasuredDrafter
 
 PIECES = [b"ret", b"return", b"urn", b" x", b"", b"re", b"t", b"\xf0\x9f", b"\x99\x82"]
 

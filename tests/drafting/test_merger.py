@@ -15,15 +15,15 @@ from scripted_proposers import n_leaves
 
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import SHAPES, PassCost, VerifyCurve, straight_curve
-from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import (
+from speclsp.drafting.drafter import (
     Candidate,
     Draft,
     DraftContext,
     Drafter,
     DraftTree,
 )
+from speclsp.drafting.merger import DraftMerger
+from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.token_tree import is_chain
 from speclsp.settings import DraftMode

@@ -11,6 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_cpp_statistics import counted
 
+from speclsp.drafting.drafter import (
+    Draft,
+    DraftContext,
+    NgramCounts,
+    Statistics,
+    TokenArray,
+)
 from speclsp.drafting.ngram_cache import (
     LAX,
     STRICT,
@@ -18,13 +25,6 @@ from speclsp.drafting.ngram_cache import (
     Threshold,
     best_token,
     create,
-)
-from speclsp.drafting.protocol import (
-    Draft,
-    DraftContext,
-    NgramCounts,
-    Statistics,
-    TokenArray,
 )
 from speclsp.settings import Settings
 

@@ -8,6 +8,7 @@ from character_tokens import FREE, drafted, text_of, where
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speclsp.drafting.drafter import DraftContext
 from speclsp.drafting.lookup_text import Continuation
 from speclsp.drafting.ngram_map import (
     MAX_KEYS,
@@ -17,7 +18,6 @@ from speclsp.drafting.ngram_map import (
     create_k4v,
     dominant,
 )
-from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.registry import load_drafter
 from speclsp.settings import Settings
 

@@ -8,8 +8,8 @@ from character_tokens import FREE, drafted, ids, text_of, where
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speclsp.drafting.drafter import DraftContext
 from speclsp.drafting.ngram_mod import LEARN_EVERY, NgramModDrafter, NgramPool, create
-from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.registry import load_drafter
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings

@@ -10,8 +10,8 @@ from character_tokens import FREE, drafted, text_of, where
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speclsp.drafting.drafter import DraftContext
 from speclsp.drafting.ngram_simple import create
-from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.registry import load_drafter
 from speclsp.settings import Settings
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, TokenArray
 from speclsp.drafting.prompt_lookup import PromptLookupDrafter, create
-from speclsp.drafting.protocol import EMPTY_TOKENS, DraftContext, TokenArray
 from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 

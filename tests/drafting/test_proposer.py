@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scripted_drafters import EmptyDrafter
 from scripted_proposers import n_leaves, usable_tree
 
+from speclsp.drafting.drafter import NO_DRAFT, NO_TREE, Draft, DraftTree
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import MeasuredDrafter, Proposer
-from speclsp.drafting.protocol import NO_DRAFT, NO_TREE, Draft, DraftTree
 from speclsp.drafting.token_tree import chain_tree, depth_first, is_chain, node_depths
 
 
@@ -142,5 +142,5 @@ def test_a_drafter_that_returns_no_draft_is_told_what_to_return(returned, name):
     assert drafter.failure is not None
     assert drafter.failure.message == (
         "drafter 'empty' failed in draft(): TypeError: it returned "
-        f"{name}, not speclsp.drafting.protocol.Draft."
+        f"{name}, not speclsp.drafting.drafter.Draft."
     )

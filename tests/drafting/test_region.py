@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.drafter import DraftContext
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.protocol import DraftContext
 from speclsp.drafting.region import RegionDrafter
 from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
 

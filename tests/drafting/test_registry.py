@@ -11,8 +11,8 @@ from scripted_drafters import EmptyDrafter, ScriptedDrafter
 
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
+from speclsp.drafting.drafter import Draft, DraftContext
 from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.protocol import Draft, DraftContext
 from speclsp.drafting.registry import (
     draft_limits,
     drafter_names,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speclsp.drafting.cost import VerifyCurve
+from speclsp.drafting.drafter import Candidate, DraftContext, TokenArray, TreeDrafter
 from speclsp.drafting.lookup_text import LookupText
-from speclsp.drafting.protocol import Candidate, DraftContext, TokenArray, TreeDrafter
 from speclsp.drafting.suffix import SuffixDrafter, create
 from speclsp.drafting.token_index import DEPTH
 from speclsp.project.corpus import Corpus

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from speclsp.drafting.acceptance import PRIORS, AcceptanceTable
-from speclsp.drafting.protocol import Candidate
+from speclsp.drafting.drafter import Candidate
 from speclsp.drafting.token_tree import SIZES, CandidateTrie, GrownTree, node_depths
 
 

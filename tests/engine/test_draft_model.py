@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from scripted_target import ScriptedTarget, following
 
-from speclsp.decoding.protocol import Logits
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation, generate
+from speclsp.decoding.target import Logits
 from speclsp.drafting.cost import straight_curve
-from speclsp.drafting.protocol import NO_DRAFT, DraftContext
+from speclsp.drafting.drafter import NO_DRAFT, DraftContext
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama import loading
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.engine.models import load_draft_model
+from speclsp.engine.weights import load_draft_model
 from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,

@@ -13,12 +13,12 @@ from real_prompts import STEP, cut_prompts
 
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation, generate
-from speclsp.drafting.protocol import DraftContext, Drafter
+from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.draft_text import TextCrossing, replacement_pairs
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.engine.models import load_draft_model
+from speclsp.engine.weights import load_draft_model
 from speclsp.errors import ModelLoadError, SettingsError
 from speclsp.settings import Settings
 

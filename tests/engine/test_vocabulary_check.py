@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from speclsp.drafting.protocol import EMPTY_TOKENS, TokenArray
+from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.engine.llama.vocabulary import (
     LlamaVocabulary,
     load_vocabulary,
     vocabulary_difference,
 )
-from speclsp.prompt.protocol import FimTokenIds
+from speclsp.prompt.vocabulary_protocol import FimTokenIds
 
 TEXTS = tuple(f"t{token}" for token in range(300))
 

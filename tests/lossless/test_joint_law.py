@@ -26,13 +26,13 @@ from speclsp.decoding.sampling import SamplingParams, SeededSampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.verify import verify_chain, verify_tree
 from speclsp.drafting.cost import straight_curve
-from speclsp.drafting.merger import DraftMerger
-from speclsp.drafting.protocol import (
+from speclsp.drafting.drafter import (
     Candidate,
     Draft,
     DraftContext,
     DraftTree,
 )
+from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.token_tree import is_chain
 
 N_VOCAB = 4

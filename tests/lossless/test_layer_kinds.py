@@ -15,7 +15,7 @@ from scripted_drafters import AdversarialDrafter, OracleDrafter, RandomDrafter
 
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation, generate
-from speclsp.drafting.protocol import DraftContext, Drafter
+from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.engine.kv_states import KvStates
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target

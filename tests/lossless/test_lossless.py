@@ -18,7 +18,6 @@ from real_prompts import STEP, RealPrompt
 from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter, RandomDrafter
 from scripted_proposers import adversarial_trees, oracle_trees, random_trees
 
-from speclsp.decoding.protocol import Target
 from speclsp.decoding.sampling import (
     GreedySampler,
     SamplingParams,
@@ -26,10 +25,11 @@ from speclsp.decoding.sampling import (
     make_sampler,
 )
 from speclsp.decoding.speculate import Generation, generate
+from speclsp.decoding.target import Target
 from speclsp.drafting.acceptance import AcceptanceTable
+from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import DraftContext, Drafter
 from speclsp.drafting.registry import load_drafter
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget

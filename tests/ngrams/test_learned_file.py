@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from llama_cpp_statistics import saved
 
-from speclsp.drafting.protocol import sum_of
+from speclsp.drafting.drafter import sum_of
 from speclsp.errors import StoreError
 from speclsp.ngrams import learned_file
 from speclsp.ngrams.files import open_statistics, write

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.token_index import DEPTH, MAX_TOKEN
 from speclsp.project.corpus import Corpus
 

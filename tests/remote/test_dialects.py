@@ -15,7 +15,7 @@ from scripted_http import Request, ScriptedServer, response, scripted_server, st
 
 from speclsp.errors import RemoteError
 from speclsp.remote.engine import HttpEngine
-from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
+from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
 DONE = b"data: [DONE]\n\n"
 BOTH = RemotePrompt(

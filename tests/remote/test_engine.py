@@ -30,7 +30,7 @@ from scripted_http import (
 from speclsp.errors import RemoteError, SettingsError
 from speclsp.remote.dialects import DIALECTS
 from speclsp.remote.engine import HttpEngine, _events
-from speclsp.remote.protocol import RemoteParams, RemotePrompt, RemoteStats
+from speclsp.remote.messages import RemoteParams, RemotePrompt, RemoteStats
 
 KEY = "the-key-of-this-test"
 PROMPT = RemotePrompt(prefix="", suffix="", text="a prompt that nobody else may read")

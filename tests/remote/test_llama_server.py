@@ -16,7 +16,7 @@ from speclsp.embedded import EMBEDDED, model_files
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import RemoteError
 from speclsp.remote.engine import HttpEngine
-from speclsp.remote.protocol import RemoteParams, RemotePrompt
+from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.settings import Settings
 
 pytestmark = [

@@ -13,7 +13,7 @@ import pytest
 from speclsp.embedded import model_files
 from speclsp.errors import RemoteError
 from speclsp.remote.engine import HttpEngine
-from speclsp.remote.protocol import RemoteParams, RemotePrompt
+from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.settings import Settings
 from tests.support.serving_process import responds, serving, wait_until
 

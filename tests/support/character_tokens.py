@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from speclsp.drafting.cost import straight_curve
-from speclsp.drafting.protocol import DraftContext, Drafter, TokenArray
+from speclsp.drafting.drafter import DraftContext, Drafter, TokenArray
 
 FREE = straight_curve(0.0)
 """Verifying costs nothing, so that drafters propose all they find."""

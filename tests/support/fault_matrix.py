@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from speclsp.drafting.protocol import sum_of
+from speclsp.drafting.drafter import sum_of
 from speclsp.errors import DownloadError, StoreError
 from speclsp.hub.cache import cached_models, cached_paths, hub_constants, place_of
 from speclsp.hub.download import Plan, pull

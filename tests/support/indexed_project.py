@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from speclsp.drafting.protocol import TokenArray
+from speclsp.drafting.drafter import TokenArray
 from speclsp.events import EventQueue
 from speclsp.project.project_index import ProjectIndex
 from speclsp.request import Event, WorkspaceFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow
 from speclsp.prompt.families import FimFamily
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout, PromptWindow
-from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import FimLayout
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from speclsp.drafting.protocol import TokenArray
-from speclsp.prompt.protocol import Vocabulary
+from speclsp.drafting.drafter import TokenArray
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 
 MODULES = (
     "argparse",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from speclsp.drafting.protocol import NO_DRAFT, Draft, DraftContext
+from speclsp.drafting.drafter import NO_DRAFT, Draft, DraftContext
 
 
 class SilentBase:

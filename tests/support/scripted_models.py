@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scripted_target import ScriptedTarget
 
-from speclsp.drafting.protocol import TokenArray
-from speclsp.engine.models import Log, Progress, Tokenizer, Weights
+from speclsp.drafting.drafter import TokenArray
+from speclsp.engine.weights import Log, Progress, Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.families import family_for
 from speclsp.prompt.healing import TokenPrefixes
-from speclsp.prompt.protocol import FimTokenIds
+from speclsp.prompt.vocabulary_protocol import FimTokenIds
 from speclsp.settings import Settings
 
 SPECIALS = {

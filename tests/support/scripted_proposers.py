@@ -7,7 +7,7 @@ from operator import index
 
 import numpy as np
 
-from speclsp.drafting.protocol import NO_TREE, DraftContext, DraftTree
+from speclsp.drafting.drafter import NO_TREE, DraftContext, DraftTree
 from speclsp.drafting.token_tree import node_depths
 from speclsp.errors import DrafterError
 from speclsp.request import DrafterStats

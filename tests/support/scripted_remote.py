@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from speclsp.errors import RemoteError
-from speclsp.remote.protocol import (
+from speclsp.remote.messages import (
     Piece,
     RemoteModel,
     RemoteParams,

@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.decoding.protocol import Logits
-from speclsp.drafting.protocol import MOST_DRAFTED
+from speclsp.decoding.target import Logits
+from speclsp.drafting.drafter import MOST_DRAFTED
 from speclsp.engine.kv_states import KvState
 from speclsp.engine.tree_branches import check_path, tree_branches
 from speclsp.errors import DecodeError, EngineUnavailableError
@@ -23,7 +23,7 @@ Prediction: TypeAlias = Callable[[Sequence[int]], Sequence[float] | NDArray[np.f
 
 
 class ScriptedTarget:
-    """A :class:`~speclsp.decoding.protocol.Target` whose next-token logits come from a function."""
+    """A :class:`~speclsp.decoding.target.Target` whose next-token logits come from a function."""
 
     def __init__(
         self,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typed_requests import request_between
 
-from speclsp.drafting.protocol import TokenArray
-from speclsp.prompt.protocol import FimTokenIds
+from speclsp.drafting.drafter import TokenArray
+from speclsp.prompt.vocabulary_protocol import FimTokenIds
 from speclsp.settings import Settings
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletedText, CompletionText

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from llama_cpp import llama_cpp as llama
 
-from speclsp.decoding.protocol import Logits
+from speclsp.decoding.target import Logits
 from speclsp.engine.kv_states import KvState
 from speclsp.engine.llama.checkpoints import Checkpoints
 from speclsp.engine.llama.model import LlamaModel
@@ -68,7 +68,7 @@ class _Fork:
 
 
 class LlamaTarget:
-    """Implements :class:`speclsp.decoding.protocol.ForkTarget`; belongs to one thread.
+    """Implements :class:`speclsp.decoding.target.ForkTarget`; belongs to one thread.
 
     Owns its context and its model.  ``cached`` always equals llama.cpp's KV cache, except for forks
     and, until :meth:`keep_path`, the nodes of a tree.
@@ -238,7 +238,7 @@ class LlamaTarget:
     ) -> Logits:
         """Append ``pending`` to the cache and evaluate a tree after it.
 
-        See :meth:`speclsp.decoding.protocol.TreeTarget.decode_tree`; the result is a view of
+        See :meth:`speclsp.decoding.target.TreeTarget.decode_tree`; the result is a view of
         llama.cpp's memory that is valid until the next decode.
         Raises :class:`DecodeError`, :class:`DecodeInterruptedError` and ValueError as
         :meth:`decode` does, and ValueError for too many branches or rows of logits.
@@ -288,7 +288,7 @@ class LlamaTarget:
         return self.n_ctx - len(self.cached) - sum(fork.n_tokens for fork in self._forks)
 
     def fork(self, lengths: Sequence[int]) -> None:
-        """Begin forks; see :meth:`speclsp.decoding.protocol.ForkTarget.fork`."""
+        """Begin forks; see :meth:`speclsp.decoding.target.ForkTarget.fork`."""
         self._forget_tree()
         if len(lengths) >= self.n_branches:
             raise ValueError(f"{len(lengths)} forks where {self.n_branches - 1} are the most")
@@ -302,7 +302,7 @@ class LlamaTarget:
     def decode_forks(self, forks: Sequence[int], tokens: Sequence[int]) -> Logits:
         """Append a token to each of ``forks`` and return the logits after them.
 
-        See :meth:`speclsp.decoding.protocol.ForkTarget.decode_forks`; the result is a view of
+        See :meth:`speclsp.decoding.target.ForkTarget.decode_forks`; the result is a view of
         llama.cpp's memory that is valid until the next decode.
         Raises :class:`DecodeError` and :class:`DecodeInterruptedError` as :meth:`decode` does.
         """

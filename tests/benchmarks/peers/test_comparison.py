@@ -20,7 +20,7 @@ from benchmarks.peers.contract import PeerOptions
 from benchmarks.peers.report import place_lines
 from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.engine.models import LlamaLoader
+from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import StoreError
 from speclsp.settings import Settings
 from tests.benchmarks.case_folders import case

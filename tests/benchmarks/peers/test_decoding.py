@@ -16,9 +16,9 @@ from benchmarks.peers.decoding import OURS_HUMAN, OwnDecoders, PlaceFinder, serv
 from benchmarks.peers.llama_server import LlamaServerSession
 from benchmarks.peers.own import OURS, OURS_PLAIN
 from benchmarks.replay_project import ReplayCursor
-from speclsp.drafting.protocol import DraftContext
+from speclsp.drafting.drafter import DraftContext
 from speclsp.embedded import sample_project
-from speclsp.engine.models import Tokenizer, Weights
+from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.settings import Settings
 from tests.benchmarks.case_folders import case
 from tests.benchmarks.scripted_peers import ScriptedPeer

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llama_cpp import llama_cpp as llama
+from margins import EPSILON, greedy_margin
 
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
@@ -80,8 +81,10 @@ def test_whole_and_chunked_decodes_agree(target: LlamaTarget, tokens: list[int])
     for start, n_tokens in ((0, 37), (37, 1), (38, 1), (39, 61)):
         rows.append(target.decode(prompt[start : start + n_tokens], n_tokens).copy())
     chunked = np.concatenate(rows)
-    assert (chunked.argmax(axis=1) == whole.argmax(axis=1)).all()
-    assert np.abs(chunked - whole).max() < 0.05
+    assert np.abs(chunked - whole).max() < EPSILON["f16"]
+    is_clear = np.array([greedy_margin(row) for row in whole]) > EPSILON["f16"]
+    assert is_clear.mean() > 0.9
+    assert (chunked.argmax(axis=1) == whole.argmax(axis=1))[is_clear].all()
 
 
 def test_batches_are_padded_to_whole_groups_of_rows(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scripted_target import ScriptedTarget, hashing
 
-from speclsp.decoding.protocol import Logits, fork_target
+from speclsp.decoding.target import Logits, fork_target
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.errors import DecodeInterruptedError
 

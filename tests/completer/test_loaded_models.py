@@ -10,15 +10,15 @@ import pytest
 from scripted_models import ScriptedLoader
 
 from speclsp.completer.edits import EditJob
-from speclsp.completer.models import make_proposer
+from speclsp.completer.loaded_models import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
+from speclsp.drafting.drafter import NO_TREE, DraftContext, Statistics
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import NO_TREE, DraftContext, Statistics
 from speclsp.drafting.registry import draft_model_remark, given_without_speculation
 from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.engine.models import Tokenizer, Weights
+from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.events import EventQueue
 from speclsp.request import LogLine, Problem

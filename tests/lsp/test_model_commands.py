@@ -20,7 +20,7 @@ from speclsp.engine_process.place import EngineInfo, EnginePlace
 from speclsp.hub import cache, client, download
 from speclsp.hub.memory import Memory
 from speclsp.hub.presets import PRESETS, preset, recommend
-from speclsp.lsp.models import _running_preset
+from speclsp.lsp.model_commands import _running_preset
 
 EXECUTE = "workspace/executeCommand"
 ASK = "window/showMessageRequest"
@@ -267,7 +267,7 @@ async def test_auto_that_is_set_later_waits_for_the_memory(
     hub: FakeHub, connect: Callable[..., LspWire], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = Memory(kind="NVIDIA GPU", name="GPU", total_bytes=25 << 30, free_bytes=24 << 30)
-    monkeypatch.setattr("speclsp.lsp.models.find_memory", lambda: gpu)
+    monkeypatch.setattr("speclsp.lsp.model_commands.find_memory", lambda: gpu)
     wire = connect()
     choose(wire, "Not now")
     await wire.initialize()
@@ -288,7 +288,7 @@ async def test_auto_takes_the_model_that_other_windows_share(
 ) -> None:
     """The model in the GPU leaves no room for a second one, and a smaller one was chosen."""
     gpu = Memory(kind="NVIDIA GPU", name="GPU", total_bytes=8 << 30, free_bytes=1 << 30)
-    monkeypatch.setattr("speclsp.lsp.models.find_memory", lambda: gpu)
+    monkeypatch.setattr("speclsp.lsp.model_commands.find_memory", lambda: gpu)
     first = connect()
     await first.initialize()
     target, *draft = (await run(first, "speclsp.pullModel", name=name))["paths"]

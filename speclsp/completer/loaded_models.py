@@ -16,9 +16,9 @@ from speclsp.completer.jobs import N_GENERATED, Workbench
 from speclsp.completer.prompts import N_IDLE_CHUNK, Prompts
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import SHAPES
+from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.protocol import TokenArray
 from speclsp.drafting.registry import (
     DRAFT_MODEL,
     draft_limits,
@@ -30,7 +30,7 @@ from speclsp.drafting.registry import (
     unread_settings,
 )
 from speclsp.embedded import edit_model_settings
-from speclsp.engine.models import Loader, Progress, Tokenizer, Weights
+from speclsp.engine.weights import Loader, Progress, Tokenizer, Weights
 from speclsp.errors import (
     DrafterError,
     EngineError,

@@ -15,13 +15,13 @@ from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, text_of
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.drafting.protocol import DraftContext, HeldText
+from speclsp.drafting.drafter import DraftContext, HeldText
 from speclsp.drafting.suffix import SuffixDrafter
-from speclsp.engine.remote import RemoteTarget
+from speclsp.engine.remote_target import RemoteTarget
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
-from speclsp.remote.protocol import RemoteParams
+from speclsp.remote.messages import RemoteParams
 from speclsp.request import (
     AnyPlaced,
     CompletionRequest,

@@ -27,7 +27,7 @@ from speclsp.errors import (
 from speclsp.hub.references import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
-from speclsp.prompt.protocol import Vocabulary
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.request import LogLevel
 from speclsp.settings import FIELDS, Settings, info
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from speclsp.decoding.protocol import Logits
 from speclsp.decoding.speculate import Generation, common_prefix_length
+from speclsp.decoding.target import Logits
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.drafting.protocol import TokenArray
-from speclsp.engine.models import MAX_PROMPT, Loader, Log, Progress, Tokenizer, Weights
+from speclsp.drafting.drafter import TokenArray
+from speclsp.engine.weights import MAX_PROMPT, Loader, Log, Progress, Tokenizer, Weights
 from speclsp.errors import DecodeInterruptedError, NotFimModelError, RemoteError, SettingsError
 from speclsp.hub.references import model_title
 from speclsp.printable import printable
@@ -33,9 +33,9 @@ from speclsp.prompt.families import (
 )
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.prompt import FimPrompt, FimText
-from speclsp.prompt.protocol import FimTokenIds
+from speclsp.prompt.vocabulary_protocol import FimTokenIds
 from speclsp.remote.credentials import api_key
-from speclsp.remote.protocol import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
+from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 from speclsp.request import FinishReason, RequestStats
 from speclsp.settings import RemoteDrafts, Settings
 
@@ -333,7 +333,7 @@ class RemoteTarget:
 
 
 class RemoteLoader:
-    """Implements :class:`~speclsp.engine.models.Loader` for remote engines.
+    """Implements :class:`~speclsp.engine.weights.Loader` for remote engines.
 
     Without ``engine_url`` it calls ``local``, which also loads the vocabulary where ``model`` names
     a GGUF of the remote model.

@@ -11,7 +11,7 @@ import pytest
 from speclsp.engine.llama.fit import estimate_shape
 from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.models import LlamaLoader, _draft_bytes
+from speclsp.engine.weights import LlamaLoader, _draft_bytes
 from speclsp.errors import ModelNotFoundError
 from speclsp.settings import Settings
 
