@@ -134,6 +134,42 @@ def test_tab_applies_an_edit_in_insert_mode(shop: Editor) -> None:
     assert shop.nvim.api.get_mode()["mode"] == "i"
 
 
+def test_the_completion_menu_keeps_its_tab_beside_an_edit(shop: Editor) -> None:
+    shop.nvim.command("set completeopt=menuone,noinsert,noselect")
+    renamed(shop)
+    shop.keys("A<C-r>=[complete(col('.'), ['alpha', 'beta']), ''][1]<CR>")
+    shop.until(lambda: shop.lua("return vim.fn.pumvisible()"))
+    before = shop.lines
+    shop.keys("<Tab>")
+    shop.until(lambda: shop.lines != before)
+    assert "in amounts:" not in text(shop)
+    assert len(shop.lines) == len(before)
+
+
+def test_an_edit_of_one_window_leaves_the_other_alone(
+    shop: Editor, project: Path, model: RecordingServer
+) -> None:
+    """Two Neovims on one project, each with a server of its own."""
+    other = Editor(shop.suite, shop.home, shop.backend)
+    try:
+        other.setup(
+            settings={"engine": "own", "engine_url": model.address, "engine_kind": "openai"}
+        )
+        (project / "other.py").write_text(CODE)
+        other.open(project / "other.py")
+        other.until_ready()
+        other.keys("gg0")
+        renamed(shop)
+        assert edit(other) == ""
+        renamed(other)
+        other.keys("<Tab>")
+        other.until(lambda: "in amounts:" in text(other))
+        assert edit(shop) == LINE_3
+        assert text(shop) == CODE.replace("prices", "amounts", 1)
+    finally:
+        other.close()
+
+
 @pytest.mark.parametrize("keys", ["<Esc>", "i<C-]>"])
 def test_a_declined_edit_comes_no_more(keys: str, shop: Editor) -> None:
     renamed(shop)
