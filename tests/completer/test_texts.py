@@ -151,30 +151,31 @@ def test_other_windows_do_not_draft_from_a_programs_texts(settings: Settings) ->
         engine.close()
 
 
+def edit_prompt(program: Program) -> tuple[int, ...]:
+    """Return a prompt of Sweep's format, whose region is found."""
+    sweep = FORMATS["sweep-8"]
+    text = sweep.prompt(EditSource(path="shop.py", text=CODE, cursor=40)).text
+
+    def lay_out(bench: Workbench, _: object) -> list[int]:
+        found = edit_tokens(text, sweep, bench.tokenizer.vocabulary)
+        assert len(prompt_regions(found, bench.tokenizer.vocabulary)) == 1
+        return found
+
+    program.ask("x", n_predict=1)  # loads the models
+    thread = program.completer._engine.thread
+    return tuple(thread.with_models(program.completer, lay_out).result(WAIT_S))
+
+
 def test_a_prompt_of_a_next_edit_format_is_drafted_from_its_region(settings: Settings) -> None:
-    """The prompt is Sweep's; what another program laid out so is followed as our own are."""
-    program = Program(dataclasses.replace(settings, drafters="ngram-simple"))
-    try:
-        found = FORMATS["sweep-8"].prompt(EditSource(path="shop.py", text=CODE, cursor=40))
-        special = tokens(program, "x")  # the models are loaded
-        assert special
-
-        def lay_out(bench: Workbench, _: object) -> tuple[list[int], int]:
-            vocabulary = bench.tokenizer.vocabulary
-            laid_out = edit_tokens(found.text, FORMATS["sweep-8"], vocabulary)
-            return laid_out, len(prompt_regions(laid_out, vocabulary))
-
-        engine = program.completer._engine.thread
-        prompt, n_regions = engine.with_models(program.completer, lay_out).result(WAIT_S)
-        assert n_regions == 1
-        drafted = program.ask(prompt=tuple(prompt), n_predict=24)
-    finally:
-        program.completer.close()
-    plain_program = Program(dataclasses.replace(settings, speculation=False))
-    try:
-        plain = plain_program.ask(prompt=tuple(prompt), n_predict=24)
-    finally:
-        plain_program.completer.close()
+    """What another program laid out so is followed as our own prompts are."""
+    results = []
+    for is_speculating in (True, False):
+        changed = {"drafters": "ngram-simple", "speculation": is_speculating}
+        program = Program(dataclasses.replace(settings, **changed))
+        try:
+            results.append(program.ask(prompt=edit_prompt(program), n_predict=24))
+        finally:
+            program.completer.close()
+    drafted, plain = results
     assert drafted.tokens == plain.tokens
-    assert drafted.stats.n_drafted > 0
     assert drafted.stats.drafters["region"].n_drafted > 0

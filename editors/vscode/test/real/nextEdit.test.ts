@@ -127,6 +127,30 @@ test("Tab indents where no edit is shown", async () => {
   await editor.close();
 });
 
+test("the suggestion list keeps its Tab beside an edit", async () => {
+  const { editor, file } = await renamed("list");
+  await editor.untilStatus(LINE_3);
+  await editor.keys("Home", "Control+Space");
+  await editor.page.locator(".suggest-widget.visible .monaco-list-row").first().waitFor();
+  await editor.keys("Tab");
+  const before = CODE.replace("prices", "amounts");
+  await editor.saved(file, (text) => text !== before && !text.includes("in amounts:"));
+  await editor.close();
+});
+
+test("two windows have next edits of their own", async () => {
+  const one = await renamed("window one");
+  const other = await renamed("window two");
+  await one.editor.untilStatus(LINE_3);
+  await other.editor.untilStatus(LINE_3);
+  await other.editor.keys("Tab");
+  await other.editor.saved(other.file, (text) => text.includes("in amounts:"));
+  assert.match(await one.editor.spokenStatus(), LINE_3);
+  await one.editor.saved(one.file, (text) => text === CODE.replace("prices", "amounts"));
+  await one.editor.close();
+  await other.editor.close();
+});
+
 test("new lines stand beside the code, deleted ones are struck, in each kind of theme", async () => {
   model.rule = (region) =>
     region.replace(
