@@ -199,6 +199,7 @@ def test_a_switch_says_what_is_on_where(editor: Editor, scope: str, where: str) 
 
 
 def test_without_a_server_nothing_is_said_to_be_on(bare: Editor, project: Path) -> None:
+    bare.nvim.command("let g:loaded_python3_provider = 0")  # the system's Python may lack pynvim
     bare.lua("vim.env.PATH = '/usr/bin:/bin' require('speclsp').setup({})")
     bare.open(project / "customers.py")
     assert bare.lua("return require('speclsp').statusline()") == "speclsp not installed"
