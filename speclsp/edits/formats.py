@@ -109,7 +109,7 @@ class EditFormat(ABC):
 
         None where the prompt is not of this format.
         """
-        found = self.shown.search(prompt)
+        found = self.shown.match(prompt)
         if found is None:
             return None
         old = found["old"].replace(_CURSOR, "").replace(_USER_CURSOR, "")
@@ -131,7 +131,7 @@ class _Sweep(EditFormat):
     marks = (_CURSOR, "<|endoftext|>")
     stops = ("<|file_sep|>", "</s>", "<|endoftext|>")
     shown = re.compile(
-        r"<\|file_sep\|>current/[^\n]*\n(?P<old>(?:(?!<\|file_sep\|>).)*)"
+        r".*<\|file_sep\|>current/[^\n]*\n(?P<old>(?:(?!<\|file_sep\|>).)*)"
         r"<\|file_sep\|>updated/[^\n]*\n(?P<prefill>(?:(?!<\|file_sep\|>).)*)\Z",
         re.DOTALL,
     )
