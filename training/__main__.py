@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from training.corpus import (
     read_files,
     standard_library,
 )
-from training.folder import ROLES, Checkpoint, Role, WorkFolder
-from training.presets import PRESETS
+from training.folder import PAIR, ROLES, Checkpoint, Role, WorkFolder
+from training.presets import PRESETS, ModelPreset
 
 _FIXTURES = Path(__file__).parent.parent / "fixtures" / "models"
 _CHECKPOINT = Checkpoint(Path(__file__).parent / "checkpoint")
@@ -67,6 +68,20 @@ def collect(
     from training import steps  # noqa: PLC0415 - torch takes seconds to import
 
     steps.collect(WorkFolder(folder), _sources(sites, trees, node_modules))
+
+
+@main.command("collect-earlier")
+@_folder_option
+@click.option(
+    "--site", "sites", multiple=True, type=Path, required=True, help="A site-packages folder."
+)
+def collect_earlier(folder: Path, sites: tuple[Path, ...]) -> None:
+    """Collect files of the packages' releases before, for the samples of next edits."""
+    from training import steps  # noqa: PLC0415
+
+    steps.collect_earlier(
+        WorkFolder(folder), (one for site in sites for one in files_of_site(site))
+    )
 
 
 @main.command()
@@ -135,6 +150,28 @@ def evaluate(folder: Path, against: Path | None, probes: int, threads: int) -> N
     _evaluate(WorkFolder(folder), against, probes, threads)
 
 
+@main.command("evaluate-edits")
+@_folder_option
+@click.option("--model", type=Path, required=True, help="The GGUF that is asked.")
+@click.option("--probes", default=400, help="Examples of next edits that it is asked for.")
+@click.option("--threads", default=2)
+def evaluate_edits(folder: Path, model: Path, probes: int, threads: int) -> None:
+    """Print how a model rewrites regions of held-out packages: exact ones, and those left alone."""
+    from training.edit_samples import Examples  # noqa: PLC0415
+    from training.measurement import measure_edits  # noqa: PLC0415
+
+    work = WorkFolder(folder)
+    earlier = {(file.package, file.path): file.text for file in read_files(work.earlier)}
+    examples = Examples(read_files(work.held_out), earlier, rng=random.Random(1))
+    click.echo("| change | edits | exact | touched | quiet places | left alone |")
+    click.echo("|---|---|---|---|---|---|")
+    for one in measure_edits(model, [examples.draw() for _ in range(probes)], n_threads=threads):
+        click.echo(
+            f"| {one.kind} | {one.n_edits} | {one.exact:.1%} | {one.touched:.1%} "
+            f"| {one.n_quiet} | {one.quiet:.1%} |"
+        )
+
+
 @main.command()
 @_folder_option
 def install(folder: Path) -> None:
@@ -195,7 +232,7 @@ def _train(
     from training import steps  # noqa: PLC0415
 
     chosen = PRESETS[preset]
-    planned = chosen.target if role == "target" else chosen.draft
+    planned: ModelPreset = getattr(chosen, role)
     steps.train_together(work, preset, chosen, role, minutes or planned.minutes, pid_file)
 
 
@@ -231,7 +268,7 @@ def _evaluate(work: WorkFolder, against: Path | None, n_probes: int, n_threads: 
             model_file(work.gguf("target", "f16"), "the target model, in F16"),
             model_file(work.gguf("draft", "q8_0"), "the draft model, in Q8_0"),
         ],
-        {role: read_run(work.state(role)) for role in ROLES},
+        {role: read_run(work.state(role)) for role in PAIR},
         data_of(work.manifest, work.file_list),
         figures,
         work.through_speclsp.read_text(encoding="utf-8") if work.through_speclsp.is_file() else "",

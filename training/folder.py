@@ -13,8 +13,10 @@ VERSION = "2026.11"
 LICENCE = "MIT"
 """SPDX name of the weights' licence."""
 
-Role = Literal["target", "draft"]
-ROLES: tuple[Role, ...] = ("target", "draft")
+Role = Literal["target", "draft", "edit"]
+PAIR: tuple[Role, ...] = ("target", "draft")
+ROLES: tuple[Role, ...] = (*PAIR, "edit")
+"""Besides the pair: a model that rewrites regions, made from the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,18 @@ class WorkFolder:
         return self.root / "left-out.jsonl.xz"
 
     @property
+    def earlier(self) -> Path:
+        """Files of earlier releases, whose changes have next edits."""
+        return self.root / "earlier.jsonl.xz"
+
+    @property
+    def earlier_list(self) -> Path:
+        """Every file of earlier releases that is trained on, with its licence and SHA-256."""
+        return self.root / "earlier-files.jsonl.xz"
+
+    @property
     def tokenizer(self) -> Path:
-        """The tokenizer of both models."""
+        """The tokenizer of all models."""
         return self.root / "tokenizer.json"
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,6 +22,7 @@ from speclsp.prompt.healing import HealingSampler, TokenPrefixes, healing_prefix
 from speclsp.settings import Settings
 from training.corpus import SourceFile
 from training.cutting import indentation, line_end, line_start
+from training.edit_samples import FORMAT, Example
 from training.folder import file_hash
 from training.holdout import MEASURED, MEASURED_BEFORE
 
@@ -111,6 +112,8 @@ Cursor = Literal["healed", "as it is"]
 
 _N_PREDICT = 128
 _N_CTX = 2304
+_MAX_REGION = 2000
+"""Characters of a region whose prompt and answer the context has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,9 @@ class MeasuredModel:
         nats = np.log(np.exp(logits).sum(axis=1)) - chosen
         return float(nats.sum() / math.log(2))
 
-    def greedy(self, prompt: Sequence[int], held: str) -> tuple[str, bool]:
+    def greedy(
+        self, prompt: Sequence[int], held: str, n_predict: int = _N_PREDICT
+    ) -> tuple[str, bool]:
         """Return what follows a prompt and ``held``, and whether the model ended it.
 
         Until ``held`` has been said, only tokens that go along with it are chosen from.
@@ -181,7 +186,7 @@ class MeasuredModel:
         pending = list(prompt[common:])
         sampler = HealingSampler(GreedySampler(), self.prefixes, self.vocabulary, held)
         data, n_held = b"", len(held.encode())
-        for _ in range(_N_PREDICT):
+        for _ in range(n_predict):
             token = sampler.sample(self.target.decode(pending, 1)[0])
             if token in self.vocabulary.end_tokens:
                 return data[n_held:].decode("utf-8", "replace"), True
@@ -213,6 +218,16 @@ class MeasuredModel:
             *self._tokens(after),
         ]
         return Completion(probe, *self.greedy(prompt, held))
+
+    def rewritten(self, example: Example) -> str:
+        """Return the region of a next edit's example as the model writes it."""
+        prompt = FORMAT.prompt(example.source, example.region)
+        tokens: list[int] = []
+        for part in prompt.text.split(FORMAT.control[0])[1:]:
+            tokens += (_id(self.vocabulary.fim.separator), *self._tokens(part))
+        n_predict = 2 * len(self._tokens(example.old)) + _N_PREDICT
+        text, _ = self.greedy(tokens, "", min(n_predict, _N_CTX - len(tokens)))
+        return FORMAT.rewritten(prompt, text) or example.old
 
     def _tokens(self, text: str) -> list[int]:
         return self.vocabulary.tokenize(text).tolist() if text else []
@@ -329,6 +344,59 @@ def measure(
         answers=tuple(_figures(way, answers) for way, answers in found.items() if answers),
         shown=tuple(_shown(answer) for answer in found["anchored", "healed"][:_N_SHOWN]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class EditFigures:
+    """How a model rewrites the regions of one kind of change.  It shows copying, not quality."""
+
+    kind: str
+    n_edits: int
+    """Examples where an edit follows."""
+    exact: float
+    """Share of them whose region is rewritten exactly so."""
+    touched: float
+    """Share of them whose region is not left as it is."""
+    n_quiet: int
+    """Examples where nothing follows."""
+    quiet: float
+    """Share of them whose region is left as it is."""
+
+
+def measure_edits(
+    path: Path, examples: Sequence[Example], *, n_threads: int
+) -> tuple[EditFigures, ...]:
+    """Return a GGUF's figures on next edits, by kind of change.
+
+    Examples that the context has no room for are left out.
+    """
+    found: dict[str, list[tuple[Example, str]]] = {}
+    model = MeasuredModel(path, n_threads)
+    try:
+        for example in examples:
+            if len(example.source.text[example.region.start : example.region.end]) < _MAX_REGION:
+                found.setdefault(example.kind, []).append((example, model.rewritten(example)))
+    finally:
+        model.close()
+    return tuple(_edit_figures(kind, found[kind]) for kind in sorted(found))
+
+
+def _edit_figures(kind: str, answers: Sequence[tuple[Example, str]]) -> EditFigures:
+    edits = [(example, new) for example, new in answers if not example.is_quiet]
+    quiet = [new == example.old for example, new in answers if example.is_quiet]
+    return EditFigures(
+        kind=kind,
+        n_edits=len(edits),
+        exact=_share(new == example.new for example, new in edits),
+        touched=_share(new != example.old for example, new in edits),
+        n_quiet=len(quiet),
+        quiet=_share(quiet),
+    )
+
+
+def _share(counts: Iterable[bool]) -> float:
+    found = list(counts)
+    return sum(found) / len(found) if found else 0.0
 
 
 def measured_once(

@@ -85,7 +85,7 @@ class ModelPreset:
     learning_rate: float
     with_muon: bool
     target_layers: tuple[int, ...] = ()
-    """Layers of the target that a draft model starts with; empty for random weights.
+    """Layers of the target that a model starts with; empty for random weights.
 
     A draft model is distilled from the target: it learns the target's distributions, and from
     texts that the target wrote where there are any.
@@ -106,6 +106,7 @@ class Preset:
     n_vocab: int
     target: ModelPreset
     draft: ModelPreset
+    edit: ModelPreset
     n_workers: int
     """Processes that train together, one thread each; 1 on a GPU."""
     n_producers: int = 0
@@ -143,6 +144,14 @@ CPU = Preset(
         minutes=100,
         n_tokens=None,
     ),
+    edit=ModelPreset(
+        shape=Shape(n_vocab=4096, n_layers=6, width=192, n_heads=3, n_kv_heads=1, n_ffn=512),
+        learning_rate=2e-3,
+        with_muon=True,
+        target_layers=(0, 1, 2, 3, 4, 5),
+        minutes=60,
+        n_tokens=None,
+    ),
     n_workers=2,
     n_batch_tokens=4096,
     lengths=((512, 0.5), (1024, 0.35), (2048, 0.15)),
@@ -158,6 +167,7 @@ GPU = replace(
     device="cuda",
     target=replace(CPU.target, minutes=6, n_tokens=None),
     draft=replace(CPU.draft, minutes=1.9),
+    edit=replace(CPU.edit, minutes=4),
     n_workers=1,
     n_producers=14,
     n_uses=4,

@@ -126,6 +126,9 @@ class Mix:
 class SampleStream:
     """Draws samples; the same seed gives the same samples."""
 
+    n_least = _MIN_TOKENS
+    """Tokens of a row's rest that are not worth a sample if there are fewer."""
+
     def __init__(
         self,
         files: Sequence[SourceFile],
@@ -150,7 +153,7 @@ class SampleStream:
         """Yield rows of exactly ``n_tokens``: samples one after the other, the last one cut."""
         while True:
             row = Sample()
-            while (n_left := n_tokens - len(row.tokens)) >= _MIN_TOKENS:
+            while (n_left := n_tokens - len(row.tokens)) >= self.n_least:
                 sample = self.sample(n_left)
                 row.tokens += sample.tokens
                 row.targets += sample.targets

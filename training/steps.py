@@ -7,7 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,9 +26,11 @@ from training.corpus import (
     write_list,
     write_manifest,
 )
+from training.edit_samples import EditStream, repeats_words
 from training.export import About, write_gguf
 from training.folder import ROLES, VERSION, Checkpoint, Role, WorkFolder, file_hash
 from training.growth import pruned
+from training.holdout import held_out_package
 from training.model import Model
 from training.presets import CPU, Budget, ModelPreset, Preset, Shape
 from training.producers import ProducedRows
@@ -62,6 +64,28 @@ def collect(folder: WorkFolder, sources: Iterable[Found]) -> None:
     write_list(listed(corpus.files), folder.file_list)
     write_list(map(asdict, corpus.left_out), folder.left_out)
     write_files(corpus.files, folder.corpus)
+
+
+def collect_earlier(folder: WorkFolder, sources: Iterable[Found]) -> None:
+    """Write those files of earlier releases whose changes repeat replaced words, held out or not.
+
+    The later ones are the corpus's and the held-out files.
+    """
+    later = {
+        (file.package, file.path): file.text
+        for path in (folder.corpus, folder.held_out)
+        for file in read_files(path)
+    }
+    found = [
+        file
+        for file in sources
+        if isinstance(file, SourceFile)
+        and (text := later.get((file.package, file.path))) is not None
+        and repeats_words(file.text, text)
+    ]
+    write_files(found, folder.earlier)
+    trained_on = (file for file in found if held_out_package(file.path) is None)
+    write_list(listed(trained_on), folder.earlier_list)
 
 
 def make_tokenizer(folder: WorkFolder, preset: Preset) -> None:
@@ -144,16 +168,24 @@ and the last command keeps what it got to.
 """
 
 
-def make_stream(folder: WorkFolder, preset: Preset, seed: int) -> SampleStream:
-    """Return the stream of samples of one seed."""
+def make_stream(folder: WorkFolder, preset: Preset, role: Role, seed: int) -> SampleStream:
+    """Return the stream of samples of one seed for the training of one model."""
     tokenizer = read_tokenizer(folder.tokenizer)
-    return SampleStream(
+    kind: Callable[..., SampleStream] = SampleStream
+    if role == "edit":
+        kind = partial(EditStream, earlier=earlier_texts(folder))
+    return kind(
         _shuffled(folder),
         special=special_tokens(tokenizer),
         encode=encoder(tokenizer),
         mix=preset.mix,
         seed=seed,
     )
+
+
+def earlier_texts(folder: WorkFolder) -> dict[tuple[str, str], str]:
+    """Return the texts of earlier releases by package and path."""
+    return {(file.package, file.path): file.text for file in read_files(folder.earlier)}
 
 
 def train_together(
@@ -215,14 +247,14 @@ def train_worker(
     seed = 1000 * int(totals["steps"]) + rank
     source = (
         ProducedRows(
-            partial(make_stream, folder, preset),
+            partial(make_stream, folder, preset, role),
             preset.lengths,
             seed=seed,
             n_processes=preset.n_producers,
             n_uses=preset.n_uses,
         )
         if preset.n_producers
-        else make_stream(folder, preset, seed)
+        else make_stream(folder, preset, role, seed)
     )
     run = Run(
         folder=folder.run(role),
