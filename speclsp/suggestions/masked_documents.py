@@ -7,6 +7,7 @@ nothing is requested on a line that holds a secret.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import sys
@@ -14,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Literal
 
 from speclsp.documents import Documents, edit_between, n_versions
@@ -57,6 +58,8 @@ class MaskedDocuments:
         self._at_once = AT_ONCE if masks_late else sys.maxsize
         self._late: dict[str, Document] = {}
         """The newest versions of the documents that the thread masks."""
+        self._masking: dict[str, Future[None]] = {}
+        """Of each of them, what is done once its newest version is masked."""
         self._late_thread = ThreadPoolExecutor(1, "speclsp-mask")
 
     def open(self, document: Document) -> None:
@@ -82,6 +85,7 @@ class MaskedDocuments:
         """Forget a document."""
         with self._lock:
             self._late.pop(uri, None)
+            self._masking.pop(uri, None)
             self._masked.pop(uri, None)
             self._documents.close(uri)
             self._trail.closed(uri)
@@ -151,10 +155,14 @@ class MaskedDocuments:
         """Return a request whose offset and edit refer to the masked text."""
         return self._documents.place(request) or "unknown"
 
-    def is_masked_soon(self, request: DocumentCursor) -> bool:
-        """Whether the thread is about to mask a request's version."""
-        late = self._late.get(request.uri)
-        return late is not None and late.version == request.version
+    async def until_masked(self, request: DocumentCursor) -> None:
+        """Wait while the thread masks a request's version."""
+        with self._lock:
+            late = self._late.get(request.uri)
+            masking = self._masking.get(request.uri)
+        if late is not None and late.version == request.version and masking is not None:
+            # Unlike the future itself, waiting for it can be cancelled.
+            await asyncio.wait((asyncio.wrap_future(masking),))
 
     def stop_masking(self) -> None:
         """Drop the texts that wait for the masking thread."""
@@ -174,7 +182,7 @@ class MaskedDocuments:
             self._deliver_masked(document, masked)
             return
         self._late[document.uri] = document
-        self._late_thread.submit(self._mask_late, document.uri)
+        self._masking[document.uri] = self._late_thread.submit(self._mask_late, document.uri)
 
     def _mask_late(self, uri: str) -> None:
         masked: MaskedText | None = None

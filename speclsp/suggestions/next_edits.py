@@ -28,8 +28,6 @@ from speclsp.request import (
 from speclsp.seam import Completer
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 
-_MASK_POLL_S: Final = 0.01
-"""Seconds after which a request checks again whether its version was masked."""
 _N_PROPOSED: Final = 32
 """Latest edits that a client may still report on."""
 _N_DECLINED: Final = 64
@@ -96,10 +94,8 @@ class NextEdits:
         with self._lock:
             self._counts["n_asked"] += 1
         named = dataclasses.replace(request, completion_id=uuid.uuid4().hex)
-        while (plain := self.masked_request(named)) == "unknown" and (
-            self._documents.is_masked_soon(named)
-        ):
-            await asyncio.sleep(_MASK_POLL_S)
+        await self._documents.until_masked(named)
+        plain = self.masked_request(named)
         masked = self._documents.at_version(named.uri, named.version)
         if masked is None or not isinstance(plain, EditRequest):
             empty = named.empty("stop" if plain == "private" else "cancelled", "filter")

@@ -43,9 +43,6 @@ from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 from speclsp.suggestions.next_edits import NextEdits
 from speclsp.text.typed_text import may_share_text
 
-MASK_POLL_S: Final = 0.01
-"""Seconds after which a request checks again whether its version was masked."""
-
 
 def new_id() -> str:
     """Return a new id for a request and its answer."""
@@ -145,10 +142,8 @@ class Window:
     ) -> CompletionResult:
         """Answer from the ledger, or ask the completer.  Raises what its future does."""
         arrived = self._clock()
+        await self._documents.until_masked(request)
         placed = self._place(request)
-        while placed == "unknown" and self._documents.is_masked_soon(request):
-            await asyncio.sleep(MASK_POLL_S)
-            placed = self._place(request)
         if not isinstance(placed, PlacedRequest):
             return self._refused(request, placed)
         known = self._known(placed, arrived)
