@@ -142,6 +142,9 @@ def open_model(
     native.split_mode = _SPLIT_MODES[settings.split_mode]
     native.load_mode = _LOAD_MODES[settings.load_mode]
     native.main_gpu = settings.main_gpu
+    # llama.cpp's kernels for Intel's AMX end the process where GCC 12 compiled them, and in some
+    # virtual machines (its issue 20824 and pull request 26954).
+    native.use_extra_bufts = b"AMX_INT8 = 1" not in llama.llama_print_system_info()
     native.progress_callback = callback
     with collected_lines() as lines:
         pointer = llama.llama_model_load_from_file(os.fsencode(path), native)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from speclsp.engine.llama import loading
+from speclsp.engine.llama import loading, model
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import estimate_shape
 from speclsp.engine.llama.library import DeviceInfo, collected_lines
@@ -48,6 +48,24 @@ def test_the_log_says_what_is_where(path: Path) -> None:
     assert "embedded-target-f16.gguf: 7 of 7 layers on CPU, " in text
     assert "context 2048 (trained on 2048)" in text
     assert "no GPU to offload to, computing on the CPU: this build" in text
+
+
+@pytest.mark.parametrize(("system", "is_used"), [(b"AMX_INT8 = 1 | ", False), (b"AVX2 = 1", True)])
+def test_kernels_for_amx_are_left_alone(
+    path: Path, system: bytes, is_used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They crash in many builds, and llama.cpp takes them with its other repacked weights."""
+    given: list[bool] = []
+
+    def load_from_file(name: bytes, native: Any) -> Any:
+        given.append(native.use_extra_bufts)
+        return real(name, native)
+
+    real = model.llama.llama_model_load_from_file
+    monkeypatch.setattr(model.llama, "llama_print_system_info", lambda: system)
+    monkeypatch.setattr(model.llama, "llama_model_load_from_file", load_from_file)
+    open_model(path, Settings(), 0, lambda share: True).close()
+    assert given == [is_used]
 
 
 def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(
