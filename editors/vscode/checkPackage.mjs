@@ -9,7 +9,7 @@ const MAX_BYTES = 1_000_000 + (wheel ? statSync(`server/${wheel}`).size : 0);
 const PACKAGE = "dist/speclsp.vsix";
 const NEEDED = [
   "dist/extension.js",
-  "dist/docs/faq.md",
+  "dist/docs/troubleshooting.md",
   "dist/docs/statistics.md",
   "package.json",
   "media/gutter/nextEdit.svg",
