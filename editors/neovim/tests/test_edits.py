@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from neovim_screen import Screen
 from real_neovim import Editor
 
 from tests.support.recording_server import RecordingServer, recording_server
@@ -255,3 +256,18 @@ def test_next_edits_are_left_out_where_they_are_switched_off(
     bare.keys("<Esc>j")
     bare.nvim.command("Speclsp edit")
     assert bare.statistics()["edits"]["n_asked"] == 0
+
+
+def test_the_picture_of_an_edit(shop: Editor, tmp_path: Path) -> None:
+    """SPECLSP_PICTURES names a folder that keeps it."""
+    shop.nvim.command("set termguicolors background=dark noshowmode laststatus=2 number")
+    shop.nvim.command("set statusline=%t%=%{v:lua.require('speclsp').statusline()}")
+    shop.nvim.command("autocmd User SpeclspStatus redrawstatus")
+    screen = Screen(shop.nvim, 76, 12)
+    renamed(shop)
+    screen.draw()
+    assert screen.has("prices", "strikethrough")
+    assert any("prices:   for price in amounts:" in row for row in screen.rows)
+    assert "next edit" in "".join(screen.rows)
+    picture = Path(os.environ.get("SPECLSP_PICTURES", tmp_path)) / f"next-edit-{shop.suite}.svg"
+    picture.write_text(screen.svg(), encoding="utf-8")
