@@ -88,9 +88,10 @@ soak: $(STAMPS)/dev
 		SPECLSP_SOAK_FILES=$(or $(FILES),24) $(BIN)/pytest -s tests/fuzz/test_soak.py $(ARGS)
 
 # Fetched before the tests share them; what cannot be fetched is skipped there, with the reason.
+# Four at a time on two cores, since they wait most of their time.
 test-neovim: $(STAMPS)/dev
 	@for suite in forky trixie; do tools/editors/fetch_neovim.sh $$suite >/dev/null || [ $$? -eq 69 ] || exit 1; done
-	$(BIN)/pytest -n 2 editors/neovim/tests $(ARGS)
+	$(BIN)/pytest -n 4 editors/neovim/tests $(ARGS)
 
 test-vscode: $(STAMPS)/run
 	@SPECLSP_SERVER="$${SPECLSP_SERVER:-$(CURDIR)/$(BIN)/speclsp}" tools/editors/test_vscode.sh
