@@ -152,23 +152,23 @@ def evaluate(folder: Path, against: Path | None, probes: int, threads: int) -> N
 
 @main.command("evaluate-edits")
 @_folder_option
-@click.option("--model", type=Path, required=True, help="The GGUF that is asked.")
-@click.option("--probes", default=400, help="Examples of next edits that it is asked for.")
+@click.option("--probes", default=600, help="Examples of next edits that the model is asked for.")
 @click.option("--threads", default=2)
-def evaluate_edits(folder: Path, model: Path, probes: int, threads: int) -> None:
-    """Print how a model rewrites regions of held-out packages: exact ones, and those left alone."""
+def evaluate_edits(folder: Path, probes: int, threads: int) -> None:
+    """Print how the exported model for next edits rewrites regions of held-out packages."""
     from training.edit_samples import Examples  # noqa: PLC0415
     from training.measurement import measure_edits  # noqa: PLC0415
 
     work = WorkFolder(folder)
     earlier = {(file.package, file.path): file.text for file in read_files(work.earlier)}
     examples = Examples(read_files(work.held_out), earlier, rng=random.Random(1))
-    click.echo("| change | edits | exact | touched | quiet places | left alone |")
+    drawn = [examples.draw() for _ in range(probes)]
+    click.echo("| change | edits | exact | touched | quiet places | left as they are |")
     click.echo("|---|---|---|---|---|---|")
-    for one in measure_edits(model, [examples.draw() for _ in range(probes)], n_threads=threads):
+    for one in measure_edits(work.gguf("edit", "q8_0"), drawn, n_threads=threads):
         click.echo(
-            f"| {one.kind} | {one.n_edits} | {one.exact:.1%} | {one.touched:.1%} "
-            f"| {one.n_quiet} | {one.quiet:.1%} |"
+            f"| {one.kind} | {one.n_edits} | {one.exact:.0%} | {one.touched:.0%} "
+            f"| {one.n_quiet} | {one.quiet:.0%} |"
         )
 
 

@@ -36,7 +36,9 @@ _LEAST_LINES: Final = 2
 _N_CHANGES: Final = 3
 _N_NEAR: Final = 12
 """Hunks between two that are compared."""
-_PROMPT_WEIGHT: Final = 0.2
+_PROMPT_WEIGHT: Final = 0.02
+_MOST_BYTES: Final = 1.02
+"""Per character of a file."""
 _N_FILES: Final = 4
 _WITH_FILES: Final = 0.4
 _N_LINE_CHARS: Final = 40
@@ -156,7 +158,11 @@ class Examples:
         rng: random.Random,
         quiet: float = 1 / 3,
     ) -> None:
-        """``earlier`` has texts by package and path; ``quiet`` is the share without an edit."""
+        """``earlier`` has texts by package and path; ``quiet`` is the share without an edit.
+
+        Files with much text beyond ASCII are left out: the tokenizer spells it in bytes.
+        """
+        files = [one for one in files if len(one.text.encode()) < _MOST_BYTES * len(one.text)]
         self._files = files
         self._earlier = earlier
         self._rng = rng

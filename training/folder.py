@@ -100,6 +100,11 @@ class Checkpoint:
         return self.root / "target.pt"
 
     @property
+    def edit_weights(self) -> Path:
+        """Those of the model for next edits, once its training has begun."""
+        return self.root / "edit.pt"
+
+    @property
     def draft(self) -> Path:
         """The draft model that was distilled from these weights, once there is one."""
         return self.root / "embedded-draft-q8_0.gguf"
@@ -118,6 +123,11 @@ class Checkpoint:
     def file_list(self) -> Path:
         """Every file of the corpus."""
         return self.root / "corpus-files.jsonl.xz"
+
+    @property
+    def earlier_list(self) -> Path:
+        """Every file of earlier releases that the model for next edits was trained on."""
+        return self.root / "earlier-files.jsonl.xz"
 
     @property
     def readme(self) -> Path:

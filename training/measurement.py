@@ -112,8 +112,6 @@ Cursor = Literal["healed", "as it is"]
 
 _N_PREDICT = 128
 _N_CTX = 2304
-_MAX_REGION = 2000
-"""Characters of a region whose prompt and answer the context has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,14 +217,16 @@ class MeasuredModel:
         ]
         return Completion(probe, *self.greedy(prompt, held))
 
-    def rewritten(self, example: Example) -> str:
-        """Return the region of a next edit's example as the model writes it."""
+    def rewritten(self, example: Example) -> str | None:
+        """Return an example's region as the model writes it; None where the context is short."""
         prompt = FORMAT.prompt(example.source, example.region)
         tokens: list[int] = []
         for part in prompt.text.split(FORMAT.control[0])[1:]:
             tokens += (_id(self.vocabulary.fim.separator), *self._tokens(part))
-        n_predict = 2 * len(self._tokens(example.old)) + _N_PREDICT
-        text, _ = self.greedy(tokens, "", min(n_predict, _N_CTX - len(tokens)))
+        n_predict = len(self._tokens(example.old)) + _N_PREDICT
+        if len(tokens) + n_predict > self.target.n_ctx:
+            return None
+        text, _ = self.greedy(tokens, "", n_predict)
         return FORMAT.rewritten(prompt, text) or example.old
 
     def _tokens(self, text: str) -> list[int]:
@@ -374,8 +374,9 @@ def measure_edits(
     model = MeasuredModel(path, n_threads)
     try:
         for example in examples:
-            if len(example.source.text[example.region.start : example.region.end]) < _MAX_REGION:
-                found.setdefault(example.kind, []).append((example, model.rewritten(example)))
+            new = model.rewritten(example)
+            if new is not None:
+                found.setdefault(example.kind, []).append((example, new))
     finally:
         model.close()
     return tuple(_edit_figures(kind, found[kind]) for kind in sorted(found))

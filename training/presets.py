@@ -96,6 +96,8 @@ class ModelPreset:
     """How long a run lasts where the command does not say."""
     n_tokens: int | None
     """Tokens of all runs together after which it is done in any case."""
+    lengths: tuple[tuple[int, float], ...] = ()
+    """As the preset's, where this model's rows have others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,7 @@ CPU = Preset(
         target_layers=(0, 1, 2, 3, 4, 5),
         minutes=60,
         n_tokens=None,
+        lengths=((1024, 0.5), (2048, 0.5)),
     ),
     n_workers=2,
     n_batch_tokens=4096,

@@ -7,7 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -100,7 +100,7 @@ def make_tokenizer(folder: WorkFolder, preset: Preset) -> None:
 
 
 def go_on_from(folder: WorkFolder, checkpoint: Checkpoint) -> None:
-    """Let the target's training go on from a checkpoint, with a new optimiser.
+    """Let the trainings go on from a checkpoint, with new optimisers.
 
     Raises FileExistsError where a training has begun in the folder, and RuntimeError where its
     corpus is not the checkpoint's.
@@ -112,13 +112,19 @@ def go_on_from(folder: WorkFolder, checkpoint: Checkpoint) -> None:
             f"{folder.file_list} lists other files than {checkpoint.file_list}, which the "
             "checkpoint was trained on: collect the same versions, or begin anew"
         )
-    folder.run("target").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(checkpoint.tokenizer, folder.tokenizer)
-    shutil.copyfile(checkpoint.weights, folder.state("target"))
+    kept: tuple[tuple[Path, Role], ...] = (
+        (checkpoint.weights, "target"),
+        (checkpoint.edit_weights, "edit"),
+    )
+    for weights, role in kept:
+        if weights.is_file():
+            folder.run(role).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(weights, folder.state(role))
 
 
 def keep_checkpoint(folder: WorkFolder, checkpoint: Checkpoint) -> None:
-    """Write the target's weights in half precision, its tokenizer and what it was trained on.
+    """Write weights in half precision, the tokenizer and what was trained on.
 
     The exported draft model is kept as it is, since no training goes on from it.
     """
@@ -131,6 +137,10 @@ def keep_checkpoint(folder: WorkFolder, checkpoint: Checkpoint) -> None:
         (folder.file_list, checkpoint.file_list),
     ):
         shutil.copyfile(source, target)
+    if folder.state("edit").is_file():
+        edit = read_state(folder.state("edit"))
+        write_weights(checkpoint.edit_weights, model_of_state(edit), edit["totals"])
+        shutil.copyfile(folder.earlier_list, checkpoint.earlier_list)
     checkpoint.draft.unlink(missing_ok=True)
     if folder.gguf("draft", "q8_0").is_file():
         shutil.copyfile(folder.gguf("draft", "q8_0"), checkpoint.draft)
@@ -243,12 +253,13 @@ def train_worker(
     if len(optimiser_states) == len(optimisers):
         for optimiser, state in zip(optimisers, optimiser_states, strict=True):
             optimiser.load_state_dict(state)
+    lengths = plan.lengths or preset.lengths
     # A run that goes on draws other samples than the one before it.
     seed = 1000 * int(totals["steps"]) + rank
     source = (
         ProducedRows(
             partial(make_stream, folder, preset, role),
-            preset.lengths,
+            lengths,
             seed=seed,
             n_processes=preset.n_producers,
             n_uses=preset.n_uses,
@@ -272,7 +283,7 @@ def train_worker(
         decay_share=preset.decay_share,
         tokens_used=int(totals["tokens"]),
     )
-    shapes = _shapes(preset, random.Random(int(totals["steps"])))
+    shapes = _shapes(preset.n_batch_tokens, lengths, random.Random(int(totals["steps"])))
     train(model, optimisers, batches(source.rows, shapes), budget, run, totals, workers)
 
 
@@ -327,11 +338,13 @@ def _teacher(folder: WorkFolder, preset: Preset) -> Model:
     return model
 
 
-def _shapes(preset: Preset, rng: random.Random) -> Iterator[tuple[int, int]]:
-    lengths, shares = zip(*preset.lengths, strict=True)
+def _shapes(
+    n_batch_tokens: int, lengths: Sequence[tuple[int, float]], rng: random.Random
+) -> Iterator[tuple[int, int]]:
+    positions, shares = zip(*lengths, strict=True)
     while True:
-        (n_positions,) = rng.choices(lengths, weights=shares)
-        yield max(1, preset.n_batch_tokens // n_positions), n_positions
+        (n_positions,) = rng.choices(positions, weights=shares)
+        yield max(1, n_batch_tokens // n_positions), n_positions
 
 
 def _shuffled(folder: WorkFolder) -> list[SourceFile]:
