@@ -17,6 +17,7 @@ from training.corpus import (
     files_of_tree,
     read_files,
     standard_library,
+    texts_by_path,
 )
 from training.folder import PAIR, ROLES, Checkpoint, Role, WorkFolder
 from training.presets import PRESETS, ModelPreset
@@ -160,7 +161,7 @@ def evaluate_edits(folder: Path, probes: int, threads: int) -> None:
     from training.measurement import measure_edits  # noqa: PLC0415
 
     work = WorkFolder(folder)
-    earlier = {(file.package, file.path): file.text for file in read_files(work.earlier)}
+    earlier = texts_by_path(read_files(work.earlier))
     examples = Examples(read_files(work.held_out), earlier, rng=random.Random(1))
     drawn = [examples.draw() for _ in range(probes)]
     click.echo("| change | edits | exact | touched | quiet places | left as they are |")

@@ -450,6 +450,11 @@ def read_files(path: Path) -> list[SourceFile]:
         return [SourceFile(**json.loads(line)) for line in lines]
 
 
+def texts_by_path(files: Iterable[SourceFile]) -> dict[tuple[str, str], str]:
+    """Return the files' texts by package and path."""
+    return {(file.package, file.path): file.text for file in files}
+
+
 def listed(files: Iterable[SourceFile]) -> Iterator[dict[str, str]]:
     """Yield what names a file and its licence, in the order of package and path."""
     for file in sorted(files, key=lambda file: (file.package, file.path)):

@@ -30,6 +30,8 @@ from training.samples import CHARS_PER_TOKEN, Mix, SampleStream
 FORMAT: Final = FORMATS["sweep-21"]
 _KINDS: Final = {"released": 0.15, "name": 0.55, "type": 0.1, "parameter": 0.2}
 """Kinds of changes, and how often they are tried."""
+_QUIET: Final = 1 / 3
+"""Share of the examples in which nothing follows."""
 _N_LINES: Final = 10
 """Of the region, above the cursor's line and below it."""
 _LEAST_LINES: Final = 2
@@ -130,7 +132,7 @@ def edit_sample(example: Example, special: SpecialTokens, encode: Encode, end: f
     """
     prompt = FORMAT.prompt(example.source, example.region)
     sample = Sample()
-    for part in prompt.text.split("<|file_sep|>")[1:]:
+    for part in prompt.text.split(FORMAT.control[0])[1:]:
         sample.add([special.separator], 0.0)
         sample.add(encode(part), _PROMPT_WEIGHT)
     answer = encode(example.new)
@@ -156,9 +158,8 @@ class Examples:
         earlier: Mapping[tuple[str, str], str],
         *,
         rng: random.Random,
-        quiet: float = 1 / 3,
     ) -> None:
-        """``earlier`` has texts by package and path; ``quiet`` is the share without an edit.
+        """``earlier`` has texts by package and path.
 
         Files with much text beyond ASCII are left out: the tokenizer spells it in bytes.
         """
@@ -166,7 +167,6 @@ class Examples:
         self._files = files
         self._earlier = earlier
         self._rng = rng
-        self._quiet = quiet
         self._released = [one for one in files if (one.package, one.path) in earlier]
         self._ends = [0]
         for file in files:
@@ -175,7 +175,7 @@ class Examples:
     def draw(self, n_lines: int = _N_LINES, *, is_quiet: bool | None = None) -> Example:
         """Draw one example with ``n_lines`` of region above and below the cursor's line."""
         if is_quiet is None:
-            is_quiet = self._rng.random() < self._quiet
+            is_quiet = self._rng.random() < _QUIET
         while True:
             (kind,) = self._rng.choices(list(_KINDS), list(_KINDS.values()))
             if kind == "released" and not self._released:

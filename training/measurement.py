@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from speclsp.completer.edits import edit_tokens
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
@@ -220,9 +221,7 @@ class MeasuredModel:
     def rewritten(self, example: Example) -> str | None:
         """Return an example's region as the model writes it; None where the context is short."""
         prompt = FORMAT.prompt(example.source, example.region)
-        tokens: list[int] = []
-        for part in prompt.text.split(FORMAT.control[0])[1:]:
-            tokens += (_id(self.vocabulary.fim.separator), *self._tokens(part))
+        tokens = edit_tokens(prompt.text, FORMAT, self.vocabulary)
         n_predict = len(self._tokens(example.old)) + _N_PREDICT
         if len(tokens) + n_predict > self.target.n_ctx:
             return None

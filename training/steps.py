@@ -22,6 +22,7 @@ from training.corpus import (
     manifest_of,
     read_files,
     read_manifest,
+    texts_by_path,
     write_files,
     write_list,
     write_manifest,
@@ -71,11 +72,7 @@ def collect_earlier(folder: WorkFolder, sources: Iterable[Found]) -> None:
 
     The later ones are the corpus's and the held-out files.
     """
-    later = {
-        (file.package, file.path): file.text
-        for path in (folder.corpus, folder.held_out)
-        for file in read_files(path)
-    }
+    later = texts_by_path([*read_files(folder.corpus), *read_files(folder.held_out)])
     found = [
         file
         for file in sources
@@ -112,15 +109,12 @@ def go_on_from(folder: WorkFolder, checkpoint: Checkpoint) -> None:
             f"{folder.file_list} lists other files than {checkpoint.file_list}, which the "
             "checkpoint was trained on: collect the same versions, or begin anew"
         )
+    folder.run("target").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(checkpoint.tokenizer, folder.tokenizer)
-    kept: tuple[tuple[Path, Role], ...] = (
-        (checkpoint.weights, "target"),
-        (checkpoint.edit_weights, "edit"),
-    )
-    for weights, role in kept:
-        if weights.is_file():
-            folder.run(role).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(weights, folder.state(role))
+    shutil.copyfile(checkpoint.weights, folder.state("target"))
+    if checkpoint.edit_weights.is_file():
+        folder.run("edit").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(checkpoint.edit_weights, folder.state("edit"))
 
 
 def keep_checkpoint(folder: WorkFolder, checkpoint: Checkpoint) -> None:
@@ -165,6 +159,8 @@ The loss of its last samples was {totals.get("context", 0):.2f} nats a token in 
 `corpus-files.jsonl.xz` lists the corpus: {n_files:,} files with package, version, licence and \
 SHA-256; the list's own SHA-256 is {file_hash(checkpoint.file_list)}.
 `corpus.json` counts by package.
+`edit.pt` has the weights of the model for [next edits](../README.md#next-edits), and \
+`earlier-files.jsonl.xz` lists the files of earlier releases that it was trained on.
 
 To go on, collect the same versions ([how](../README.md#sources)) into a folder `work`, then:
 
@@ -183,7 +179,7 @@ def make_stream(folder: WorkFolder, preset: Preset, role: Role, seed: int) -> Sa
     tokenizer = read_tokenizer(folder.tokenizer)
     kind: Callable[..., SampleStream] = SampleStream
     if role == "edit":
-        kind = partial(EditStream, earlier=earlier_texts(folder))
+        kind = partial(EditStream, earlier=texts_by_path(read_files(folder.earlier)))
     return kind(
         _shuffled(folder),
         special=special_tokens(tokenizer),
@@ -191,11 +187,6 @@ def make_stream(folder: WorkFolder, preset: Preset, role: Role, seed: int) -> Sa
         mix=preset.mix,
         seed=seed,
     )
-
-
-def earlier_texts(folder: WorkFolder) -> dict[tuple[str, str], str]:
-    """Return the texts of earlier releases by package and path."""
-    return {(file.package, file.path): file.text for file in read_files(folder.earlier)}
 
 
 def train_together(

@@ -252,7 +252,7 @@ def test_half_precision_weights_are_small_and_the_same(tmp_path: Path) -> None:
 
 
 def test_a_batch_of_arrays_is_the_batch_of_the_samples(folder: WorkFolder) -> None:
-    rows = list(itertools.islice(make_stream(folder, TINY_PRESET, 0).rows(256), 2))
+    rows = list(itertools.islice(make_stream(folder, TINY_PRESET, "target", 0).rows(256), 2))
     arrays = [
         Row(
             np.array(row.tokens, np.uint16),
