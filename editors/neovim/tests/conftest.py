@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 from engine_folder import engines_of_the_tests  # noqa: F401  # a fixture for all tests
 from real_neovim import SOURCE, Editor
+from rewriting_model import rewriting
+
+from tests.support.recording_server import RecordingServer, recording_server
 
 
 @pytest.fixture
@@ -49,3 +53,11 @@ def editor(bare: Editor, project: Path) -> Editor:
     bare.until_ready()
     bare.keys("G")
     return bare
+
+
+@pytest.fixture
+def model() -> Iterator[RecordingServer]:
+    with recording_server("zeta-2", "") as server:
+        # One use after another, as a user accepts them.
+        server.answer = rewriting(lambda region: re.sub(r"\bprices\b", "amounts", region, count=1))
+        yield server

@@ -1,32 +1,18 @@
-"""Next edits in real Neovims, by a scripted model: what is shown, and what keys do.
-
-The stand-in for Zeta 2 rewrites the region of its prompt by a rule, and suggests nothing.
-"""
+"""Next edits in real Neovims, by a scripted model: what is shown, and what keys do."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from neovim_screen import Screen
 from real_neovim import Editor
+from rewriting_model import CODE, rewriting
 
-from tests.support.recording_server import RecordingServer, recording_server
+from tests.support.recording_server import RecordingServer
 
-CODE = """def total(prices, rate):
-    result = 0
-    for price in prices:
-        result += price
-    print(prices)
-    if rate:
-        result *= rate
-    print(rate)
-    return result / len(prices)
-"""
 RENAMED = CODE.replace("prices", "amounts")
 LINE_3 = "line 3: replace for price in prices: by for price in amounts:"
 
@@ -47,25 +33,6 @@ for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(0, namespace, 0, -1, { detai
 end
 return found
 """
-
-
-def rewriting(rule: Callable[[str], str]) -> Callable[[str], str]:
-    def answer(prompt: str) -> str:
-        _, is_edit, behind = prompt.partition("<<<<<<< CURRENT\n")
-        if not is_edit:
-            return ""
-        region = behind.partition("=======\n<[fim-middle]>")[0].replace("<|user_cursor|>", "")
-        return rule(region) + ">>>>>>> UPDATED\n"
-
-    return answer
-
-
-@pytest.fixture
-def model() -> Iterator[RecordingServer]:
-    with recording_server("zeta-2", "") as server:
-        # One use after another, as a user accepts them.
-        server.answer = rewriting(lambda region: re.sub(r"\bprices\b", "amounts", region, count=1))
-        yield server
 
 
 @pytest.fixture
@@ -256,18 +223,3 @@ def test_next_edits_are_left_out_where_they_are_switched_off(
     bare.keys("<Esc>j")
     bare.nvim.command("Speclsp edit")
     assert bare.statistics()["edits"]["n_asked"] == 0
-
-
-def test_the_picture_of_an_edit(shop: Editor, tmp_path: Path) -> None:
-    """SPECLSP_PICTURES names a folder that keeps it."""
-    shop.nvim.command("set termguicolors background=dark noshowmode laststatus=2 number")
-    shop.nvim.command("set statusline=%t%=%{v:lua.require('speclsp').statusline()}")
-    shop.nvim.command("autocmd User SpeclspStatus redrawstatus")
-    screen = Screen(shop.nvim, 76, 12)
-    renamed(shop)
-    screen.draw()
-    assert screen.has("prices", "strikethrough")
-    assert any("prices:   for price in amounts:" in row for row in screen.rows)
-    assert "next edit" in "".join(screen.rows)
-    picture = Path(os.environ.get("SPECLSP_PICTURES", tmp_path)) / f"next-edit-{shop.suite}.svg"
-    picture.write_text(screen.svg(), encoding="utf-8")

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import time
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 
 import pexpect
 import pyte
 import pytest
 from real_neovim import PLUGIN, SERVER, START, TIMEOUT_S, nvim_of
+from rewriting_model import CODE
+
+from tests.support.recording_server import RecordingServer
 
 ROWS, COLUMNS = 30, 100
+CELL = (9, 20)
+"""Width and height of a cell in a picture, in pixels."""
 
 
 class Terminal:
     """A terminal with Neovim in it."""
 
-    def __init__(self, suite: str, file: Path, home: Path) -> None:
-        self.screen = pyte.Screen(COLUMNS, ROWS)
+    def __init__(
+        self,
+        suite: str,
+        file: Path,
+        home: Path,
+        *,
+        settings: str = "{}",
+        rows: int = ROWS,
+        columns: int = COLUMNS,
+    ) -> None:
+        """``settings`` is a Lua table."""
+        self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         environment = {
             **os.environ,
@@ -34,14 +52,14 @@ class Terminal:
             "--cmd",
             f"set runtimepath^={PLUGIN} noswapfile background=dark termguicolors",
             "-c",
-            f"lua require('speclsp').setup({{ cmd = '{SERVER}' }})",
+            f"lua require('speclsp').setup({{ cmd = '{SERVER}', settings = {settings} }})",
             "-c",
             "set laststatus=2 statusline=%{v:lua.require'speclsp'.statusline()}",
             "-c",
             "autocmd User SpeclspStatus redrawstatus",
         ]
         self._child = pexpect.spawn(
-            nvim_of(suite), [*start, str(file)], dimensions=(ROWS, COLUMNS), env=environment
+            nvim_of(suite), [*start, str(file)], dimensions=(rows, columns), env=environment
         )
 
     def send(self, keys: str) -> None:
@@ -72,8 +90,57 @@ class Terminal:
         typed, ghost = set(colours[: len(START)]), set(colours[len(START) :])
         return len(ghost) == 1 and ghost.isdisjoint(typed)
 
+    def has_struck(self, words: str) -> bool:
+        """Tell whether some words on the screen are struck."""
+        rows = (self.screen.buffer[row] for row in range(self.screen.lines))
+        columns = range(self.screen.columns)
+        return any(
+            words in "".join(row[n].data if row[n].strikethrough else "\0" for n in columns)
+            for row in rows
+        )
+
+    def svg(self) -> str:
+        """Return the screen as a picture."""
+        width, height = CELL
+        size = f'width="{self.screen.columns * width}" height="{self.screen.lines * height}"'
+        font = 'font-family="monospace" font-size="15"'
+        parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>']
+        for row in range(self.screen.lines):
+            cells = [self.screen.buffer[row][column] for column in range(self.screen.columns)]
+            column = 0
+            for look, run in itertools.groupby(cells, lambda cell: cell._replace(data="")):
+                text = "".join(cell.data for cell in run)
+                parts += _drawn(text, look, column, row)
+                column += len(text)
+        return "\n".join([*parts, "</svg>", ""])
+
     def close(self) -> None:
         self._child.close(force=True)
+
+
+def _drawn(text: str, look: pyte.screens.Char, column: int, row: int) -> list[str]:
+    """Draw neighbouring cells that look the same, except for their text."""
+    width, height = CELL
+    fore, back = (
+        default if colour == "default" else f"#{colour}"
+        for colour, default in ((look.fg, "#e0e2ea"), (look.bg, "#14161b"))
+    )
+    if look.reverse:
+        fore, back = back, fore
+    style = (
+        f'fill="{fore}"'
+        + ' font-weight="bold"' * look.bold
+        + ' text-decoration="line-through"' * look.strikethrough
+    )
+    place = f'x="{column * width}" y="{row * height}"'
+    return [
+        f'<rect {place} width="{len(text) * width}" height="{height}" fill="{back}"/>',
+        *(
+            f'<text x="{(column + words.start()) * width}" y="{row * height + 15}" {style} '
+            f'textLength="{len(words[0]) * width}">{escape(words[0])}</text>'
+            for words in re.finditer(r"\S+(?: \S+)*", text)  # viewers join several spaces
+        ),
+    ]
 
 
 @pytest.mark.parametrize("suite", ["forky", "trixie"])
@@ -89,5 +156,30 @@ def test_ghost_text_is_grey_and_turns_into_text(suite: str, project: Path, tmp_p
         terminal.send("\x1b:w\r")
         written = project / "customers.py"
         terminal.until(lambda: written.read_text().count('make_customer("name_') == 9)
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("suite", ["forky", "trixie"])
+def test_the_picture_of_an_edit(
+    suite: str, project: Path, tmp_path: Path, model: RecordingServer
+) -> None:
+    """SPECLSP_PICTURES names a folder that keeps it."""
+    (project / "shop.py").write_text(CODE)
+    settings = (
+        f"{{ engine = 'own', engine_url = '{model.address}', engine_kind = 'openai', "
+        "idle_work = 'never' }"
+    )
+    home = tmp_path / "home"
+    terminal = Terminal(suite, project / "shop.py", home, settings=settings, rows=12, columns=76)
+    try:
+        terminal.until(lambda: terminal.shows("speclsp ready"))
+        terminal.send("gg0fpcwamounts\x1b")
+        terminal.send("j")
+        terminal.until(lambda: terminal.has_struck("prices"))
+        terminal.until(lambda: terminal.shows("prices:   for price in amounts:"))
+        terminal.until(lambda: terminal.shows("next edit"))
+        picture = Path(os.environ.get("SPECLSP_PICTURES", tmp_path)) / f"next-edit-{suite}.svg"
+        picture.write_text(terminal.svg(), encoding="utf-8")
     finally:
         terminal.close()
