@@ -464,6 +464,7 @@ def test_an_ignored_document_is_not_sent_to_the_machine_that_the_settings_leave(
     window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
     window.open_document(dataclasses.replace(document(), file=str(tmp_path / "private.py")))
     assert ask(window).result(WAIT_S).text == ""
+    until(lambda: scripted.made)  # the former engine's is the first
     window.apply_settings(LOCAL)
     until(lambda: len(scripted.made) == 2 and window._connection)
     assert ask(window).result(WAIT_S).text == "completed"
