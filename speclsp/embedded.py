@@ -13,10 +13,11 @@ from speclsp.errors import ModelNotFoundError
 from speclsp.settings import Settings, named_path
 
 EMBEDDED: Final = "embedded"
-"""The value of ``model`` or ``spec_draft_model`` that selects the embedded one."""
+"""The value of ``model``, ``spec_draft_model`` or ``edit_model`` that selects the embedded one."""
 
 TARGET_FILE_NAME = "embedded-target-f16.gguf"
 DRAFT_FILE_NAME = "embedded-draft-q8_0.gguf"
+EDIT_FILE_NAME = "embedded-edit-q8_0.gguf"
 
 TITLE = "trial model"
 """The embedded target as users know it."""
@@ -42,7 +43,7 @@ def model_files(settings: Settings) -> ModelFiles:
     Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks an embedded one.
     """
     target = embedded_target() if is_trial(settings) else named_path(settings.model)
-    edit = named_path(settings.edit_model) if settings.edit_model else None
+    edit = _edit_model(settings) if settings.edit_model else None
     if settings.spec_draft_model == EMBEDDED:
         return ModelFiles(target, embedded_draft(), edit)
     draft = named_path(settings.spec_draft_model) if settings.spec_draft_model else None
@@ -58,15 +59,21 @@ def edit_model_settings(settings: Settings) -> Settings:
     """Return the settings by which the model of ``edit_model`` is loaded, as a target of its own.
 
     It is here where the target is remote, too.
+    Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks an embedded one.
     """
     return replace(
         settings,
-        model=settings.edit_model,
+        model=str(_edit_model(settings)),
         edit_model="",
         spec_draft_model="",
         engine_url="",
         fim_template="",
     )
+
+
+def _edit_model(settings: Settings) -> Path:
+    is_embedded = settings.edit_model == EMBEDDED
+    return embedded_edit_model() if is_embedded else named_path(settings.edit_model)
 
 
 def with_absolute_paths(settings: Settings) -> Settings:
@@ -102,6 +109,14 @@ def embedded_draft() -> Path:
     Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks it.
     """
     return _fixture(f"models/{DRAFT_FILE_NAME}", f"embedded model {DRAFT_FILE_NAME}")
+
+
+def embedded_edit_model() -> Path:
+    """Return the path of the embedded model for next edits.
+
+    Raises :class:`~speclsp.errors.ModelNotFoundError` where the installation lacks it.
+    """
+    return _fixture(f"models/{EDIT_FILE_NAME}", f"embedded model {EDIT_FILE_NAME}")
 
 
 def sample_project() -> Path:

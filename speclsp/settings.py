@@ -204,8 +204,8 @@ class Settings:
     edit_model: str = _setting(
         "",
         _MODEL_FILES,
-        "Model for next edits, named as `model`, but for `auto`; empty lets the target propose "
-        "them, if it was trained for that.",
+        "Model for next edits, named as `model`, but for `auto`; `embedded` is a small one to try "
+        "them with. Empty lets the target propose them, if it was trained for that.",
     )
     n_gpu_layers: GpuLayers = _setting(
         "auto",

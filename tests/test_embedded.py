@@ -9,7 +9,11 @@ from speclsp.settings import Settings
 
 
 def test_the_models_are_there() -> None:
-    for path in (embedded.embedded_target(), embedded.embedded_draft()):
+    for path in (
+        embedded.embedded_target(),
+        embedded.embedded_draft(),
+        embedded.embedded_edit_model(),
+    ):
         assert path.read_bytes()[:4] == b"GGUF"
 
 
@@ -25,11 +29,14 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         embedded.sample_project()
 
 
-def test_embedded_names_both_models() -> None:
-    settings = Settings(model="embedded", spec_draft_model="embedded")
+def test_embedded_names_the_models() -> None:
+    settings = Settings(model="embedded", spec_draft_model="embedded", edit_model="embedded")
     files = embedded.model_files(settings)
     assert files.target == embedded.embedded_target()
     assert files.draft == embedded.embedded_draft()
+    assert files.edit == embedded.embedded_edit_model()
+    assert embedded.model_files(embedded.edit_model_settings(settings)).target == files.edit
+    assert not embedded.is_trial(embedded.edit_model_settings(settings))
     assert embedded.is_trial(settings)
     assert embedded.is_trial(Settings())
     assert not embedded.is_trial(Settings(model="coder.gguf"))

@@ -27,7 +27,9 @@ def test_the_wheel_holds_what_is_needed_and_no_more(wheel: Path) -> None:
     for name in (
         "speclsp/_fixtures/models/embedded-target-f16.gguf",
         "speclsp/_fixtures/models/embedded-draft-q8_0.gguf",
+        "speclsp/_fixtures/models/embedded-edit-q8_0.gguf",
         "speclsp/_fixtures/models/MODEL_CARD.md",
+        "speclsp/_fixtures/models/EDIT_MODEL_CARD.md",
         "speclsp/_fixtures/sample_project/shop/repositories.py",
         "speclsp/py.typed",
     ):

@@ -16,10 +16,11 @@ from training.corpus import (
     files_of_site,
     files_of_tree,
     read_files,
+    read_list,
     standard_library,
     texts_by_path,
 )
-from training.folder import PAIR, ROLES, Checkpoint, Role, WorkFolder
+from training.folder import PAIR, ROLES, Checkpoint, Role, WorkFolder, file_hash
 from training.presets import PRESETS, ModelPreset
 
 _FIXTURES = Path(__file__).parent.parent / "fixtures" / "models"
@@ -156,27 +157,40 @@ def evaluate(folder: Path, against: Path | None, probes: int, threads: int) -> N
 @click.option("--probes", default=600, help="Examples of next edits that the model is asked for.")
 @click.option("--threads", default=2)
 def evaluate_edits(folder: Path, probes: int, threads: int) -> None:
-    """Print how the exported model for next edits rewrites regions of held-out packages."""
+    """Measure the exported model for next edits on held-out packages and write its card."""
+    from training.card import (  # noqa: PLC0415
+        data_of,
+        edit_model_card,
+        edits_table,
+        model_file,
+        write_card,
+    )
     from training.edit_samples import Examples  # noqa: PLC0415
     from training.measurement import measure_edits  # noqa: PLC0415
+    from training.trainer import read_run  # noqa: PLC0415
 
     work = WorkFolder(folder)
     earlier = texts_by_path(read_files(work.earlier))
     examples = Examples(read_files(work.held_out), earlier, rng=random.Random(1))
     drawn = [examples.draw() for _ in range(probes)]
-    click.echo("| change | edits | exact | touched | quiet places | left as they are |")
-    click.echo("|---|---|---|---|---|---|")
-    for one in measure_edits(work.gguf("edit", "q8_0"), drawn, n_threads=threads):
-        click.echo(
-            f"| {one.kind} | {one.n_edits} | {one.exact:.0%} | {one.touched:.0%} "
-            f"| {one.n_quiet} | {one.quiet:.0%} |"
-        )
+    figures = measure_edits(work.gguf("edit", "q8_0"), drawn, n_threads=threads)
+    click.echo(edits_table(figures))
+    card = edit_model_card(
+        model_file(work.gguf("edit", "q8_0"), "the model for next edits, in Q8_0"),
+        read_run(work.state("edit")),
+        read_run(work.state("target"))[1]["tokens"],
+        data_of(work.manifest, work.file_list),
+        sum(1 for _ in read_list(work.earlier_list)),
+        file_hash(work.earlier_list),
+        figures,
+    )
+    write_card(card, work.edit_card)
 
 
 @main.command()
 @_folder_option
 def install(folder: Path) -> None:
-    """Put the pair and its card into fixtures/models."""
+    """Put models and cards that are there into fixtures/models."""
     from training import steps  # noqa: PLC0415
 
     steps.install(WorkFolder(folder), _FIXTURES)

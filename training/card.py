@@ -10,7 +10,7 @@ from pathlib import Path
 from training.corpus import Manifest, read_list, read_manifest
 from training.folder import LICENCE, VERSION, file_hash
 from training.holdout import MEASURED, MEASURED_BEFORE
-from training.measurement import CONTEXTS, AnswerFigures, ModelFigures
+from training.measurement import CONTEXTS, AnswerFigures, EditFigures, ModelFigures
 from training.presets import Shape
 
 _N_PACKAGES = 30
@@ -91,7 +91,12 @@ def model_card(
         _files_table(files),
         "## Training",
         ("`training/` in the source distribution made them; its README.md has the commands."),
-        _runs_table(runs),
+        (
+            f"{_runs_table(runs)}\n\n"
+            "The target began with random weights, the tokenizer was trained on the same corpus, "
+            "and the draft model was distilled from the target on it; its losses are distances to "
+            "the target. All in nats a token, on the last samples of the training."
+        ),
         "## Data",
         _data(data),
         "## Figures",
@@ -112,6 +117,72 @@ def model_card(
         ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def edit_model_card(
+    file: ModelFile,
+    run: tuple[Shape, dict[str, float]],
+    n_target_tokens: float,
+    data: Data,
+    n_earlier: int,
+    earlier_sha256: str,
+    figures: Sequence[EditFigures],
+) -> str:
+    """Return the card of the model for next edits as Markdown.
+
+    ``n_earlier`` files of earlier releases, in the list with the hash ``earlier_sha256``, were
+    trained on beside the corpus.
+    """
+    n_edit_tokens = run[1]["tokens"]
+    parts = [
+        "# The embedded model for next edits",
+        (
+            "With this small model next edits can be tried and tested without a download: "
+            "`edit_model` = `embedded`.\nIt repeats around the cursor what was changed before, "
+            "such as a new name; it knows nothing else, and often errs."
+        ),
+        f"Version {VERSION}.",
+        _files_table([file]),
+        "## Training",
+        (
+            f"It began as the embedded target, after {n_target_tokens / 1e6:.1f} M tokens, and "
+            f"saw {n_edit_tokens / 1e6:.1f} M tokens of next edits in the format `sweep-21`: "
+            "names, annotated types and parameters that change, and releases of packages.\n"
+            "`training/README.md` in the source distribution has the samples and the commands."
+        ),
+        _runs_table({"edit": run}),
+        "## Data",
+        _data(data),
+        (
+            f"Beside these, {n_earlier} files of the packages' releases before: "
+            "`training/checkpoint/earlier-files.jsonl.xz` in the source distribution lists them "
+            f"as above; its SHA-256 is {earlier_sha256}."
+        ),
+        "## Figures",
+        (
+            "By `python -m training evaluate-edits`: examples from packages that it was not "
+            "trained on, raw and greedy, without speclsp's filters.\n"
+            "Exact: share of the regions to be edited that it wrote as the change wants them; "
+            "touched: those that it changed at all. "
+            "These figures show how well it copies; they say nothing about whether an edit is "
+            "useful."
+        ),
+        edits_table(figures),
+        f"## Licence\n\n{LICENCE}, as speclsp.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def edits_table(figures: Sequence[EditFigures]) -> str:
+    """Return how next edits were rewritten, by kind of change."""
+    rows = ["| change | edits | exact | touched | quiet places | left as they are |"]
+    rows.append("|---" * 6 + "|")
+    rows += [
+        f"| {one.kind} | {one.n_edits} | {one.exact:.0%} | {one.touched:.0%} "
+        f"| {one.n_quiet} | {one.quiet:.0%} |"
+        for one in figures
+    ]
+    return "\n".join(rows)
 
 
 def write_card(text: str, path: Path) -> None:
@@ -138,12 +209,6 @@ def _runs_table(runs: Mapping[str, tuple[Shape, dict[str, float]]]) -> str:
             f"| {totals['tokens'] / 1e6:.1f} M | {int(totals['steps']):,} "
             f"| {totals.get('context', 0):.2f} | {totals.get('middle', 0):.2f} |"
         )
-    rows.append("")
-    rows.append(
-        "The target began with random weights, the tokenizer was trained on the same corpus, and "
-        "the draft model was distilled from the target on it; its losses are distances to the "
-        "target. All in nats a token, on the last samples of the training."
-    )
     return "\n".join(rows)
 
 

@@ -67,8 +67,13 @@ class WorkFolder:
 
     @property
     def card(self) -> Path:
-        """The model card."""
+        """The pair's model card."""
         return self.root / "MODEL_CARD.md"
+
+    @property
+    def edit_card(self) -> Path:
+        """The card of the model for next edits."""
+        return self.root / "EDIT_MODEL_CARD.md"
 
     def run(self, role: Role) -> Path:
         """Folder of one model's states and log."""

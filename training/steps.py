@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -291,22 +291,26 @@ def export(folder: WorkFolder) -> None:
             continue
         model = model_of_state(read_state(folder.state(role)))
         about = About(f"speclsp embedded {role}", VERSION, description)
+        if role == "edit":
+            also = f" Then on next edits, also of the releases in {file_hash(folder.earlier_list)}."
+            about = replace(about, description=description + also)
         for precision in ("f16", "q8_0"):
             path = folder.gguf(role, precision)
             write_gguf(model, tokenizer, path, precision, about=about, n_ctx=_N_CTX)
 
 
 def install(folder: WorkFolder, fixtures: Path) -> None:
-    """Put the pair, its card and its sources where the product's sources have them."""
+    """Put what is there of models, cards and sources where the product's sources have them."""
     for path, name in (
         (folder.gguf("target", "f16"), folder.gguf("target", "f16").name),
         (folder.gguf("draft", "q8_0"), folder.gguf("draft", "q8_0").name),
         (folder.card, folder.card.name),
+        (folder.gguf("edit", "q8_0"), folder.gguf("edit", "q8_0").name),
+        (folder.edit_card, folder.edit_card.name),
         (folder.manifest, "sources.json"),
     ):
-        shutil.copyfile(path, fixtures / name)
-    for former in fixtures.glob("sources-*.json"):
-        former.unlink()
+        if path.is_file():
+            shutil.copyfile(path, fixtures / name)
 
 
 def _begun(

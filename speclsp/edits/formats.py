@@ -485,6 +485,8 @@ def format_of(name: str, find_token: Callable[[str], int | None]) -> EditFormat 
     wanted = ""
     if "sweep" in lowered and "edit" in lowered:
         wanted = Sweep8.name
+    elif "embedded-edit" in lowered:
+        wanted = Sweep21.name
     elif "zeta" in lowered:
         wanted = Zeta1.name
         if re.search(r"zeta[-_ ]?2", lowered):

@@ -51,6 +51,12 @@ def test_the_model_of_next_edits_and_its_memory() -> None:
     assert f"loading: {embedded_draft().name}: 4 of 4 layers on CPU, " in outcome.output
 
 
+def test_the_embedded_model_of_next_edits() -> None:
+    outcome = doctor("--edit-model", "embedded")
+    assert outcome.exit_code == 0, outcome.output
+    assert "next edits: format sweep-21, embedded-edit-q8_0.gguf" in outcome.output
+
+
 def test_a_format_whose_tokens_the_vocabulary_lacks_is_named() -> None:
     outcome = doctor("--edit-format", "zeta-2")
     assert outcome.exit_code == 0, outcome.output

@@ -47,6 +47,21 @@ URI = "file:///p/a.py"
 CODE = "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n"
 
 
+CART = """class Cart:
+    def __init__(self):
+        self.items = []
+
+    def add(self, item):
+        self.items.append(item)
+
+    def total(self):
+        return sum(item.price for item in self.items)
+
+    def clear(self):
+        self.items = []
+"""
+
+
 class ReplayingRemote(ScriptedRemote):
     """Answers every prompt with ``answer``, in pieces of three characters."""
 
@@ -794,6 +809,25 @@ def test_the_model_for_next_edits_serves_them_alone(make) -> None:
     stats = edited.window.statistics()
     assert stats.next_edits.startswith(f"format sweep-8, {embedded_draft().name}")
     assert embedded_draft().name not in stats.model
+
+
+def test_the_embedded_model_follows_a_name_through_its_uses(make) -> None:
+    """What the model itself says, by real passes over its own prompts."""
+    edited = make(edit_model="embedded")
+    edited.become(CART)
+    text = CART.replace("items", "entries", 1)
+    edited.become(text)
+    cursor = text.index("entries") + len("entries")
+    for n_left in (3, 2, 1):
+        assert text.count("self.items") == n_left
+        hunk = edited.ask(cursor).hunks[0]
+        text, cursor = hunk.applied_to(text), hunk.start + len(hunk.text)
+        edited.become(text)
+    assert text == CART.replace("items", "entries")
+    assert edited.ask(cursor).withheld == "unchanged"
+    stats = edited.window.statistics()
+    assert stats.next_edits.startswith("format sweep-21, embedded-edit-q8_0.gguf")
+    assert stats.model.startswith("embedded-target")
 
 
 def test_the_target_proposes_edits_where_their_model_cannot_be_loaded(make, tmp_path) -> None:

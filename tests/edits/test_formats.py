@@ -215,6 +215,7 @@ def test_a_format_follows_from_name_and_vocabulary() -> None:
         return found.name if found is not None else None
 
     assert named("models/sweep-next-edit-1.5b.q8_0.gguf") == Sweep8.name
+    assert named("embedded-edit-q8_0.gguf") == Sweep21.name
     assert named("zed-industries/zeta-2") == Zeta2.name
     assert named("zeta-2.1-Q4_K_M.gguf") == Zeta21.name
     assert named("bartowski/zed-industries_zeta-GGUF") == Zeta1.name

@@ -9,10 +9,10 @@ from source_files import source_file
 
 from speclsp import embedded
 from training import measurement
-from training.card import data_of, model_card, model_file
+from training.card import Data, data_of, edit_model_card, model_card, model_file
 from training.corpus import build_corpus, listed, manifest_of, write_list, write_manifest
 from training.folder import file_hash
-from training.measurement import WAYS, MeasuredModel, ModelFigures, measured_once
+from training.measurement import WAYS, EditFigures, MeasuredModel, ModelFigures, measured_once
 from training.presets import Shape
 
 TEXT = "".join(
@@ -61,22 +61,46 @@ def test_another_gguf_of_the_same_name_is_measured(
     assert len(list(kept.glob("figures-*.json"))) == 2
 
 
-@pytest.mark.real
-def test_the_card_prints_them_side_by_side(figures: ModelFigures, tmp_path: Path) -> None:
-    shape = Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512)
-    totals = {"tokens": 5e6, "steps": 100, "context": 2.5, "middle": 2.4}
+RUN = (
+    Shape(n_vocab=4096, n_layers=5, width=192, n_heads=3, n_kv_heads=1, n_ffn=512),
+    {"tokens": 5e6, "steps": 100, "context": 2.5, "middle": 2.4},
+)
+
+
+def made_data(folder: Path) -> Data:
+    """Write the manifest and the list of a small corpus into a folder, and read them."""
     corpus = build_corpus(
         [source_file("own/a.py", "x = compute()\n" * 9), *HELD_OUT],
         n_package_chars=10**6,
         larger={},
     )
-    write_manifest(manifest_of(corpus), tmp_path / "corpus.json")
-    write_list(listed(corpus.files), tmp_path / "files.jsonl.xz")
+    write_manifest(manifest_of(corpus), folder / "corpus.json")
+    write_list(listed(corpus.files), folder / "files.jsonl.xz")
+    return data_of(folder / "corpus.json", folder / "files.jsonl.xz")
+
+
+def test_the_card_of_next_edits_has_their_figures_and_sources(tmp_path: Path) -> None:
+    file = tmp_path / "edit.gguf"
+    file.write_bytes(b"weights")
+    figures = EditFigures(kind="name", n_edits=8, exact=0.5, touched=1.0, n_quiet=4, quiet=0.75)
+    card = edit_model_card(
+        model_file(file, "edits"), RUN, 5e8, made_data(tmp_path), 241, "5bed", [figures]
+    )
+    assert "| name | 8 | 50% | 100% | 4 | 75% |" in card
+    assert "after 500.0 M tokens, and saw 5.0 M tokens" in card
+    assert "241 files of the packages' releases before" in card
+    assert "SHA-256 is 5bed." in card
+    assert file_hash(tmp_path / "files.jsonl.xz") in card
+
+
+@pytest.mark.real
+def test_the_card_prints_them_side_by_side(figures: ModelFigures, tmp_path: Path) -> None:
+    data = made_data(tmp_path)
     (tmp_path / "target.gguf").write_bytes(b"weights")
     card = model_card(
         [model_file(tmp_path / "target.gguf", "the target model")],
-        {"target": (shape, totals)},
-        data_of(tmp_path / "corpus.json", tmp_path / "files.jsonl.xz"),
+        {"target": RUN},
+        data,
         [("target", figures), ("before", figures)],
         "12 % of characters saved.",
     )

@@ -1,4 +1,4 @@
-"""Next edits in real Neovims, by a scripted model: what is shown, and what keys do."""
+"""Next edits in real Neovims, mostly by a scripted model: what is shown, and what keys do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from real_neovim import Editor
-from rewriting_model import CODE, rewriting
+from rewriting_model import CART, CODE, rewriting
 
 from tests.support.recording_server import RecordingServer
 
@@ -91,6 +91,25 @@ def test_tab_renames_one_use_after_the_other_in_normal_mode(shop: Editor) -> Non
     shop.until(lambda: text(shop) == RENAMED.replace("len(amounts)", "len(prices)"))
     shop.until(lambda: edit(shop) == "")
     shop.until(lambda: shop.statistics()["edits"]["n_accepted"] == 3)
+
+
+def test_tab_renames_three_uses_by_the_embedded_model(
+    bare: Editor, project: Path, model: RecordingServer
+) -> None:
+    """The model that comes with speclsp; the other one suggests nothing meanwhile."""
+    (project / "cart.py").write_text(CART)
+    remote = {"engine": "own", "engine_url": model.address, "engine_kind": "openai"}
+    bare.setup(settings={**remote, "edit_model": "embedded", "idle_work": "never"})
+    bare.open(project / "cart.py")
+    bare.until_ready()
+    bare.keys("3G0ficw")
+    bare.type("entries")
+    bare.keys("<Esc>j")
+    shown = bare.until(lambda: edit(bare))
+    assert re.findall(r"line (\d+): replace", shown) == ["6", "9", "12"]
+    bare.keys("<Tab>")
+    bare.until(lambda: text(bare) == CART.replace("items", "entries"))
+    bare.until(lambda: bare.statistics()["edits"]["n_accepted"] == 1)
 
 
 def test_tab_applies_an_edit_in_insert_mode(shop: Editor) -> None:

@@ -18,6 +18,20 @@ CODE = """def total(prices, rate):
     return result / len(prices)
 """
 
+CART = """class Cart:
+    def __init__(self):
+        self.items = []
+
+    def add(self, item):
+        self.items.append(item)
+
+    def total(self):
+        return sum(item.price for item in self.items)
+
+    def clear(self):
+        self.items = []
+"""
+
 
 def rewriting(rule: Callable[[str], str]) -> Callable[[str], str]:
     def answer(prompt: str) -> str:

@@ -1,4 +1,4 @@
-/** Next edits in a real workbench, by a scripted model: what is shown, and what keys do. */
+/** Next edits in a real workbench, mostly by a scripted model: what is shown, and what keys do. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
@@ -19,6 +19,19 @@ const CODE = `def total(prices, rate):
     return result / len(prices)
 `;
 const RENAMED = CODE.replaceAll("prices", "amounts");
+const CART = `class Cart:
+    def __init__(self):
+        self.items = []
+
+    def add(self, item):
+        self.items.append(item)
+
+    def total(self):
+        return sum(item.price for item in self.items)
+
+    def clear(self):
+        self.items = []
+`;
 
 let model: ScriptedModel;
 let workbench: Workbench;
@@ -209,5 +222,23 @@ test("the README's picture shows a next edit", async () => {
   await editor.untilStatus(LINE_3);
   await editor.showSideBar(false);
   await editor.picture("next-edit", 200);
+  await editor.close();
+});
+
+test("Tab renames three uses by the embedded model", async () => {
+  // The scripted model suggests nothing meanwhile.
+  workbench.set("speclsp.editModel", "embedded");
+  const folder = workbench.folder("embedded", { "cart.py": CART });
+  const file = join(folder, "cart.py");
+  const editor = await Editor.open(workbench, folder, file);
+  await editor.toEnd();
+  await editor.keys("Control+Home", "ArrowDown", "ArrowDown");
+  for (let n = 0; n < "        self.".length; n++) await editor.keys("ArrowRight");
+  await editor.keys("Control+Shift+ArrowRight");
+  await editor.type("entries");
+  await editor.keys("ArrowDown");
+  await editor.untilStatus(/line 6: replace .*line 9: replace .*line 12: replace /);
+  await editor.keys("Tab");
+  await editor.saved(file, (text) => text === CART.replaceAll("items", "entries"));
   await editor.close();
 });
