@@ -40,8 +40,14 @@ def test_every_shape_is_timed_as_often_behind_the_same_tokens() -> None:
     trees = [one.n_tokens for one in found if one.shape == "tree"]
     assert chains == list(SHAPES)
     assert trees == [size for size in SHAPES if size > 4]
-    n_each = {count for (_, n_tokens, _), count in target.shapes.items() if n_tokens <= 64}
-    assert n_each == {5 + 3}
+    n_each = {
+        count
+        for (shape, n_tokens, _), count in target.shapes.items()
+        if shape == "tree" or 1 < n_tokens <= 64
+    }
+    assert n_each == {5 + 3, 2 * (5 + 3)}
+    # One token alone is timed, and is in front of each larger chain again.
+    assert target.shapes["chain", 1, 1] == (5 + 3) * len(SHAPES)
     assert list(target.cached) == []
 
 
