@@ -115,6 +115,8 @@ def go_on_from(folder: WorkFolder, checkpoint: Checkpoint) -> None:
     if checkpoint.edit_weights.is_file():
         folder.run("edit").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(checkpoint.edit_weights, folder.state("edit"))
+        if not folder.earlier_list.is_file():
+            shutil.copyfile(checkpoint.earlier_list, folder.earlier_list)
 
 
 def keep_checkpoint(folder: WorkFolder, checkpoint: Checkpoint) -> None:
