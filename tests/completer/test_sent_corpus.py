@@ -100,17 +100,19 @@ def test_the_projects_files_are_sent_once_without_secrets(project: Path) -> None
 @pytest.mark.parametrize("answer", [response(400, OFF), response(404), response(200, OFF)])
 def test_a_server_that_takes_no_corpus_is_one_message(project: Path, answer: bytes) -> None:
     with sglang(answer) as server, window(server, project, engine_drafts="corpus") as one:
-        problems: list[Problem] = []
-
-        def took_problem() -> bool:
-            event = one.next_event(0.05)
-            problems.extend([event] if isinstance(event, Problem) else [])
-            return bool(problems)
-
-        wait_until(took_problem)
-        assert "takes no corpus" in problems[0].message
-        assert "--speculative-algorithm NGRAM" in problems[0].remedy
+        problem = next_problem(one)
+        assert "takes no corpus" in problem.message
+        assert "--speculative-algorithm NGRAM" in problem.remedy
         assert one.state() == "ready"
+
+
+def next_problem(one: TypedWindow) -> Problem:
+    """Wait for what is reported: across a socket, a moment after its cause."""
+    while True:
+        event = one.next_event(60.0)
+        assert event is not None
+        if isinstance(event, Problem):
+            return event
 
 
 def problems_until(one: TypedWindow, holds: Callable[[], object]) -> list[Problem]:
@@ -133,7 +135,7 @@ def is_sending() -> bool:
 def test_a_failed_upload_quotes_nothing_and_is_repeated(project: Path) -> None:
     answers = [response(500, {"message": "def area(box):\n    return 1"}), response(200, ADDED)]
     with sglang(*answers) as server, window(server, project, engine_drafts="corpus") as one:
-        (problem,) = problems_until(one, lambda: sent(server) and not is_sending())
+        problem = next_problem(one)
         assert "500" in problem.message
         assert "area" not in problem.message
         one.open_folder(WorkspaceFolder(root=str(project), name="p"))
