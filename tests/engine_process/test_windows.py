@@ -331,6 +331,7 @@ def test_who_goes_on_typing_waits_for_one_decode_at_each_key(windows):
     first, second = windows.open(slow), windows.open(slow)
     order = Order(windows)
     order.hold_at = 3
+    queue = windows.engine.thread._queue
     running = ask(first, prefix=text_of("A"))
     assert order.reached.wait(WAIT_S)
     for n_keys in range(1, 4):
@@ -338,7 +339,7 @@ def test_who_goes_on_typing_waits_for_one_decode_at_each_key(windows):
         order.reached.clear()
         order.hold_at, hold, order.hold = len(order.seen) + 3, order.hold, threading.Event()
         typed = ask(second, prefix=text_of("B") + "x" * n_keys)
-        until(windows.engine.thread._queue.waiting)
+        until(lambda n=n_keys: len(queue.editors_jobs()) == min(n, 2))  # the first one's waits, too
         n_before = len(order.seen)
         hold.set()
         assert order.reached.wait(WAIT_S)
