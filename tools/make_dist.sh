@@ -55,4 +55,7 @@ for file in dist/*; do
 done
 echo "Checked in a fresh environment: $found"
 "$python" tools/owner.py --missing
+if grep -q "(unreleased)" CHANGELOG.md; then
+	echo "CHANGELOG.md: the version is marked as unreleased."
+fi
 [ -z "$missing" ] || { echo "$missing" >&2; exit 1; }
