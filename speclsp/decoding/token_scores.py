@@ -85,7 +85,7 @@ class TokenScores:
         restricted = self._chosen_by()
         if restricted is not None:
             row = restricted
-        log_total = log_sum_exp(row, self._room)
+        log_total = log_sum_exp(row, self._room, float(row[token]))
         if self._n_rivals:
             self._keep_rivals(token, row, log_total)
         self.logprobs.append(float(row[token]) - log_total)
@@ -117,25 +117,31 @@ class TokenScores:
                 self.rivals.append(Rival(position, rival, logprob))
 
 
-def log_sum_exp(logits: LogitRow, room: NDArray[np.float32] | None = None) -> float:
-    """Return ln Σ exp(logits) for logits of shape [n_vocab]; NaN if a logit is NaN.
+def log_sum_exp(
+    logits: LogitRow, room: NDArray[np.float32] | None = None, high: float | None = None
+) -> float:
+    """Return ln Σ exp(logits) for logits of shape [n_vocab]; NaN if the largest is not finite.
 
     ``room`` of shape [``_PIECE``] receives exponentials.  Only if these overflow or vanish in
-    float32, the largest logit is subtracted first.
+    float32, the largest logit is subtracted first.  ``high`` is one of the largest logits, NaN if
+    one is NaN: it saves looking for the largest.
     """
-    best = logits.max()
-    is_near = logits > best - np.float32(_DEPTH)
-    if _FEW * np.count_nonzero(is_near) < logits.size and math.isfinite(best):
-        return float(best) + math.log(float(np.exp(logits.compress(is_near) - best).sum()))
-    room = np.empty(_PIECE, dtype=np.float32) if room is None else room
-    total = 0.0
+    high = float(logits.max()) if high is None else high
+    is_near = logits > np.float32(high - _DEPTH)
     with np.errstate(over="ignore", invalid="ignore"):
+        if _FEW * np.count_nonzero(is_near) < logits.size and math.isfinite(high):
+            total = float(np.exp(logits.compress(is_near) - np.float32(high)).sum())
+            if 0.0 < total < math.inf:
+                return high + math.log(total)
+        room = np.empty(_PIECE, dtype=np.float32) if room is None else room
+        total = 0.0
         for start in range(0, logits.size, _PIECE):
             piece = logits[start : start + _PIECE]
             # A dot product sums twice as fast as sum() does.
             total += float(np.exp(piece, out=room[: piece.size]).dot(_ONES[: piece.size]))
     if _LEAST_TOTAL < total < math.inf:
         return math.log(total)
+    best = logits.max()
     if not math.isfinite(best):
         return math.nan
     return float(best) + math.log(float(np.exp(logits - best).sum()))

@@ -203,15 +203,7 @@ class DraftMerger:
             return
         depths = node_depths(tree.parents)
         accepted = set(path)
-        # Below the output's end nothing was compared with the output.
-        behind = {path[-1]} if stopped else set()
-        for node, parent in enumerate(tree.parents):
-            if parent in behind:
-                behind.add(node)
-        behind -= accepted
-        edges = {
-            edge: node for node, edge in enumerate(zip(tree.parents, tree.tokens, strict=True))
-        }
+        behind = _nodes_below(path[-1], tree.parents) if stopped else set()
         cost = math.expm1(self._costs[min(len(tree.tokens), self._n_max)]) / len(tree.tokens)
         for drafter in self._drafters:
             nodes = [node for node, name in enumerate(tree.sources) if name == drafter.name]
@@ -223,8 +215,8 @@ class DraftMerger:
             verified = set(nodes)
             if not drafter.branches:
                 tokens = self._drafts.get(drafter.name, NO_DRAFT).tokens
-                verified = set(_nodes_along(tokens, edges))
-            verified -= behind
+                verified = set(_nodes_along(tokens, tree))
+            verified -= behind  # nothing below the output's end was compared with the output
             if verified:
                 drafter.accept(len(verified & accepted), len(verified))
 
@@ -292,8 +284,18 @@ class DraftMerger:
         return self._tree
 
 
-def _nodes_along(tokens: Sequence[int], edges: dict[tuple[int, int], int]) -> list[int]:
+def _nodes_below(top: int, parents: Sequence[int]) -> set[int]:
+    """Return the nodes of a tree below one of its nodes."""
+    below: set[int] = set()
+    for node, parent in enumerate(parents):
+        if parent == top or parent in below:
+            below.add(node)
+    return below
+
+
+def _nodes_along(tokens: Sequence[int], tree: DraftTree) -> list[int]:
     """Return the nodes of a tree that follow ``tokens`` from the root down."""
+    edges = {edge: node for node, edge in enumerate(zip(tree.parents, tree.tokens, strict=True))}
     nodes: list[int] = []
     node: int | None = -1
     for token in tokens:

@@ -101,6 +101,8 @@ class MeasuredDrafter:
         self._limits = limits
         self._branching = drafter if isinstance(drafter, TreeDrafter) else None
         self._model = drafter if isinstance(drafter, ModelDrafter) else None
+        self._is_own = type(drafter).__module__.startswith("speclsp.")
+        """Whether its candidates need no check."""
         self._n_told = min(2, len(inspect.signature(drafter.accept).parameters))
         """Arguments of ``accept`` that the drafter takes."""
         self.start(NO_CONTEXT, stopped_clock)
@@ -215,7 +217,7 @@ class MeasuredDrafter:
         candidates = list(self._branching.candidates(generated, n_max))
         n_vocab, n_min = self._context.n_vocab, max(1, self._limits.n_min)
         ends, held = self._context.end_tokens, self._context.held
-        if not _are_usable(candidates, n_max, n_vocab):
+        if not (self._is_own or _are_usable(candidates, n_max, n_vocab)):
             plain = map(_plain, candidates)
             candidates = [one for one in plain if _are_usable([one], n_max, n_vocab)]
         kept: list[Candidate] = []

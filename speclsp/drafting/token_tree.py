@@ -151,7 +151,7 @@ class CandidateTrie:
         """
         tree = GrownTree()
         n_max = len(costs) - 1
-        sizes = [*(size for size in SIZES if size < n_max), n_max]
+        ahead = [*(size for size in SIZES if size < n_max), n_max]
         order = count()
         heap: list[tuple[float, int, int, _Option, _Place, float]] = []
         has_child: set[int] = set()
@@ -183,14 +183,13 @@ class CandidateTrie:
             tree.probabilities.append(probability)
             gain -= minus_added
             n_nodes = node + 1
-            if n_nodes in sizes and gain - costs[n_nodes] > best:
+            if n_nodes == ahead[0] and gain - costs[ahead.pop(0)] > best:
                 best, tree.n_best = gain - costs[n_nodes], n_nodes
             # The candidates may end after the next node, whatever the sizes are.
-            ahead = (size for size in (n_nodes + 1, *sizes) if n_nodes < size <= n_max)
-            if not any(
-                min(gain - minus_added * (size - n_nodes), reach * math.log(size + 1)) - costs[size]
-                > best
-                for size in ahead
+            if not ahead or not any(
+                gain - minus_added * (size - n_nodes) > best + costs[size]
+                and reach * math.log(size + 1) > best + costs[size]
+                for size in (n_nodes + 1, *ahead)
             ):
                 if heap or _goes_on(following, place.depth + 1):
                     return tree
