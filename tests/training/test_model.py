@@ -117,7 +117,7 @@ def test_a_ggufs_metadata_name_licence_version_and_sources(folder: WorkFolder) -
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("precision", "tolerance"), [("f16", 0.02), ("q8_0", 0.5)])
+@pytest.mark.parametrize(("precision", "tolerance"), [("f16", 0.005), ("q8_0", 0.1)])
 def test_llama_cpp_computes_the_same_logits(
     tmp_path: Path, precision: Precision, tolerance: float
 ) -> None:
@@ -129,7 +129,7 @@ def test_llama_cpp_computes_the_same_logits(
     assert tokens == encoder(tokenizer)(TEXT * 3)
     with torch.no_grad():
         expected = model(torch.tensor([tokens]))[0].numpy()
-    assert np.abs(measured.logits(tokens) - expected).max() < tolerance
+    assert np.abs(measured.logits(tokens) - expected).mean() < tolerance
     measured.close()
 
 
