@@ -5,11 +5,11 @@ Drafts pay by the ratio T(k)/T(1): the curve is what the drafting policy learns 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,12 @@ from speclsp.settings import Settings
 _N_CACHED: Final = 1024
 _N_BRANCHES: Final = 4
 _N_WARM_UP: Final = 3
-_AFTER_ONE: Final = "chain after one token"
+_BETWEEN: Final = "chain between single tokens"
+_BEHIND: Final = ("1st single token behind", "2nd single token behind", "3rd single token behind")
+
+
+_Passes: TypeAlias = "dict[str, Callable[[], object]]"
+"""Passes to make in turn, by the names of their shapes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +45,9 @@ def pass_times(target: Target, n_timed: int) -> list[PassTimes]:
     """Time chains and trees of every size behind ``_N_CACHED`` tokens, or half the context.
 
     A tree is one token and up to ``_N_BRANCHES`` branches of equal length.
-    Each follows a pass of its own shape, and chains follow one over a single token, too: backends
-    reuse a graph for the next pass of its shape, and build it anew for another.
+    Each follows a pass of its own shape.  Chains also stand between passes over a single token,
+    three of which are timed behind each: backends reuse a graph for the next pass of its shape, and
+    build it anew for another.
     """
     n_cached = min(_N_CACHED, target.n_ctx // 2)
     target.truncate(0)
@@ -51,47 +57,32 @@ def pass_times(target: Target, n_timed: int) -> list[PassTimes]:
     for size in SHAPES:
         tokens = [1 + idx % 997 for idx in range(size)]
 
-        def chain(tokens: list[int] = tokens) -> None:
-            target.decode(tokens, len(tokens))
-
-        found.append(_timed("chain", size, chain, target, n_cached, n_timed))
+        chain = partial(target.decode, tokens, size)
+        in_turn: list[_Passes] = [{"chain": chain}]
         if size > 1:
-            alone = functools.partial(target.decode, tokens[:1], 1)
-            found.append(_timed(_AFTER_ONE, size, chain, target, n_cached, n_timed, before=alone))
-        if trees is None or size <= _N_BRANCHES:
-            continue
-        parents = [max(idx - _N_BRANCHES, -1) for idx in range(size - 1)]
-
-        def tree(tokens: list[int] = tokens, parents: list[int] = parents) -> None:
-            trees.decode_tree(tokens[:1], tokens[1:], parents)
-
-        found.append(_timed("tree", size, tree, target, n_cached, n_timed))
+            alone = partial(target.decode, tokens[:1], 1)
+            in_turn.append({_BETWEEN: chain, **dict.fromkeys(_BEHIND, alone)})
+        if trees is not None and size > _N_BRANCHES:
+            parents = [max(idx - _N_BRANCHES, -1) for idx in range(size - 1)]
+            in_turn.append({"tree": partial(trees.decode_tree, tokens[:1], tokens[1:], parents)})
+        for passes in in_turn:
+            for shape, times in _timed(passes, target, n_cached, n_timed).items():
+                p50, p95 = np.percentile(times, [50, 95]).tolist()
+                found.append(PassTimes(shape=shape, n_tokens=size, p50=p50, p95=p95))
     target.truncate(0)
     return found
 
 
-def _timed(
-    shape: str,
-    size: int,
-    one: Callable[[], None],
-    target: Target,
-    n_cached: int,
-    n_timed: int,
-    *,
-    before: Callable[[], object] = lambda: None,
-) -> PassTimes:
-    """Time a pass, each time after ``before``, whose time does not count."""
-    times: list[float] = []
-    for idx in range(_N_WARM_UP + n_timed):
-        target.truncate(n_cached)
-        before()
-        target.truncate(n_cached)
-        started = perf_counter()
-        one()
-        if idx >= _N_WARM_UP:
-            times.append((perf_counter() - started) * 1e3)
-    p50, p95 = np.percentile(times, [50, 95])
-    return PassTimes(shape=shape, n_tokens=size, p50=float(p50), p95=float(p95))
+def _timed(passes: _Passes, target: Target, n_cached: int, n_timed: int) -> dict[str, list[float]]:
+    """Return the milliseconds of passes that are made in turn, ``n_timed`` times each."""
+    times: dict[str, list[float]] = {shape: [] for shape in passes}
+    for _ in range(_N_WARM_UP + n_timed):
+        for shape, one in passes.items():
+            target.truncate(n_cached)
+            started = perf_counter()
+            one()
+            times[shape].append((perf_counter() - started) * 1e3)
+    return {shape: found[_N_WARM_UP:] for shape, found in times.items()}
 
 
 def run(settings: Settings, n_timed: int) -> Report:
@@ -105,20 +96,22 @@ def run(settings: Settings, n_timed: int) -> Report:
         (
             "k",
             *("chain p50", "p95", "T(k)/T(1)"),
-            *("after k = 1 p50", "p95", "T(k)/T(1)"),
+            *("between k = 1 p50", "p95", "T(k)/T(1)"),
             *("tree p50", "p95", "T(k)/T(1)"),
+            "1st, 2nd, 3rd k = 1 behind, in T(1)",
         ),
-        caption=f"Each {n_timed} times, after a pass of its own shape, or over one token; "
-        "logits of all k tokens are read.",
+        caption=f"Each {n_timed} times, after a pass of its own shape, or three over one token, "
+        "whose times are in the last column; logits of all k tokens are read.",
     )
     for size in SHAPES:
         cells: list[str] = []
-        for shape in ("chain", _AFTER_ONE, "tree"):
+        for shape in ("chain", _BETWEEN, "tree"):
             one = by_shape.get((shape, size))
             cells += (
                 [f"{one.p50:.3f}", f"{one.p95:.3f}", f"{one.p50 / single:.2f}"]
                 if one
                 else ["–"] * 3
             )
-        table.add(str(size), *cells)
+        behind = [by_shape[shape, size].p50 for shape in _BEHIND if (shape, size) in by_shape]
+        table.add(str(size), *cells, ", ".join(f"{ms / single:.2f}" for ms in behind) or "–")
     return Report([table], found)

@@ -46,8 +46,8 @@ def test_every_shape_is_timed_as_often_behind_the_same_tokens() -> None:
         if shape == "tree" or 1 < n_tokens <= 64
     }
     assert n_each == {5 + 3, 2 * (5 + 3)}
-    # One token alone is timed, and is in front of each larger chain again.
-    assert target.shapes["chain", 1, 1] == (5 + 3) * len(SHAPES)
+    # One token alone is timed, and three times behind each larger chain.
+    assert target.shapes["chain", 1, 1] == (5 + 3) * (1 + 3 * (len(SHAPES) - 1))
     assert list(target.cached) == []
 
 
