@@ -179,6 +179,11 @@ export class NextEdits implements vscode.Disposable {
   }
 
   private async askIfDue(): Promise<void> {
+    if (this.moments.waitMs(Date.now()) !== 0) {
+      // Timers may fire a moment early.
+      this.schedule();
+      return;
+    }
     const editor = vscode.window.activeTextEditor;
     if (editor === undefined || !this.mayAsk(editor)) return;
     const { document, selection } = editor;
