@@ -139,7 +139,7 @@ def test_a_failed_upload_quotes_nothing_and_is_repeated(project: Path) -> None:
         assert "500" in problem.message
         assert "area" not in problem.message
         one.open_folder(WorkspaceFolder(root=str(project), name="p"))
-        wait_until(lambda: "123" in one.statistics().sent_drafts)
+        assert problems_until(one, lambda: "123" in one.statistics().sent_drafts) == []
         assert len(sent(server)) == 2
 
 

@@ -117,9 +117,9 @@ def test_a_ggufs_metadata_name_licence_version_and_sources(folder: WorkFolder) -
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(("precision", "tolerance"), [("f16", 0.005), ("q8_0", 0.1)])
+@pytest.mark.parametrize(("precision", "most", "mean"), [("f16", 0.02, 0.005), ("q8_0", 1.0, 0.1)])
 def test_llama_cpp_computes_the_same_logits(
-    tmp_path: Path, precision: Precision, tolerance: float
+    tmp_path: Path, precision: Precision, most: float, mean: float
 ) -> None:
     model, tokenizer = read_gguf(embedded.embedded_target())
     path = tmp_path / "model.gguf"
@@ -129,7 +129,9 @@ def test_llama_cpp_computes_the_same_logits(
     assert tokens == encoder(tokenizer)(TEXT * 3)
     with torch.no_grad():
         expected = model(torch.tensor([tokens]))[0].numpy()
-    assert np.abs(measured.logits(tokens) - expected).mean() < tolerance
+    differences = np.abs(measured.logits(tokens) - expected)
+    assert differences.max() < most
+    assert differences.mean() < mean
     measured.close()
 
 

@@ -194,7 +194,9 @@ test("an edit goes with its server, and comes again with the next one", async ()
   const { editor } = await renamed("killed");
   await editor.untilStatus(LINE_3);
   // Those of the windows before may not have ended.
-  for (const server of serversBelow(workbench.pid)) process.kill(server, "SIGKILL");
+  const servers = serversBelow(workbench.pid);
+  assert.ok(servers.length > 0);
+  for (const server of servers) process.kill(server, "SIGKILL");
   await editor.untilStatus(NONE);
   await editor.untilStatus(/ready/);
   await editor.command("Ask for a Next Edit");
