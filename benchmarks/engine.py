@@ -131,8 +131,9 @@ async def opened(kind: str, n_windows: int, options: dict[str, Any]) -> Opened:
                 async with asyncio.timeout(_WAIT_S):
                     while not await server.inline_completion(2, 11):
                         await asyncio.sleep(0.05)
+            pids = await asyncio.to_thread(_engine_pids) if kind == "shared" else []
             processes = [psutil.Process(server.pid) for server in servers]
-            engines = [psutil.Process(pid) for pid in _engine_pids()] if kind == "shared" else []
+            engines = [psutil.Process(pid) for pid in pids]
             return Opened(
                 servers=[process.memory_info().rss for process in processes],
                 engine=sum(process.memory_info().rss for process in engines),

@@ -11,7 +11,7 @@ class CancellationToken:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._watcher: Callable[[], None] = lambda: None
+        self._watcher: Callable[[], object] = lambda: None
         self.is_for_good = False
         """Whether no newer request may join the generation either."""
 
@@ -24,7 +24,7 @@ class CancellationToken:
         self._event.set()
         self._watcher()
 
-    def watch(self, watcher: Callable[[], None]) -> None:
+    def watch(self, watcher: Callable[[], object]) -> None:
         """Call ``watcher`` at each :meth:`cancel`, and now if one came before."""
         self._watcher = watcher
         if self.cancelled:

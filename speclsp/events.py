@@ -44,7 +44,7 @@ class EventQueue:
         """Queue a problem that the user must see once."""
         self.emit(Problem(message=message, remedy=remedy))
 
-    def guard(self, what: str, job: Callable[..., None], *arguments: object) -> None:
+    def guard(self, what: str, job: Callable[..., object], *arguments: object) -> None:
         """Run a job of a thread that must outlive any defect; what it raises is a problem."""
         try:
             job(*arguments)

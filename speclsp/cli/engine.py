@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import gc
 import logging
@@ -146,9 +147,9 @@ def run(
 
     watchdog = Watchdog(lambda: models.thread.progress)
 
-    def close() -> None:
+    async def close() -> None:
         watchdog.close()
-        server.close()
+        await server.close()
         models.close()
 
     loop = lifetime.EngineLoop(
@@ -161,7 +162,7 @@ def run(
         refusal=refusal,
         elsewhere=endpoint,
     )
-    loop.run()
+    asyncio.run(loop.run())
 
 
 def _log(event: Event) -> None:

@@ -41,9 +41,9 @@ def _can_share(settings: Settings) -> bool:
     return True
 
 
-def _link(settings: Settings) -> EngineConnection:
+async def _link(settings: Settings) -> EngineConnection:
     if settings.engine_listens:
         from speclsp.engine_process.listening import connect_elsewhere  # noqa: PLC0415
 
-        return EngineConnection(connect_elsewhere(settings))
-    return connect(settings)
+        return await connect_elsewhere(settings)
+    return await connect(settings)

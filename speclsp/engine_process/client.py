@@ -1,23 +1,23 @@
 """The completer of a window whose engine is another process.
 
-A thread connects to the engine, hands over the window's documents and folders, and receives the
-engine's messages.  When the engine dies, requests are answered empty and the thread connects again.
-Neither NumPy nor llama.cpp is loaded here.
+An event loop on a thread of its own connects to the engine, hands over the window's documents and
+folders, and receives the engine's messages.  When the engine dies, requests are answered empty and
+it connects again.  Neither NumPy nor llama.cpp is loaded here.
 """
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import itertools
-import math
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from speclsp import errors
 from speclsp import settings as settings_table
@@ -25,7 +25,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import MAX_CRASHES, PAUSES_S, EngineLife, Restarts
 from speclsp.engine_process.shared_documents import SharedDocuments
-from speclsp.engine_process.transport import MAX_SELECT_S
+from speclsp.engine_process.transport import in_daemon_thread
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import EventQueue
 from speclsp.request import (
@@ -43,7 +43,6 @@ from speclsp.request import (
     TextEdit,
     WorkspaceFolder,
 )
-from speclsp.seam import answered
 from speclsp.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,7 +72,9 @@ _UNSENDABLE_SETTINGS: Final = (
 )
 
 
-Link: TypeAlias = "Callable[[Settings], EngineConnection]"
+_T = TypeVar("_T")
+
+Link: TypeAlias = "Callable[[Settings], Awaitable[EngineConnection]]"
 """Connects to the engine of these settings, and starts it where none runs.
 
 Raises :class:`~speclsp.errors.SpecLspError`, with a remedy, and OSError where the next attempt may
@@ -107,62 +108,24 @@ class _Pending:
     request: Request[Any]
     placed: AnyPlaced
     cancel: CancellationToken
-    overdue_at: float
+    future: Future[Any]
+    overdue: asyncio.TimerHandle
     is_sent: bool = False
-    future: Future[Any] = field(default_factory=Future)
 
     def answer_empty(self, reason: FinishReason) -> None:
         self.future.set_result(self.request.empty(reason))
 
 
-class _WaitingRequests:
-    """The requests without an answer, by number.  Not thread-safe: the client's lock is held."""
-
-    def __init__(self) -> None:
-        self._by_number: dict[int, _Pending] = {}
-
-    def add(self, pending: _Pending) -> None:
-        """Wait for the answer to a request."""
-        self._by_number[pending.number] = pending
-
-    def get(self, number: int) -> _Pending | None:
-        """Return a request that waits; None where it was answered."""
-        return self._by_number.get(number)
-
-    def take(self, number: int) -> _Pending | None:
-        """Return a request and wait for it no longer; None where it was answered."""
-        return self._by_number.pop(number, None)
-
-    def take_all(self, *, sent_only: bool = False) -> list[_Pending]:
-        """Return all requests, or those that were sent, and wait for them no longer."""
-        return self._take(lambda pending: pending.is_sent or not sent_only)
-
-    def take_overdue(self, now: float) -> list[_Pending]:
-        """Return the requests that should have been answered, and wait for them no longer."""
-        return self._take(lambda pending: now >= pending.overdue_at)
-
-    def overdue_at(self) -> float:
-        """Return when the first request is overdue; infinity without requests."""
-        return min((p.overdue_at for p in self._by_number.values()), default=math.inf)
-
-    def __iter__(self) -> Iterator[_Pending]:
-        """Iterate over the requests in their order."""
-        return iter(self._by_number.values())
-
-    def _take(self, wanted: Callable[[_Pending], bool]) -> list[_Pending]:
-        taken = [number for number, pending in self._by_number.items() if wanted(pending)]
-        return [self._by_number.pop(number) for number in taken]
-
-
 class SharedCompleter:
-    """A :class:`speclsp.seam.Completer` whose engine is a process that other windows use, too."""
+    """A :class:`speclsp.seam.Completer` whose engine is a process that other windows use, too.
+
+    All state belongs to the event loop: what other threads ask for is done there, in its order.
+    """
 
     def __init__(self, settings: Settings, link: Link) -> None:
         self._settings = settings
         self._link = link
         self._events = EventQueue()
-        self._changed = threading.Condition(threading.RLock())
-        """Guards everything below; what is sent is sent while it is held."""
         self._connection: wire.Connection[wire.EngineMessage] | None = None
         self._documents = SharedDocuments(settings, self._send, self._events)
         self._is_asking = False
@@ -173,9 +136,10 @@ class SharedCompleter:
         """Why requests fail while there is no connection."""
         self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
         """Accepted texts to send to the next engine."""
-        self._waiting = _WaitingRequests()
-        self._idle: dict[int, bool | None] = {}
-        """Answers to AwaitIdle by number, while somebody waits; None until the engine answers."""
+        self._waiting: dict[int, _Pending] = {}
+        """The requests without an answer, by number."""
+        self._idle: dict[int, asyncio.Future[bool]] = {}
+        """Answers to AwaitIdle by number, while somebody waits."""
         self._numbers = itertools.count(1)
         self._state: EngineState = "loading"
         self._shown: StateChanged | None = None
@@ -187,31 +151,68 @@ class SharedCompleter:
         self._is_dropped = False
         """Whether the engine said that a defect of it ends this connection."""
         self._restarts = Restarts()
+        self._moved = asyncio.Event()
+        """Set when the phase or the settings change."""
+        self._serving: asyncio.Task[None] | None = None
+        self._loop = asyncio.new_event_loop()
+        self._posting = threading.Lock()
+        self._is_closed = False
+        """Whether the loop gets no more work."""
         self._thread = threading.Thread(target=self._run, name="speclsp-client", daemon=True)
+        self._thread.start()
 
     # --- life -----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to connect."""
-        self._thread.start()
+        self._post(self._start)
 
     def close(self) -> None:
         """Send what waits, and disconnect; the engine process keeps running for other windows."""
-        until = time.monotonic() + _CLOSE_S
-        with self._changed:
-            if self._phase is _Phase.CLOSING:
+        with self._posting:
+            if self._is_closed:
                 return
-            self._phase = _Phase.CLOSING
-            connection = self._connection
-            self._changed.notify_all()
-        if connection is not None:
-            connection.finish(_CLOSE_S)
-        if self._thread.ident is not None:
-            self._thread.join(max(0.0, until - time.monotonic()))
-        if connection is not None:
-            connection.close()
-        self._fail(_CLOSING)
+            self._is_closed = True
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
         self._events.close()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _start(self) -> None:
+        self._serving = self._loop.create_task(self._serve())
+
+    async def _close(self) -> None:
+        self._move(_Phase.CLOSING)
+        if self._connection is not None and self._serving is not None:
+            self._connection.finish()
+            await asyncio.wait([self._serving], timeout=_CLOSE_S)
+        if self._serving is not None:
+            self._serving.cancel()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others)
+        self._fail(_CLOSING)
+
+    def _post(self, work: Callable[..., object], *arguments: object) -> bool:
+        """Let the loop do something, after what was posted before; return whether it will."""
+        with self._posting:
+            if not self._is_closed:
+                what = "the connection to the engine"
+                self._loop.call_soon_threadsafe(self._events.guard, what, work, *arguments)
+            return not self._is_closed
+
+    def _result(self, work: Coroutine[Any, Any, _T], otherwise: _T) -> _T:
+        """Let the loop do something, and wait for it; ``otherwise`` where it has ended."""
+        with self._posting:
+            if self._is_closed:
+                work.close()
+                return otherwise
+            done = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return done.result()
 
     def state(self) -> EngineState:
         """Return the engine's state for this window."""
@@ -220,8 +221,10 @@ class SharedCompleter:
     @property
     def n_sent(self) -> int:
         """Bytes that went to the engine that is connected."""
-        with self._changed:
-            return self._connection.n_sent if self._connection is not None else 0
+        return self._result(self._count_sent(), 0)
+
+    async def _count_sent(self) -> int:
+        return self._connection.n_sent if self._connection is not None else 0
 
     def next_event(self, timeout_s: float | None = None) -> Event | None:
         """Wait for the next event; None when none came in time or the completer is closed."""
@@ -232,151 +235,161 @@ class SharedCompleter:
 
         Any change connects at once where there is no connection.
         """
+        return self._result(self._apply(settings), ())
+
+    async def _apply(self, settings: Settings) -> tuple[str, ...]:
         changed = settings_table.changed(self._settings, settings)
         scopes = {name: settings_table.info(name).scope for name in changed}
-        with self._changed:
-            self._settings = self._documents.settings = settings
-            is_another = "engine" in scopes.values()
-            if is_another and self._connection is not None:
-                # Disconnect first: the former engine must not get what the new one may have.
-                self._ends_as = _Phase.CONNECTING
-                self._connection.close()
-            self._documents.renew_rules()
-            if not changed:
-                return ()
-            self._is_told = False
-            self._absence = _STARTING
-            self._want()
-            self._want(_Phase.GIVEN_UP)
-            self._restarts.forget()
-            if not is_another:
-                try:
-                    self._send(wire.ApplySettings(self._documents.sent_settings()))
-                except EngineProcessError as error:  # the engine keeps the former ones
-                    self._events.problem(error.message, error.remedy)
-            self._changed.notify_all()
+        self._settings = self._documents.settings = settings
+        is_another = "engine" in scopes.values()
+        if is_another and self._connection is not None:
+            # Disconnect first: the former engine must not get what the new one may have.
+            self._ends_as = _Phase.CONNECTING
+            self._connection.abort()
+        self._documents.renew_rules()
+        if not changed:
+            return ()
+        self._is_told = False
+        self._absence = _STARTING
+        self._want()
+        self._want(_Phase.GIVEN_UP)
+        self._restarts.forget()
+        self._moved.set()
+        if not is_another:
+            try:
+                self._send(wire.ApplySettings(self._documents.sent_settings()))
+            except EngineProcessError as error:  # the engine keeps the former ones
+                self._events.problem(error.message, error.remedy)
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
     def statistics(self) -> SessionStats:
         """Return the engine's latest statistics, and ask for newer ones."""
-        with self._changed:
-            if not self._is_asking:
-                self._is_asking = self._send(wire.AskStatistics())
-            stats = replace(self._stats, state=self._state)
-            if not self._settings.engine_listens or not stats.model:
-                return stats
-            model = f"{stats.model} at {self._settings.engine_host}"
-            return replace(stats, model=model, lacks=_ELSEWHERE_LACKS)
+        self._post(self._ask_statistics)
+        stats = replace(self._stats, state=self._state)
+        settings = self._settings
+        if not settings.engine_listens or not stats.model:
+            return stats
+        model = f"{stats.model} at {settings.engine_host}"
+        return replace(stats, model=model, lacks=_ELSEWHERE_LACKS)
+
+    def _ask_statistics(self) -> None:
+        if not self._is_asking:
+            self._is_asking = self._send(wire.AskStatistics())
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until the engine has nothing left to do; return whether that came about."""
         if timeout_s <= 0.0:
             return self.statistics().is_idle
-        until = time.monotonic() + timeout_s
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._connection or self._phase is _Phase.GIVEN_UP, timeout_s
-            )
-            if self._phase is _Phase.GIVEN_UP:
-                return True
-            number, connection = next(self._numbers), self._connection
-            left_s = max(0.0, until - time.monotonic())
-            self._idle[number] = None
-            if self._send(wire.AwaitIdle(number, left_s)):
-                self._changed.wait_for(
-                    lambda: self._idle[number] is not None or self._connection is not connection,
-                    left_s + _SLACK_S,
-                )
-            return bool(self._idle.pop(number))
+        return self._result(self._wait_idle(timeout_s), otherwise=False)
+
+    async def _wait_idle(self, timeout_s: float) -> bool:
+        until = self._loop.time() + timeout_s
+        absent = _Phase.GIVEN_UP, _Phase.CLOSING
+        await self._until(lambda: self._connection or self._phase in absent, timeout_s)
+        if self._phase is _Phase.GIVEN_UP:
+            return True
+        number = next(self._numbers)
+        idle: asyncio.Future[bool] = self._loop.create_future()
+        self._idle[number] = idle
+        left_s = max(0.0, until - self._loop.time())
+        try:
+            if not self._send(wire.AwaitIdle(number, left_s)):
+                return False
+            async with asyncio.timeout(left_s + _SLACK_S):
+                return await idle
+        except TimeoutError:
+            return False
+        finally:
+            del self._idle[number]
 
     # --- folders and documents --------------------------------------------------------------------
 
     def open_folder(self, folder: WorkspaceFolder) -> None:
         """Let the engine index a folder."""
-        with self._changed:
-            self._documents.open_folder(folder)
+        self._post(self._documents.open_folder, folder)
 
     def close_folder(self, root: str) -> None:
         """Forget a folder."""
-        with self._changed:
-            self._documents.close_folder(root)
+        self._post(self._documents.close_folder, root)
 
     def reindex(self) -> None:
         """Scan all folders again."""
-        with self._changed:
-            self._documents.renew_rules()
-            self._send(wire.Reindex())
+        self._post(self._documents.renew_rules)
+        self._post(self._send, wire.Reindex())
 
     def open_document(self, document: Document) -> None:
         """Take an opened document."""
-        with self._changed:
-            self._documents.open(document)
+        self._post(self._documents.open, document)
 
     def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
         """Take an edit of an open document."""
-        with self._changed:
-            self._documents.change(uri, version, edit)
+        self._post(self._documents.change, uri, version, edit)
 
     def save_document(self, uri: str) -> None:
         """Note that a document was written to its file."""
-        with self._changed:
-            self._documents.save(uri)
+        self._post(self._documents.save, uri)
 
     def close_document(self, uri: str) -> None:
         """Forget a document."""
-        with self._changed:
-            self._documents.close(uri)
+        self._post(self._documents.close, uri)
 
     # --- requests ---------------------------------------------------------------------------------
 
     def submit(self, request: Request[R], cancel: CancellationToken) -> Future[R]:
         """Send a request to the engine."""
+        future: Future[R] = Future()
+        future.set_running_or_notify_cancel()
+        if not self._post(self._submit, request, cancel, future):
+            future.set_exception(_CLOSING.with_traceback(None))
+        return future
+
+    def _submit(self, request: Request[R], cancel: CancellationToken, future: Future[R]) -> None:
         placed = self._documents.place(request)
         if placed is None:
-            return answered(request.empty("cancelled"))
+            future.set_result(request.empty("cancelled"))
+            return
+        if not self._documents.share(request.uri):
+            future.set_result(request.empty("stop", "filter"))
+            return
+        self._want()
+        refusal = self._refusal(request)
+        if refusal is not None:
+            # Otherwise the shared error's traceback grows with each request that raises it.
+            future.set_exception(refusal.with_traceback(None))
+            return
+        number = next(self._numbers)
         deadline_s = (placed.settings_over(self._settings).deadline_ms + request.debounce_ms) / 1000
-        pending = _Pending(
-            number=next(self._numbers),
+        pending = self._waiting[number] = _Pending(
+            number=number,
             request=request,
             placed=placed,
             cancel=cancel,
-            overdue_at=time.monotonic() + deadline_s + _SLACK_S,
+            future=future,
+            overdue=self._loop.call_later(deadline_s + _SLACK_S, self._is_overdue, number),
         )
-        pending.future.set_running_or_notify_cancel()
-        with self._changed:
-            if not self._documents.share(request.uri):
-                return answered(request.empty("stop", "filter"))
-            self._want()
-            refusal = self._refusal(request)
-            if refusal is not None:
-                # Otherwise the shared error's traceback grows with each request that raises it.
-                pending.future.set_exception(refusal.with_traceback(None))
-                return pending.future
-            self._waiting.add(pending)
-            if self._connection is not None:
-                self._send_pending(pending)
-                self._connection.wake()  # the thread waits until the first request is overdue
-        cancel.watch(lambda: self._cancelled(pending))
-        return pending.future
+        if self._connection is not None:
+            self._send_pending(pending)
+        cancel.watch(lambda: self._post(self._cancelled, pending))
 
     def _want(self, former: _Phase = _Phase.STOPPED) -> None:
-        """Connect where the window is in the phase ``former``, or will be.  The lock is held."""
+        """Connect where the window is in the phase ``former``, or will be."""
         if self._ends_as is former:
             self._ends_as = _Phase.CONNECTING
         if self._phase is former:
-            self._phase = _Phase.CONNECTING
-            self._changed.notify_all()
+            self._move(_Phase.CONNECTING)
 
     def learn(self, accepted: AcceptedText) -> None:
         """Send an accepted text to the engine, now or when one is connected."""
-        with self._changed:
-            if self._documents.is_kept_here(accepted.file):
-                return
-            if not self._send(wire.Learn(self._documents.without_path(accepted))):
-                self._learned.append(accepted)
+        self._post(self._learn, accepted)
+
+    def _learn(self, accepted: AcceptedText) -> None:
+        if self._documents.is_kept_here(accepted.file):
+            return
+        if not self._send(wire.Learn(self._documents.without_path(accepted))):
+            self._learned.append(accepted)
 
     def _refusal(self, request: Request[Any]) -> SpecLspError | None:
-        """Return why a request cannot be served now.  The lock is held."""
+        """Return why a request cannot be served now."""
         if self._phase is _Phase.CLOSING:
             return _CLOSING
         if self._phase is _Phase.GIVEN_UP:
@@ -384,19 +397,37 @@ class SharedCompleter:
         return self._absence if self._connection is None and not request.wait_for_model else None
 
     def _cancelled(self, pending: _Pending) -> None:
-        with self._changed:
-            if self._waiting.get(pending.number) is None:
-                return
-            if pending.is_sent:
-                self._send(wire.Cancel(pending.number, pending.cancel.is_for_good))
-                return
-            self._waiting.take(pending.number)
-        pending.answer_empty("cancelled")
+        if pending.number not in self._waiting:
+            return
+        if pending.is_sent:
+            self._send(wire.Cancel(pending.number, pending.cancel.is_for_good))
+        else:
+            self._taken(pending.number)
+            pending.answer_empty("cancelled")
+
+    def _is_overdue(self, number: int) -> None:
+        """Answer a request that the engine should have answered."""
+        pending = self._taken(number)
+        if pending is not None:
+            self._send(wire.Cancel(number, for_good=True))
+            pending.answer_empty("deadline")
+
+    def _taken(self, number: int) -> _Pending | None:
+        """Return a request and wait for it no longer; None where it was answered."""
+        pending = self._waiting.pop(number, None)
+        if pending is not None:
+            pending.overdue.cancel()
+        return pending
+
+    def _all_taken(self, *, sent_only: bool = False) -> list[_Pending]:
+        """Return all requests, or those that were sent, and wait for them no longer."""
+        numbers = [n for n, pending in self._waiting.items() if pending.is_sent or not sent_only]
+        return [pending for number in numbers if (pending := self._taken(number)) is not None]
 
     # --- sending ----------------------------------------------------------------------------------
 
     def _send(self, *messages: wire.WindowMessage) -> bool:
-        """Send messages; return whether there is a connection.  The lock is held.
+        """Send messages; return whether there is a connection.
 
         A message that cannot be sent is left out, and logged; the engine lacks its document then.
         Raises :class:`_UnsendableError` for settings.
@@ -441,44 +472,63 @@ class SharedCompleter:
         Sends nothing and returns False where the completer is closing, or the settings have
         changed to those of another engine.
         """
-        with self._changed:
-            if self._phase is _Phase.CLOSING or self._is_outdated(settings):
-                return False
-            self._connection = connection
-            self._phase, self._ends_as = _Phase.CONNECTED, None
-            documents = self._documents
-            messages = documents.hand_over()
-            learned = [text for text in self._learned if not documents.is_kept_here(text.file)]
-            self._send(*messages, *map(wire.Learn, map(documents.without_path, learned)))
-            self._learned.clear()
-            self._absence = _STARTING
-            self._is_told = False
-            for pending in self._waiting:
-                if documents.has(pending.placed.uri):  # else it is answered when overdue
-                    self._send_pending(pending)
-            self._changed.notify_all()
-            return True
+        if self._phase is _Phase.CLOSING or self._is_outdated(settings):
+            return False
+        self._connection = connection
+        self._ends_as = None
+        documents = self._documents
+        messages = documents.hand_over()
+        learned = [text for text in self._learned if not documents.is_kept_here(text.file)]
+        self._send(*messages, *map(wire.Learn, map(documents.without_path, learned)))
+        self._learned.clear()
+        self._absence = _STARTING
+        self._is_told = False
+        for pending in self._waiting.values():
+            if documents.has(pending.placed.uri):  # else it is answered when overdue
+                self._send_pending(pending)
+        self._move(_Phase.CONNECTED)
+        return True
 
     def _is_outdated(self, settings: Settings) -> bool:
         """Whether the settings have changed to those of another engine."""
         changed = settings_table.changed(settings, self._settings)
         return any(settings_table.info(name).scope == "engine" for name in changed)
 
-    # --- the thread -------------------------------------------------------------------------------
+    # --- the connection ---------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while self._wait_for_turn():
+    def _move(self, phase: _Phase) -> None:
+        self._phase = phase
+        self._moved.set()
+
+    async def _until(self, condition: Callable[[], object], timeout_s: float | None = None) -> None:
+        """Wait for a condition on the phase or the settings, at most for some seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not condition():
+                    self._moved.clear()
+                    await self._moved.wait()
+
+    async def _serve(self) -> None:
+        while await self._is_my_turn():
             settings = self._settings
             try:
-                self._connect(settings)
+                await self._connect(settings)
             except SpecLspError as error:
                 self._failed(error, settings)
-            except Exception as error:  # noqa: BLE001  without this thread there is no engine
+            except Exception as error:  # noqa: BLE001  without this task there is no engine
                 self._restarts.n_losses = len(PAUSES_S)  # it may recur as soon as it is connected
                 message = f"the connection to the engine failed: {type(error).__name__}: {error}."
                 self._failed(EngineProcessError(message, remedy="Please report this."), settings)
 
-    def _connect(self, settings: Settings) -> None:
+    async def _is_my_turn(self) -> bool:
+        """Wait until it is time to connect; return False when the completer closes."""
+        restarts = self._restarts
+        closing = _Phase.CLOSING
+        await self._until(lambda: self._phase is closing or not restarts.pause_s, restarts.pause_s)
+        await self._until(lambda: self._phase in (closing, _Phase.CONNECTING))
+        return self._phase is not closing
+
+    async def _connect(self, settings: Settings) -> None:
         """Connect to the engine of these settings, and use it until the connection ends.
 
         Raises :class:`~speclsp.errors.SpecLspError` where there is no engine.
@@ -486,56 +536,32 @@ class SharedCompleter:
         self._is_dropped = False
         life = EngineLife()  # before the engine starts, which Linux may end for memory
         try:
-            link = self._link(settings)
+            link = await self._link(settings)
         except OSError as error:
-            self._died(life, settings, f"there is no connection to the engine: {error}")
+            await self._died(life, settings, f"there is no connection to the engine: {error}")
             return
         log = link.place.log if link.place is not None else None
         life = EngineLife(log, link.process)
-        connection = wire.window_connection(link.socket, max_waiting=MAX_WAITING)
+        connection = wire.window_connection(link.streams, max_waiting=MAX_WAITING)
         try:
             if self._hand_over(connection, settings):
-                self._receive(connection, link.pid)
+                await self._receive(connection, link.pid)
         finally:
+            connection.abort()
             self._disconnected()
-            connection.free()
         if self._phase is not _Phase.CLOSING and self._ends_as is None:
-            self._died(life, settings)
+            await self._died(life, settings)
 
-    def _wait_for_turn(self) -> bool:
-        """Wait until it is time to connect; return False when the completer closes."""
-        with self._changed:
-            restarts = self._restarts
-            self._changed.wait_for(
-                lambda: self._phase is _Phase.CLOSING or not restarts.pause_s, restarts.pause_s
-            )
-            self._changed.wait_for(lambda: self._phase in (_Phase.CLOSING, _Phase.CONNECTING))
-            return self._phase is _Phase.CONNECTING
-
-    def _receive(self, connection: wire.Connection[wire.EngineMessage], pid: int) -> None:
-        silent_at = time.monotonic() + _SILENT_S
-        while True:
-            with self._changed:
-                overdue_at = self._waiting.overdue_at()
-            wakes_at = min(overdue_at, silent_at)
-            timeout_s = None
-            if wakes_at < math.inf:
-                timeout_s = min(max(0.0, wakes_at - time.monotonic()), MAX_SELECT_S)
-            try:
-                messages = connection.receive(timeout_s)
-            except EngineProcessError as error:
-                self._events.warn(error)
-                return
-            if messages is None:
-                return
-            for message in messages:
+    async def _receive(self, connection: wire.Connection[wire.EngineMessage], pid: int) -> None:
+        silence = self._loop.call_later(_SILENT_S, self._report_silence, pid)
+        try:
+            while (message := await connection.receive()) is not None:
+                silence.cancel()
                 self._take(message)
-            self._answer_overdue()
-            if messages:
-                silent_at = math.inf
-            elif time.monotonic() >= silent_at:
-                silent_at = math.inf
-                self._report_silence(pid)
+        except EngineProcessError as error:
+            self._events.warn(error)
+        finally:
+            silence.cancel()
 
     def _report_silence(self, pid: int) -> None:
         """Say that a connected engine says nothing; once it does, its own state counts."""
@@ -553,27 +579,23 @@ class SharedCompleter:
             case wire.Answer() | wire.Failed():
                 self._take_answer(message)
             case wire.Statistics():
-                with self._changed:
-                    self._stats, self._is_asking = message.stats, False
+                self._stats, self._is_asking = message.stats, False
             case wire.Idle():
-                with self._changed:
-                    if message.number in self._idle:  # else it came too late
-                        self._idle[message.number] = message.is_idle
-                        self._changed.notify_all()
+                idle = self._idle.get(message.number)
+                if idle is not None and not idle.done():  # else it came too late
+                    idle.set_result(message.is_idle)
             case wire.Closing():
                 # It was stopped on purpose: the next request starts it again.  An engine on another
                 # machine cannot be started from here, so its end counts as a lost connection.
-                with self._changed:
-                    if self._ends_as is None and not self._settings.engine_listens:
-                        self._ends_as = _Phase.STOPPED
+                if self._ends_as is None and not self._settings.engine_listens:
+                    self._ends_as = _Phase.STOPPED
             case wire.Dropped():
                 self._is_dropped = True
             case _:
                 self._take_event(message)
 
     def _take_answer(self, message: wire.Answer[Any] | wire.Failed) -> None:
-        with self._changed:
-            pending = self._waiting.take(message.number)
+        pending = self._taken(message.number)
         if pending is None:  # overdue, and answered
             return
         if isinstance(message, wire.Failed):
@@ -589,27 +611,19 @@ class SharedCompleter:
                 self._restarts.n_losses = 0
         self._events.emit(event)
 
-    def _answer_overdue(self) -> None:
-        now = time.monotonic()
-        with self._changed:
-            late = self._waiting.take_overdue(now)
-            for pending in late:
-                self._send(wire.Cancel(pending.number, for_good=True))
-        for pending in late:
-            pending.answer_empty("deadline")
-
     # --- an engine that is gone -------------------------------------------------------------------
 
     def _disconnected(self) -> None:
         """Answer the open requests with empty results."""
-        with self._changed:
-            self._connection = None
-            unanswered = self._waiting.take_all(sent_only=True)
-            self._is_asking = False
-            if self._phase is _Phase.CONNECTED:
-                self._phase = self._ends_as or _Phase.CONNECTING
-            phase = self._phase
-            self._changed.notify_all()
+        self._connection = None
+        unanswered = self._all_taken(sent_only=True)
+        self._is_asking = False
+        for idle in self._idle.values():
+            if not idle.done():
+                idle.set_result(False)
+        if self._phase is _Phase.CONNECTED:
+            self._move(self._ends_as or _Phase.CONNECTING)
+        phase = self._phase
         for pending in unanswered:
             if phase is _Phase.CLOSING:
                 pending.future.set_exception(_CLOSING)
@@ -624,7 +638,7 @@ class SharedCompleter:
                 what = "the connection to the engine ended; connecting again"
             self._set_state("loading", what)
 
-    def _died(
+    async def _died(
         self, life: EngineLife, settings: Settings, what: str = "the engine process was ended"
     ) -> None:
         """Record that the engine died; after three crashes start none until settings change."""
@@ -633,29 +647,27 @@ class SharedCompleter:
             lost = EngineProcessError(f"The connection to the engine at {host} is lost.")
             self._failed(lost, settings)
             return
-        cause = "crashed" if self._is_dropped else life.cause()
+        cause = "crashed" if self._is_dropped else await in_daemon_thread(life.cause)
         model = Path(settings.model).name or "its model"
         crashes = EngineUnavailableError(
             f"the engine process {cause} {MAX_CRASHES} times with {model}.",
             remedy="Choose another model, or other settings of the engine, such as "
             f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
         )
-        with self._changed:
-            if self._is_outdated(settings):
-                return
-            is_hopeless = self._restarts.lost(is_crash=cause is not None)
-            pause_s = self._restarts.pause_s
-            what = f"the engine process {cause}" if cause is not None else what
-            line = f"{what}; it is started again in {pause_s:.0f} s."
-            if is_hopeless:
-                self._give_up(crashes)
-            else:
-                self._events.log("warning", line)
-                if pause_s:
-                    self._absence = EngineUnavailableError(line)
-                    self._set_state("failed", line)
+        if self._is_outdated(settings):
+            return
+        is_hopeless = self._restarts.lost(is_crash=cause is not None)
+        pause_s = self._restarts.pause_s
+        what = f"the engine process {cause}" if cause is not None else what
+        line = f"{what}; it is started again in {pause_s:.0f} s."
         if is_hopeless:
+            self._give_up(crashes)
             self._fail(crashes)
+            return
+        self._events.log("warning", line)
+        if pause_s:
+            self._absence = EngineUnavailableError(line)
+            self._set_state("failed", line)
 
     def _failed(self, error: SpecLspError, settings: Settings) -> None:
         """Fail the open requests, and report why there is no engine.
@@ -664,37 +676,33 @@ class SharedCompleter:
         connected.  It gives up where the settings cannot be sent or the engine crashes each time.
         """
         is_crash = isinstance(error, EngineProcessError) and error.is_crash
-        with self._changed:
-            if self._is_outdated(settings):
-                return
-            is_hopeless = self._restarts.lost(is_crash=is_crash)
-            pause_s = self._restarts.pause_s
-            line = f"{error} speclsp tries again {f'in {pause_s:.0f} s' if pause_s else 'now'}."
-            if is_hopeless or isinstance(error, _UnsendableError):
-                self._give_up(error)
-            else:
-                self._absence = error
-                if self._set_state("failed", line):
-                    self._events.log("warning", line)
-                if error.remedy and not (is_crash or self._is_told):
-                    self._is_told = True
-                    self._events.problem(error.message, error.remedy)
+        if self._is_outdated(settings):
+            return
+        is_hopeless = self._restarts.lost(is_crash=is_crash)
+        pause_s = self._restarts.pause_s
+        line = f"{error} speclsp tries again {f'in {pause_s:.0f} s' if pause_s else 'now'}."
+        if is_hopeless or isinstance(error, _UnsendableError):
+            self._give_up(error)
+        else:
+            self._absence = error
+            if self._set_state("failed", line):
+                self._events.log("warning", line)
+            if error.remedy and not (is_crash or self._is_told):
+                self._is_told = True
+                self._events.problem(error.message, error.remedy)
         self._fail(error)
 
     def _give_up(self, error: SpecLspError) -> None:
-        """Have no engine until the settings change.  The lock is held."""
+        """Have no engine until the settings change."""
         if self._phase is not _Phase.CLOSING:
-            self._phase = _Phase.GIVEN_UP
+            self._move(_Phase.GIVEN_UP)
         self._absence = error
         self._set_state("failed", str(error))
         self._events.problem(error.message, error.remedy)
-        self._changed.notify_all()
 
     def _fail(self, error: SpecLspError) -> None:
         """Fail all open requests."""
-        with self._changed:
-            waiting = self._waiting.take_all()
-        for pending in waiting:
+        for pending in self._all_taken():
             pending.future.set_exception(error)
 
     def _set_state(self, state: EngineState, message: str) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-import selectors
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -39,12 +39,11 @@ from speclsp.engine_process.start import (
     running_engines,
     stop,
 )
-from speclsp.engine_process.tls import secured
 from speclsp.engine_process.transport import (
     BACKLOG,
-    MAX_GREETING,
-    MAX_SELECT_S,
     Address,
+    Streams,
+    accepted,
     admit_window,
     check_peer,
     read_line,
@@ -73,12 +72,12 @@ _GIB: Final = 1 << 30
 _GREETINGS: Final = msgspec.json.Decoder(Greeting)
 """Made once: msgspec looks at the class then, and crashes where two threads do so at once."""
 
-ServeWindow = Callable[[socket.socket], None]
-"""Serves a window on a thread of its own and returns when the window has gone.
+ServeWindow = Callable[[Streams], Awaitable[None]]
+"""Serves a window until it has gone; the main loop closes the streams."""
 
-The socket blocks and has no timeout; the loop closes it.
-When the engine is to end, the loop shuts the socket down.
-"""
+
+async def _nothing() -> None:
+    pass
 
 
 def no_room(place: EnginePlace, settings: Settings) -> EngineProcessError | None:
@@ -136,10 +135,7 @@ def _described(settings: dict[str, Any]) -> str:
 
 
 class EngineLoop:
-    """Serves windows until the last has been gone for ``engine_exit_seconds``, or until SIGTERM.
-
-    :meth:`run` is called on the main thread.
-    """
+    """Serves windows until the last has been gone for ``engine_exit_seconds``, or until SIGTERM."""
 
     def __init__(
         self,
@@ -149,7 +145,7 @@ class EngineLoop:
         serve_window: ServeWindow,
         *,
         status: Callable[[], dict[str, Any]] = dict,
-        close: Callable[[], None] = lambda: None,
+        close: Callable[[], Awaitable[None]] = _nothing,
         refusal: EngineProcessError | None = None,
         elsewhere: Endpoint | None = None,
     ) -> None:
@@ -175,22 +171,23 @@ class EngineLoop:
             listens=elsewhere is not None,
         )
         self._started = self._idle_since = time.monotonic()
-        self._lock = threading.RLock()
-        self._clients: dict[threading.Thread, socket.socket] = {}
+        self._clients: set[asyncio.Task[None]] = set()
         self._n_unauthenticated = 0
         """Clients of ``elsewhere`` that have not greeted."""
-        self._windows: set[socket.socket] = set()
+        self._n_windows = 0
         self._exit_s = max(START_TIMEOUT_S, settings.engine_exit_seconds)
         """Seconds without a client after which the process ends; longer until the first window."""
-        self._is_ending = False
-        self._has_ended = threading.Event()
-        self._wakes, self._waker = socket.socketpair()
+        self._is_ending = asyncio.Event()
+        self._has_ended = asyncio.Event()
 
-    def run(self) -> None:
-        """Serve windows; return when the engine is to end and everything is closed."""
+    async def run(self) -> None:
+        """Serve windows; return when the engine is to end and everything is closed.
+
+        It runs on the main thread.
+        """
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._begin_end())
-        self._waker.setblocking(False)
+            loop.add_signal_handler(number, self._is_ending.set)
         # Listen again: the system then reports this process as the peer, not the one that bound it.
         self._own.listener.listen(BACKLOG)
         socket_file = _identity(self._place.socket)
@@ -200,140 +197,119 @@ class EngineLoop:
                 partial.write_bytes(msgspec.json.encode(self._info))
         except OSError as error:  # no window needs it
             logger.warning("%s cannot be written: %s", self._place.info, error)
-        with selectors.DefaultSelector() as selector:
-            for endpoint in filter(None, (self._own, self._elsewhere)):
-                endpoint.listener.setblocking(False)
-                selector.register(endpoint.listener, selectors.EVENT_READ, endpoint)
-            selector.register(self._wakes, selectors.EVENT_READ)
-            while not self._is_over(selector):
-                pass
-        self._end(socket_file)
+        endpoints = [*filter(None, (self._own, self._elsewhere))]
+        for endpoint in endpoints:
+            endpoint.listener.setblocking(False)
+            loop.add_reader(endpoint.listener, self._accept, endpoint)
+        self._end_if_idle()
+        await self._is_ending.wait()
+        for endpoint in endpoints:
+            loop.remove_reader(endpoint.listener)
+        await self._end(socket_file)
 
-    def _is_over(self, selector: selectors.BaseSelector) -> bool:
-        """Wait for an event; return whether the engine is to end."""
-        left_s = self._seconds_left()
-        timeout_s = None if left_s is None else min(left_s, MAX_SELECT_S)
-        endpoints = [key.data for key, _ in selector.select(timeout_s)]
-        if None in endpoints:
-            self._wakes.recv(4096)
-        for endpoint in filter(None, endpoints):
-            if not self._is_ending:
-                self._accept(endpoint)
-        with self._lock:
-            if self._own not in endpoints and self._seconds_left() == 0.0:
-                logger.info("no window for %d s", self._exit_s)
-                self._is_ending = True
-            return self._is_ending
+    def _end_if_idle(self) -> None:
+        """End the process if nobody has used it for long enough, or look again then.
 
-    def _seconds_left(self) -> float | None:
-        """Return the seconds until the engine ends; None while it is used."""
-        with self._lock:
-            if self._elsewhere is not None or self._clients:
-                return None
-            return max(0.0, self._idle_since + self._exit_s - time.monotonic())
+        The event loop accepts clients before it calls this, if both are due.
+        """
+        if self._elsewhere is not None or self._clients or self._is_ending.is_set():
+            return
+        ends_at = self._idle_since + self._exit_s
+        loop = asyncio.get_running_loop()
+        if loop.time() < ends_at:
+            loop.call_at(ends_at, self._end_if_idle)
+        else:
+            logger.info("no window for %d s", self._exit_s)
+            self._is_ending.set()
 
     def _accept(self, endpoint: Endpoint) -> None:
+        loop = asyncio.get_running_loop()
         try:
             connection, peer = endpoint.listener.accept()
         except BlockingIOError:
             return
         except OSError as error:  # no descriptors are left; others may close some
             logger.warning("a window cannot be accepted: %s", error)
-            time.sleep(_ACCEPT_PAUSE_S)
+            loop.remove_reader(endpoint.listener)
+            loop.call_later(
+                _ACCEPT_PAUSE_S, loop.add_reader, endpoint.listener, self._accept, endpoint
+            )
             return
         is_open_to_others = endpoint is self._elsewhere
         if is_open_to_others and self._n_unauthenticated >= _MAX_UNAUTHENTICATED:
             connection.close()
             return
-        thread = threading.Thread(
-            target=self._serve, args=(connection, peer, endpoint), daemon=True
-        )
-        with self._lock:
-            self._clients[thread] = connection
-            self._n_unauthenticated += is_open_to_others
-        try:
-            thread.start()
-        except RuntimeError as error:  # the limit of the user's threads
-            logger.warning("a window cannot be served: %s", error)
-            connection.close()
-            with self._lock:
-                del self._clients[thread]
-                self._n_unauthenticated -= is_open_to_others
+        self._n_unauthenticated += is_open_to_others
+        client = loop.create_task(self._serve(connection, peer, endpoint))
+        self._clients.add(client)
+        client.add_done_callback(self._left)
 
-    def _serve(self, connection: socket.socket, peer: object, endpoint: Endpoint) -> None:
-        """Serve one client to its end; runs on the client's thread."""
+    def _left(self, client: asyncio.Task[None]) -> None:
+        self._clients.discard(client)
+        self._end_if_idle()
+
+    async def _serve(self, connection: socket.socket, peer: object, endpoint: Endpoint) -> None:
+        """Serve one client to its end."""
         try:
             try:
-                connection, line = _admitted(connection, endpoint)
+                async with asyncio.timeout(_GREETING_TIMEOUT_S):
+                    streams, line = await _admitted(connection, endpoint)
             finally:
-                with self._lock:
-                    self._n_unauthenticated -= endpoint is self._elsewhere
-            if line is not None:
-                self._answer(connection, _GREETINGS.decode(line), endpoint)
+                self._n_unauthenticated -= endpoint is self._elsewhere
+            try:
+                if line is not None:
+                    await self._answer(streams, _GREETINGS.decode(line), endpoint)
+            finally:
+                streams[1].close()
         except PermissionError as error:
             logger.warning("a client at %s was refused: %s", peer, error)
         except (OSError, msgspec.MsgspecError) as error:
             logger.debug("a client was dropped: %s", error)
         except Exception:
             logger.exception("a client was dropped")
-        finally:
-            connection.close()
-            with self._lock:
-                self._clients.pop(threading.current_thread(), None)
-                if connection in self._windows:
-                    self._windows.discard(connection)
-                    self._idle_since = time.monotonic()
-            self._wake()
 
-    def _answer(self, connection: socket.socket, greeting: Greeting, endpoint: Endpoint) -> None:
+    async def _answer(self, streams: Streams, greeting: Greeting, endpoint: Endpoint) -> None:
         asked = f"speclsp {greeting.version}, protocol {greeting.protocol}"
         own = f"speclsp {__version__}, protocol {PROTOCOL}"
         is_window = greeting.purpose == "window"
-        if self._is_ending or (endpoint is self._elsewhere and not is_window):
+        if self._is_ending.is_set() or (endpoint is self._elsewhere and not is_window):
             return
         if endpoint is self._elsewhere and asked != own:
             message = f"The engine is {own}; this window is {asked}."
             remedy = "Install the same version of speclsp on both machines."
-            self._welcome(connection, EngineProcessError(message, remedy=remedy))
+            await _welcome(streams, EngineProcessError(message, remedy=remedy))
         elif greeting.protocol != PROTOCOL:
             return
         elif is_window and self._refusal is not None:
-            self._welcome(connection, self._refusal)
-            self._begin_end()
+            await _welcome(streams, self._refusal)
+            self._is_ending.set()
         elif is_window:
-            with self._lock:
-                self._windows.add(connection)
-                self._exit_s = greeting.exit_seconds
-            self._welcome(connection)
-            connection.settimeout(None)
-            self._serve_window(connection)
+            self._n_windows += 1
+            self._exit_s = greeting.exit_seconds
+            try:
+                await _welcome(streams)
+                await self._serve_window(streams)
+            finally:
+                self._n_windows -= 1
+                self._idle_since = time.monotonic()
         else:
-            self._welcome(connection)
-            self._obey(connection, greeting.purpose)
+            await _welcome(streams)
+            await self._obey(streams, greeting.purpose)
 
-    def _obey(self, connection: socket.socket, purpose: Purpose) -> None:
+    async def _obey(self, streams: Streams, purpose: Purpose) -> None:
         """Answer a command of ``speclsp engine``."""
         if purpose == "status":
-            self._send(connection, self._full_status())
-        elif purpose == "stop if idle" and (self._windows or self._elsewhere):
-            self._send(connection, "windows use it")
+            await send_answer(streams[1], self._full_status())
+        elif purpose == "stop if idle" and (self._n_windows or self._elsewhere):
+            await send_answer(streams[1], "windows use it")
         else:
-            self._begin_end()
-            self._has_ended.wait(_END_TIMEOUT_S)
-
-    def _welcome(
-        self, connection: socket.socket, refusal: EngineProcessError | None = None
-    ) -> None:
-        message, remedy = (refusal.message, refusal.remedy) if refusal is not None else ("", "")
-        self._send(connection, Welcome(pid=os.getpid(), refusal=message, remedy=remedy))
-
-    def _send(self, connection: socket.socket, answer: object) -> None:
-        send_answer(connection, answer, time.monotonic() + _GREETING_TIMEOUT_S)
+            self._is_ending.set()
+            await self._has_ended.wait()
 
     def _full_status(self) -> dict[str, Any]:
         return {
             **msgspec.to_builtins(self._info),
-            "n_windows": len(self._windows),
+            "n_windows": self._n_windows,
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             "memory_bytes": psutil.Process().memory_info().rss,
             "log": os.fspath(self._place.log),
@@ -341,15 +317,7 @@ class EngineLoop:
             **self._status(),
         }
 
-    def _begin_end(self) -> None:
-        self._is_ending = True
-        self._wake()
-
-    def _wake(self) -> None:
-        with suppress(OSError):  # its buffer is full, so the loop wakes anyway
-            self._waker.send(b"\0")
-
-    def _end(self, socket_file: tuple[int, ...]) -> None:
+    async def _end(self, socket_file: tuple[int, ...]) -> None:
         """Shut down under the lock, so that the next engine finds the memory free."""
         threading.Thread(target=_end_anyway, daemon=True).start()
         with ExitStack() as stack:
@@ -362,37 +330,36 @@ class EngineLoop:
             self._own.listener.close()
             if self._elsewhere is not None:
                 self._elsewhere.close()
-            self._close()
-            with self._lock:
-                windows, threads = [*self._windows], [*self._clients]
-            for connection in windows:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-            until = time.monotonic() + _CLOSE_TIMEOUT_S
+            await self._close()
             self._has_ended.set()
-            for thread in threads:
-                thread.join(max(0.0, until - time.monotonic()))
+            if self._clients:
+                await asyncio.wait(self._clients, timeout=_CLOSE_TIMEOUT_S)
         logger.info("engine process %d has ended", os.getpid())
 
 
-def _admitted(connection: socket.socket, endpoint: Endpoint) -> tuple[socket.socket, bytes | None]:
-    """Check who a client is; return its plain socket and its greeting, None if it has left.
+async def _admitted(connection: socket.socket, endpoint: Endpoint) -> tuple[Streams, bytes | None]:
+    """Check who a client is; return its streams and its greeting, None if it has left.
 
     Raises OSError, PermissionError among it, and closes the connection.
     """
-    deadline = time.monotonic() + _GREETING_TIMEOUT_S
     try:
         check_peer(connection)
-        if endpoint.context is not None:
-            connection = secured(connection, endpoint.context, deadline)
-        if endpoint.address.token:
-            admit_window(connection, endpoint.address.token, deadline)
-        line = read_line(connection, deadline, MAX_GREETING)
     except BaseException:
         connection.close()
         raise
-    connection.settimeout(_GREETING_TIMEOUT_S)
-    return connection, line
+    streams = await accepted(connection, endpoint.context)
+    try:
+        if endpoint.address.token:
+            await admit_window(streams, endpoint.address.token)
+        return streams, await read_line(streams[0])
+    except BaseException:
+        streams[1].close()
+        raise
+
+
+async def _welcome(streams: Streams, refusal: EngineProcessError | None = None) -> None:
+    message, remedy = (refusal.message, refusal.remedy) if refusal is not None else ("", "")
+    await send_answer(streams[1], Welcome(pid=os.getpid(), refusal=message, remedy=remedy))
 
 
 def _identity(path: Path) -> tuple[int, ...]:

@@ -6,11 +6,11 @@ unless it is of the loopback address.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 import stat
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
@@ -18,15 +18,16 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from speclsp import __version__
-from speclsp.engine_process.start import Greeting, greet
-from speclsp.engine_process.tls import engine_context, secured
+from speclsp.engine_process.start import EngineConnection, Greeting, greet
 from speclsp.engine_process.transport import (
     Address,
     EndBeforeNonceError,
     NotAnEngineError,
     TokenRefusedError,
     dial,
+    in_daemon_thread,
     listen,
+    opened,
 )
 from speclsp.errors import EngineProcessError
 from speclsp.remote.credentials import api_key, client_context, is_loopback
@@ -87,7 +88,7 @@ def open_endpoint(
                 "A port needs a token.",
                 remedy="Give --token-file FILE; a file that does not exist is made.",
             )
-        context = engine_context(cert, key) if cert is not None and key is not None else None
+        context = _tls(cert, key) if cert is not None and key is not None else None
         token = _token_in(token_file)
         listener = listen((host, port))
         return Endpoint(Address((host, listener.getsockname()[1]), token), listener, context)
@@ -98,31 +99,42 @@ def open_endpoint(
         ) from error
 
 
-def connect_elsewhere(settings: Settings) -> socket:
-    """Return a greeted connection to the engine at ``engine_url``, blocking and plain.
+def _tls(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return a listening engine's context.  Raises EngineProcessError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:
+        raise EngineProcessError(
+            f"The certificate {certificate} cannot be used with the key {key}: {error}.",
+            remedy="Name both as PEM files without a password with --cert and --key.",
+        ) from error
+    return context
+
+
+async def connect_elsewhere(settings: Settings) -> EngineConnection:
+    """Return a greeted connection to the engine at ``engine_url``.
 
     Raises :class:`~speclsp.errors.EngineProcessError`, with a remedy.
     """
-    host = settings.engine_host
-    deadline = time.monotonic() + _GREET_S
     context = None
     try:
-        address, context, name = _address(settings)
-        connection = dial(address, _CONNECT_S)
-        if connection is None:
-            raise ConnectionRefusedError("nobody listens there")
-        if context is not None:
+        async with asyncio.timeout(_GREET_S):
+            address, context, name = _address(settings)
+            connection = await in_daemon_thread(dial, address, _CONNECT_S)
+            if connection is None:
+                raise ConnectionRefusedError("nobody listens there")
             try:
-                connection = secured(connection, context, deadline, name)
+                streams = await opened(connection, context, name)
             except ConnectionError as error:
                 raise NotAnEngineError("it ended the handshake") from error
-        greeting = Greeting(purpose="window", version=__version__)
-        if greet(connection, address, greeting, deadline) is None:
-            raise ConnectionResetError("it ended the connection")
+            greeting = Greeting(purpose="window", version=__version__)
+            if await greet(streams, address, greeting) is None:
+                raise ConnectionResetError("it ended the connection")
     except OSError as error:
-        raise _explained(error, host, is_tls=context is not None) from error
-    connection.settimeout(None)
-    return connection
+        raise _explained(error, settings.engine_host, is_tls=context is not None) from error
+    return EngineConnection(streams)
 
 
 def _explained(error: OSError, host: str, *, is_tls: bool) -> EngineProcessError:

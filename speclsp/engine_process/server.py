@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import os
@@ -9,16 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
-from socket import socket
 from typing import Any, Final
 
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
+from speclsp.engine_process.transport import Streams, in_daemon_thread
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.request import Problem, Q, Request
+from speclsp.request import Event, Problem, Q, Request
 from speclsp.seam import Completer
 from speclsp.settings import PER_REQUEST, Settings
 from speclsp.settings_resolution import resolve
@@ -91,7 +91,7 @@ class Watchdog:
 
 
 class EngineServer:
-    """Serves windows, each on threads of its own."""
+    """Serves windows, in one event loop."""
 
     def __init__(self, make_completer: MakeCompleter, own: Settings | None = None) -> None:
         """``own`` are the engine's settings where windows are on other machines.
@@ -103,24 +103,23 @@ class EngineServer:
         self._windows: set[_Window] = set()
         self._numbers = itertools.count(1)
 
-    def serve_window(self, sock: socket) -> None:
-        """Serve a window until it has gone; takes the socket."""
-        connection = wire.engine_connection(sock, max_waiting=MAX_WAITING)
+    async def serve_window(self, streams: Streams) -> None:
+        """Serve a window until it has gone; closes the streams."""
+        connection = wire.engine_connection(streams, max_waiting=MAX_WAITING)
         window = _Window(connection, next(self._numbers), self._own)
         self._windows.add(window)
         try:
-            window.serve(self._make_completer)
+            await window.serve(self._make_completer)
         finally:
             self._windows.discard(window)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Tell all windows that the engine shuts down, and disconnect them."""
-        for window in tuple(self._windows):
-            window.dismiss()
+        await asyncio.gather(*(window.dismiss() for window in self._windows))
 
     def status(self) -> list[dict[str, object]]:
         """Return each window's folders and numbers of requests."""
-        return [window.status() for window in tuple(self._windows)]
+        return [window.status() for window in self._windows]
 
 
 class _Window:
@@ -138,27 +137,33 @@ class _Window:
         self._connection = connection
         self._own = own
         self._scope = f"{number}:"
-        self._answered = threading.Condition()
+        self._loop = asyncio.get_running_loop()
+        self._has_left = asyncio.Event()
+        self._may_ask = asyncio.Semaphore(MAX_UNANSWERED)
         self._tokens: dict[int, CancellationToken] = {}
         """Of the requests that are not answered."""
-        self._is_dismissed = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Those that await idleness; the loop itself keeps weak references only."""
         self._n_requests = 0
         self._since = time.time()
         self._folders: dict[str, None] = {}
         self._has_logged_settings = False
         """Whether the log names a wrong setting of the window's requests."""
 
-    def serve(self, make_completer: MakeCompleter) -> None:
+    async def serve(self, make_completer: MakeCompleter) -> None:
         """Handle the window's messages until it disconnects."""
         completer: Completer | None = None
         try:
-            while (messages := self._connection.receive(None)) is not None:
-                for message in messages:
-                    if completer is None and isinstance(message, wire.ApplySettings):
-                        completer = make_completer(self._settled(message.settings))
-                        self._begin(completer)
-                    elif completer is not None:
-                        self._do(completer, message)
+            while (message := await self._connection.receive()) is not None:
+                if completer is None and isinstance(message, wire.ApplySettings):
+                    completer = make_completer(self._settled(message.settings))
+                    self._begin(completer)
+                elif isinstance(message, wire.Ask) and completer is not None:
+                    # Nothing is read meanwhile, and the window's own queue fills.
+                    await self._may_ask.acquire()
+                    self._ask(completer, message)
+                elif completer is not None:
+                    self._do(completer, message)
         except EngineProcessError as error:
             logger.warning("a window is disconnected: %s", error)
         except Exception:
@@ -166,24 +171,26 @@ class _Window:
             self._drop()
         finally:
             self._connection.close()
-            self._end(completer)
-            self._connection.free()
+            self._has_left.set()
+            for token in self._tokens.values():
+                token.cancel(for_good=True)
+            if completer is not None:
+                await in_daemon_thread(completer.close)
 
     def _settled(self, settings: Settings) -> Settings:
         return settings if self._own is None else wire.settings_elsewhere(self._own, settings)
 
-    def dismiss(self) -> None:
+    async def dismiss(self) -> None:
         """Disconnect the window because the engine shuts down.
 
-        A window that does not read, or whose messages take longer than ``_DISMISS_S`` to handle,
-        may not learn that this was on purpose.
+        A window that does not read may not learn that this was on purpose.
         """
-        with self._answered:
-            self._is_dismissed = True  # so that its thread sends what waits
-            self._answered.notify_all()
         self._connection.send(wire.Closing())
-        self._connection.finish(_DISMISS_S)
-        self._connection.close()
+        self._connection.finish()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DISMISS_S):
+                await self._has_left.wait()
+        self._connection.abort()
 
     def status(self) -> dict[str, object]:
         """Return the window's folders and numbers of requests."""
@@ -196,20 +203,12 @@ class _Window:
 
     def _begin(self, completer: Completer) -> None:
         threading.Thread(
-            target=self._send_events, args=(completer,), name="speclsp-events", daemon=True
+            target=self._take_events, args=(completer,), name="speclsp-events", daemon=True
         ).start()
         completer.start()
 
-    def _end(self, completer: Completer | None) -> None:
-        for token in tuple(self._tokens.values()):
-            token.cancel(for_good=True)
-        if completer is not None:
-            completer.close()
-
     def _do(self, completer: Completer, message: wire.WindowMessage) -> None:
         match message:
-            case wire.Ask():
-                self._ask(completer, message)
             case wire.ChangeDocument():
                 completer.change_document(self._scope + message.uri, message.version, message.edit)
             case wire.Cancel():
@@ -248,9 +247,9 @@ class _Window:
                 case wire.Reindex():
                     completer.reindex()
                 case wire.AwaitIdle():
-                    threading.Thread(
-                        target=self._await_idle, args=(completer, message), daemon=True
-                    ).start()
+                    task = self._loop.create_task(self._await_idle(completer, message))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
         except Exception as error:
             logger.exception("%s failed", type(message).__name__)
             problem = Problem(
@@ -265,12 +264,9 @@ class _Window:
             self._log_wrong_settings(message.request)
         token = self._tokens[message.number] = CancellationToken()
         future = completer.submit(self._scoped(message.request), token)
-        future.add_done_callback(partial(self._answer, completer, message.number))
-        with self._answered:
-            # Nothing is read meanwhile, and the window's own queue fills.
-            self._answered.wait_for(
-                lambda: len(self._tokens) < MAX_UNANSWERED or self._is_dismissed
-            )
+        future.add_done_callback(
+            lambda answered: self._post(self._answer, completer, message.number, answered)
+        )
 
     def _log_wrong_settings(self, request: Request[Any]) -> None:
         """Log the settings of a request of another machine that are left out; once for a window."""
@@ -317,21 +313,29 @@ class _Window:
             answer = wire.Failed(number, type(error).__name__, error.message, error.remedy)
         else:
             answer = wire.Failed(number, "EngineError", f"the engine failed: {error!r}.", "")
+        del self._tokens[number]
+        self._may_ask.release()
         with self._disconnecting():
             self._send(wire.Statistics(completer.statistics()), answer)
-        with self._answered:
-            del self._tokens[number]
-            self._answered.notify_all()
 
-    def _await_idle(self, completer: Completer, message: wire.AwaitIdle) -> None:
+    async def _await_idle(self, completer: Completer, message: wire.AwaitIdle) -> None:
         with self._disconnecting():
-            is_idle = completer.wait_idle(message.timeout_s)
+            is_idle = await in_daemon_thread(completer.wait_idle, message.timeout_s)
             self._send(wire.Statistics(completer.statistics()), wire.Idle(message.number, is_idle))
 
-    def _send_events(self, completer: Completer) -> None:
+    def _take_events(self, completer: Completer) -> None:
+        """Hand the completer's events to the loop; runs on a thread of the window."""
+        while (event := completer.next_event()) is not None:
+            self._post(self._send_event, completer, event)
+
+    def _send_event(self, completer: Completer, event: Event) -> None:
         with self._disconnecting():
-            while (event := completer.next_event()) is not None:
-                self._send(wire.Statistics(completer.statistics()), event)
+            self._send(wire.Statistics(completer.statistics()), event)
+
+    def _post(self, work: Callable[..., None], *arguments: object) -> None:
+        """Let the loop do something; any thread may call it."""
+        with suppress(RuntimeError):  # the loop, and the window with it, has ended
+            self._loop.call_soon_threadsafe(work, *arguments)
 
     def _send(self, *messages: wire.EngineMessage) -> None:
         if self._connection.is_closed:

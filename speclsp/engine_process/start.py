@@ -7,6 +7,7 @@ the process runs, so that the other windows connect at once and wait in its queu
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import stat
@@ -36,7 +37,10 @@ from speclsp.engine_process.transport import (
     Address,
     EndBeforeNonceError,
     NotAnEngineError,
+    Streams,
     dial,
+    in_daemon_thread,
+    opened,
     prove_to_engine,
     read_answer,
     send_answer,
@@ -89,8 +93,7 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
 class EngineConnection:
     """A window's connection to the engine; the greeting is over."""
 
-    socket: socket.socket
-    """Blocking, without a timeout."""
+    streams: Streams
     place: EnginePlace | None = None
     """None for an engine on another machine."""
     pid: int = 0
@@ -99,7 +102,7 @@ class EngineConnection:
     """The engine's process if this window started it."""
 
 
-def connect(
+async def connect(
     settings: Settings,
     *,
     program: Sequence[str] = _PROGRAM,
@@ -108,8 +111,8 @@ def connect(
     """Return a connection to the engine of these settings; start the engine where none runs.
 
     ``settings`` name files, not presets.  ``program`` is the command before ``engine run``.
-    Blocks for at most ``timeout_s`` seconds.  Raises :class:`EngineProcessError`, with a remedy,
-    and OSError where the engine was killed while it started.
+    Takes at most ``timeout_s`` seconds.  Raises :class:`EngineProcessError`, with a remedy, and
+    OSError where the engine was killed while it started.
     """
     settings = with_absolute_paths(settings)
     place = engine_place(settings)
@@ -121,18 +124,17 @@ def connect(
     process: subprocess.Popen[bytes] | None = None
     try:
         while True:
-            found = _dial(place)
+            found = await in_daemon_thread(_dial, place)
             if found is None:
                 if process is not None:
-                    raise _not_started(place, process, life)
-                found, process = _start(place, settings, program, deadline)
+                    raise await in_daemon_thread(_not_started, place, process, life)
+                found, process = await in_daemon_thread(_start, place, settings, program, deadline)
                 if found is None:
                     continue
             connection, address = found
-            welcome = greet(connection, address, greeting, deadline)
+            streams, welcome = await _greeted(connection, address, greeting, deadline)
             if welcome is not None:
-                connection.settimeout(None)
-                return EngineConnection(connection, place, welcome.pid, process)
+                return EngineConnection(streams, place, welcome.pid, process)
             # It is ending, has died while it started, or is something else.
             bound = _bound(place)
             if bound != last_bound:
@@ -143,12 +145,27 @@ def connect(
                     f"What listens at {address} ends each connection: it is no engine.",
                     remedy=f"End it (`fuser {address}` names it), or {OWN_ENGINE}",
                 )
-            time.sleep(pause_s)
+            await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
     except TimeoutError as error:
         raise EngineProcessError(
             str(error), remedy=f"Wait, end that process if it does not go on, or {OWN_ENGINE}"
         ) from error
+
+
+async def _greeted(
+    connection: socket.socket, address: Address, greeting: Greeting, deadline: float
+) -> tuple[Streams, Welcome | None]:
+    """Greet an engine at a connection, which is taken over.
+
+    Raises what :func:`greet` does, and TimeoutError where it does not answer.
+    """
+    try:
+        async with asyncio.timeout(deadline - time.monotonic()):
+            streams = await opened(connection)
+            return streams, await greet(streams, address, greeting)
+    except TimeoutError as error:
+        raise _no_answer(address) from error
 
 
 def _bound(place: EnginePlace) -> tuple[int, ...]:
@@ -280,11 +297,11 @@ def _listens(place: EnginePlace) -> bool:
 
 
 def status_of(place: EnginePlace) -> dict[str, Any] | None:
-    """Return the status of an engine, None where it has ended.
+    """Return the status of an engine, None where it has ended; for callers without an event loop.
 
     Raises TimeoutError where it does not answer.
     """
-    return _ask(place, "status", dict[str, Any], _CONTROL_TIMEOUT_S)
+    return asyncio.run(_ask(place, "status", dict[str, Any], _CONTROL_TIMEOUT_S))
 
 
 def stop(place: EnginePlace, *, only_idle: bool = False, timeout_s: float = 10.0) -> bool:
@@ -293,10 +310,11 @@ def stop(place: EnginePlace, *, only_idle: bool = False, timeout_s: float = 10.0
     Return whether it has ended.  Raises TimeoutError where it does not answer.
     """
     # The engine closes the connection as it ends.
-    return _ask(place, "stop if idle" if only_idle else "stop", str, timeout_s) is None
+    purpose: Purpose = "stop if idle" if only_idle else "stop"
+    return asyncio.run(_ask(place, purpose, str, timeout_s)) is None
 
 
-def _ask(
+async def _ask(
     place: EnginePlace, purpose: Purpose, kind: type[_Answer], timeout_s: float
 ) -> _Answer | None:
     """Send an engine a command and return its answer; None where none runs, or it ends.
@@ -308,15 +326,16 @@ def _ask(
     if found is None:
         return None
     connection, address = found
-    with connection:
-        try:
-            if greet(connection, address, Greeting(purpose=purpose), deadline) is None:
-                return None
-            return read_answer(connection, kind, deadline)
-        except TimeoutError as error:
-            raise _no_answer(address) from error
-        except OSError:
-            return None
+    streams, welcome = await _greeted(connection, address, Greeting(purpose=purpose), deadline)
+    try:
+        async with asyncio.timeout(deadline - time.monotonic()):
+            return await read_answer(streams[0], kind) if welcome is not None else None
+    except TimeoutError as error:
+        raise _no_answer(address) from error
+    except OSError:
+        return None
+    finally:
+        streams[1].close()
 
 
 def remove_stale(places: Sequence[EnginePlace]) -> None:
@@ -350,30 +369,25 @@ def _dial(place: EnginePlace) -> _Dialled | None:
     return None if connection is None else (connection, address)
 
 
-def greet(
-    connection: socket.socket, address: Address, greeting: Greeting, deadline: float
-) -> Welcome | None:
+async def greet(streams: Streams, address: Address, greeting: Greeting) -> Welcome | None:
     """Exchange proofs and greetings; None where the engine ended meanwhile.
 
     Raises :class:`EngineProcessError` where the engine refuses, :class:`NotAnEngineError` where it
-    is none, :class:`EndBeforeNonceError`, and TimeoutError where it does not answer.  Closes the
-    connection unless it returns a welcome.
+    is none, and :class:`EndBeforeNonceError`.  Closes the streams unless it returns a welcome.
     """
     welcome: Welcome | None = None
     try:
         if address.token:
-            prove_to_engine(connection, address.token, deadline)
-        send_answer(connection, greeting, deadline)
-        welcome = read_answer(connection, Welcome, deadline)
+            await prove_to_engine(streams, address.token)
+        await send_answer(streams[1], greeting)
+        welcome = await read_answer(streams[0], Welcome)
     except (NotAnEngineError, EndBeforeNonceError):
         raise
-    except TimeoutError as error:
-        raise _no_answer(address) from error
     except OSError:
         return None
     finally:
         if welcome is None or welcome.refusal:
-            connection.close()
+            streams[1].close()
     if welcome is not None and welcome.refusal:
         raise EngineProcessError(welcome.refusal, remedy=welcome.remedy)
     return welcome

@@ -2,24 +2,28 @@
 
 An engine listens on a Unix socket, where the system reports the user of each peer, or on a TCP
 port, where both sides prove by HMAC that they know the engine's token, which is never sent.
-The greeting consists of lines, each with a bound and a deadline.  ``multiprocessing.connection``
-has such proofs, too, but no deadline: a peer that sends byte by byte would hold its thread.
+The greeting consists of lines, each with a bound; who exchanges them sets the deadline.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import os
 import re
 import secrets
 import socket
+import ssl
 import struct
 import sys
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -28,12 +32,9 @@ MAX_LINE: Final = 1 << 20
 """Bytes of an engine's longest answer."""
 MAX_GREETING: Final = 4096
 """Bytes of a window's longest line."""
-MAX_SELECT_S: Final = 3600.0
-"""Seconds that a selector waits at once; epoll takes less than 2**31 milliseconds."""
 REFUSAL_PAUSE_S: Final = 1.0
 """Seconds before a wrong token is refused."""
 
-_MAX_NONCE_LINE: Final = 256
 _RETRY_S: Final = 0.02
 _NONCE: Final = re.compile(rb"[0-9a-f]{64}")
 _REFUSED: Final = b"refused"
@@ -46,6 +47,10 @@ _KEEPALIVE: Final = {
 """A peer that vanished is noticed after 30 s."""
 
 _Line = TypeVar("_Line")
+_T = TypeVar("_T")
+
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+"""A connection's two directions, which belong to the event loop that opened them."""
 
 
 class NotAnEngineError(ConnectionError):
@@ -162,58 +167,90 @@ def check_peer(connection: socket.socket) -> None:
         raise PermissionError(f"the process at the other end runs for user number {uid}")
 
 
+async def opened(
+    connection: socket.socket, context: ssl.SSLContext | None = None, host: str = ""
+) -> Streams:
+    """Return a window's streams over a connection, which is taken over.
+
+    With ``context`` they are TLS's, and ``host`` is whom the certificate must be for.
+    Raises OSError, ssl.SSLError among it.
+    """
+    name = None if context is None else host
+    try:
+        return await asyncio.open_connection(
+            sock=connection, ssl=context, server_hostname=name, limit=MAX_LINE
+        )
+    except BaseException:
+        connection.close()
+        raise
+
+
+async def accepted(connection: socket.socket, context: ssl.SSLContext | None) -> Streams:
+    """Return an engine's streams over a connection, which is taken over.  Raises OSError."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_GREETING)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    try:
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, ssl=context)
+    except BaseException:
+        connection.close()
+        raise
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+async def in_daemon_thread(work: Callable[..., _T], *arguments: object) -> _T:
+    """Run what blocks on a thread that does not delay the end of the process.
+
+    :func:`asyncio.to_thread` waits for its threads then.
+    """
+    future: Future[_T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(work(*arguments))
+        except BaseException as error:  # noqa: BLE001  who waits gets it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(future)
+
+
 # --- lines before the wire ------------------------------------------------------------------------
 
 
-def send_line(connection: socket.socket, line: bytes, deadline: float) -> None:
-    """Send one line.  Raises OSError; ``deadline`` is by the monotonic clock."""
-    connection.settimeout(_seconds_left(deadline))
-    connection.sendall(line + b"\n")
+async def send_line(writer: asyncio.StreamWriter, line: bytes) -> None:
+    """Send one line.  Raises OSError."""
+    writer.write(line + b"\n")
+    await writer.drain()
 
 
-def read_line(connection: socket.socket, deadline: float, limit: int = MAX_LINE) -> bytes | None:
-    """Receive one line and nothing after it; None at the end, and beyond ``limit`` bytes.
-
-    Raises OSError, and TimeoutError where the line is not whole at ``deadline``, however its bytes
-    trickle in.
-    """
-    line = bytearray()
-    while len(line) <= limit:
-        connection.settimeout(_seconds_left(deadline))
-        byte = connection.recv(1)
-        if byte == b"\n":
-            return bytes(line)
-        if not byte:
-            return None
-        line += byte
-    return None
+async def read_line(reader: asyncio.StreamReader) -> bytes | None:
+    """Receive one line; None at the end, and beyond the reader's limit.  Raises OSError."""
+    try:
+        return (await reader.readuntil(b"\n"))[:-1]
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return None
 
 
-def read_answer(connection: socket.socket, kind: type[_Line], deadline: float) -> _Line | None:
-    """Receive one line of JSON; None where there is none."""
-    line = read_line(connection, deadline)
+async def read_answer(reader: asyncio.StreamReader, kind: type[_Line]) -> _Line | None:
+    """Receive one line of JSON; None where there is none.  Raises OSError."""
+    line = await read_line(reader)
     try:
         return msgspec.json.decode(line, type=kind) if line is not None else None
     except msgspec.MsgspecError:
         return None
 
 
-def send_answer(connection: socket.socket, answer: Any, deadline: float) -> None:
+async def send_answer(writer: asyncio.StreamWriter, answer: Any) -> None:
     """Send one line of JSON.  Raises OSError."""
-    send_line(connection, msgspec.json.encode(answer), deadline)
-
-
-def _seconds_left(deadline: float) -> float:
-    seconds_left = deadline - time.monotonic()
-    if seconds_left <= 0.0:
-        raise TimeoutError("the line does not end in time")
-    return seconds_left
+    await send_line(writer, msgspec.json.encode(answer))
 
 
 # --- proofs ---------------------------------------------------------------------------------------
 
 
-def prove_to_engine(connection: socket.socket, token: bytes, deadline: float) -> None:
+async def prove_to_engine(streams: Streams, token: bytes) -> None:
     """Prove to an engine that this window knows its token, and check that the engine does.
 
     With nonces N of window and engine: W sends N_w, E sends N_e, W sends HMAC(token, "window" N_w
@@ -223,43 +260,43 @@ def prove_to_engine(connection: socket.socket, token: bytes, deadline: float) ->
     Raises :class:`NotAnEngineError`, :class:`EndBeforeNonceError`, and OSError, such as
     ConnectionResetError at the end.
     """
+    reader, writer = streams
     own = secrets.token_hex(32).encode()
     try:
-        send_line(connection, own, deadline)
-        theirs = _proof_line(connection, deadline)
+        await send_line(writer, own)
+        theirs = await _proof_line(reader)
     except ConnectionError as error:
         raise EndBeforeNonceError("the other side left") from error
     if not _NONCE.fullmatch(theirs):
         raise NotAnEngineError("what answers is no engine")
-    send_line(connection, _proof(token, b"window", own, theirs), deadline)
-    answer = _proof_line(connection, deadline)
+    await send_line(writer, _proof(token, b"window", own, theirs))
+    answer = await _proof_line(reader)
     if answer == _REFUSED:
         raise TokenRefusedError("the engine refuses the token")
     if not hmac.compare_digest(answer, _proof(token, b"engine", own, theirs)):
         raise NotAnEngineError("what answers does not know the engine's token")
 
 
-def admit_window(connection: socket.socket, token: bytes, deadline: float) -> None:
+async def admit_window(streams: Streams, token: bytes) -> None:
     """Check that a window knows the token, then prove to it that this engine does.
 
     Raises PermissionError where it does not, after a pause, and OSError.
     """
-    theirs = _proof_line(connection, deadline)
+    reader, writer = streams
+    theirs = await _proof_line(reader)
     if not _NONCE.fullmatch(theirs):
         raise PermissionError("a client sent something other than a proof of the token")
     own = secrets.token_hex(32).encode()
-    send_line(connection, own, deadline)
-    if not hmac.compare_digest(
-        _proof_line(connection, deadline), _proof(token, b"window", theirs, own)
-    ):
-        time.sleep(REFUSAL_PAUSE_S)
-        send_line(connection, _REFUSED, deadline)
+    await send_line(writer, own)
+    if not hmac.compare_digest(await _proof_line(reader), _proof(token, b"window", theirs, own)):
+        await asyncio.sleep(REFUSAL_PAUSE_S)
+        await send_line(writer, _REFUSED)
         raise PermissionError("a client has a wrong token")
-    send_line(connection, _proof(token, b"engine", theirs, own), deadline)
+    await send_line(writer, _proof(token, b"engine", theirs, own))
 
 
-def _proof_line(connection: socket.socket, deadline: float) -> bytes:
-    line = read_line(connection, deadline, _MAX_NONCE_LINE)
+async def _proof_line(reader: asyncio.StreamReader) -> bytes:
+    line = await read_line(reader)
     if line is None:
         raise ConnectionResetError("the other side left")
     return line

@@ -6,16 +6,15 @@ Texts are masked before they get here.
 
 from __future__ import annotations
 
-import contextlib
-import selectors
-import socket
-import threading
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
 from speclsp.request import (
     AcceptedText,
@@ -43,7 +42,6 @@ MAX_CHARS: Final = (MAX_FRAME >> 2) - (1 << 16)
 """Characters of a document that fits into a message, whatever its characters are."""
 
 _LENGTH_BYTES: Final = 4
-_READ_BYTES: Final = 1 << 18
 
 
 class _Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -248,126 +246,75 @@ _Received = TypeVar("_Received")
 
 
 class Connection(Generic[_Received]):
-    """One end of a connected stream socket.
-
-    Any thread may send and close; one thread receives.  Sending never blocks: what the peer does
-    not take at once waits here until the receiving thread sends it.
-    """
+    """One end of a connection, in the event loop that opened it."""
 
     def __init__(
-        self, sock: socket.socket, decoder: msgspec.msgpack.Decoder[_Received], *, max_waiting: int
+        self, streams: Streams, decoder: msgspec.msgpack.Decoder[_Received], *, max_waiting: int
     ) -> None:
         """``max_waiting`` is the bound, in bytes, of what waits for a peer that does not read."""
-        sock.setblocking(False)
-        self._socket = sock
+        self._reader, self._writer = streams
         self._decoder = decoder
         self._encoder = msgspec.msgpack.Encoder()
         self._max_waiting = max_waiting
-        self._sending = threading.Condition()
-        self._waiting = bytearray()
-        """Bytes that the socket has not taken."""
-        self._is_closed = False
-        self._buffer = bytearray()
-        self._woken, self._waker = socket.socketpair()
-        self._waker.setblocking(False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(sock, selectors.EVENT_READ)
-        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._is_finished = False
         self.n_sent = 0
         """Bytes that were sent or wait."""
 
     def send(self, *messages: msgspec.Struct) -> bool:
-        """Send messages in order; return whether the connection is open.
+        """Send messages in order, or let them wait; return whether the connection is open.
 
         Raises :class:`~speclsp.errors.EngineProcessError`, and sends nothing, where a message
         cannot be encoded or is too long.
         """
         frames = b"".join(map(self._frame, messages))
-        with self._sending:
-            if self._is_closed:
-                return False
-            if self._waiting and len(self._waiting) + len(frames) > self._max_waiting:
-                self._close()
-                return False
-            self.n_sent += len(frames)
-            n_taken = 0 if self._waiting else self._send_now(frames)
-            if not self._is_closed:
-                self._waiting += memoryview(frames)[n_taken:]
-            if self._waiting:
-                self.wake()
-            return not self._is_closed
+        if self.is_closed:
+            return False
+        n_waiting = self._writer.transport.get_write_buffer_size()
+        if n_waiting and n_waiting + len(frames) > self._max_waiting:
+            self.abort()
+            return False
+        self.n_sent += len(frames)
+        self._writer.write(frames)
+        return not self.is_closed
 
-    def receive(self, timeout_s: float | None) -> list[_Received] | None:
-        """Return the messages that arrive within a time or until :meth:`wake`, in order.
+    async def receive(self) -> _Received | None:
+        """Return the next message; None at the end of the connection.
 
-        Sends what waits.  May return early, without messages; None where the connection is closed.
         Raises :class:`~speclsp.errors.EngineProcessError` for bytes that are no message.
         """
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)
-        self._selector.modify(self._socket, events)
-        ready: dict[object, int] = {}
-        for key, mask in self._selector.select(timeout_s):
-            # kqueue (macOS) gives a socket that can be read and written two entries.
-            ready[key.fileobj] = ready.get(key.fileobj, 0) | mask
-        if self._is_closed:
-            return None
-        if self._woken in ready:
-            self._woken.recv(_READ_BYTES)
-        if ready.get(self._socket, 0) & selectors.EVENT_WRITE:
-            with self._sending:
-                del self._waiting[: self._send_now(self._waiting)]
-                self._sending.notify_all()
-        if not ready.get(self._socket, 0) & selectors.EVENT_READ:
-            return []
         try:
-            received = self._socket.recv(_READ_BYTES)
-        except BlockingIOError:
-            return []
-        except OSError:
-            received = b""
-        if not received:
-            self.close()
+            n_bytes = int.from_bytes(await self._reader.readexactly(_LENGTH_BYTES))
+            if n_bytes > MAX_FRAME:
+                raise EngineProcessError(f"a message of {n_bytes:,} bytes was announced.")
+            body = await self._reader.readexactly(n_bytes)
+        except (asyncio.IncompleteReadError, OSError):
             return None
-        self._buffer += received
-        return self._messages()
+        try:
+            return self._decoder.decode(body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise EngineProcessError(f"a message cannot be read: {error}.") from error
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is sent or received any more."""
-        return self._is_closed
+        """Whether nothing is sent any more."""
+        return self._is_finished or self._writer.is_closing()
 
-    def wake(self) -> None:
-        """Let :meth:`receive` return now."""
-        with contextlib.suppress(OSError):
-            self._waker.send(b".")
-
-    def finish(self, timeout_s: float) -> None:
-        """Wait until everything is sent, and close the sending direction."""
-        with self._sending:
-            self._sending.wait_for(lambda: self._is_closed or not self._waiting, timeout_s)
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_WR)
+    def finish(self) -> None:
+        """Send what waits, and then the end; the peer ends the connection."""
+        self._is_finished = True
+        if self._writer.can_write_eof():
+            with suppress(OSError):  # the peer has left
+                self._writer.write_eof()
+        else:  # TLS
+            self._writer.close()
 
     def close(self) -> None:
+        """Send what waits, and close the connection."""
+        self._writer.close()
+
+    def abort(self) -> None:
         """Close the connection; what still waits is not sent."""
-        with self._sending:
-            self._close()
-
-    def free(self) -> None:
-        """Close the sockets, when the receiving thread has ended."""
-        self.close()
-        for opened in (self._selector, self._socket, self._woken, self._waker):
-            opened.close()
-
-    def _close(self) -> None:
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._waiting.clear()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self.wake()
-        self._sending.notify_all()
+        self._writer.transport.abort()
 
     def _frame(self, message: msgspec.Struct) -> bytes:
         try:
@@ -378,47 +325,17 @@ class Connection(Generic[_Received]):
             raise EngineProcessError(f"{len(body):,} bytes are too many for one message.")
         return len(body).to_bytes(_LENGTH_BYTES) + body
 
-    def _send_now(self, frames: bytes | bytearray) -> int:
-        """Send what the socket takes without waiting; return how many bytes it took."""
-        try:
-            return self._socket.send(frames)
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._close()
-        return 0
-
-    def _messages(self) -> list[_Received]:
-        messages: list[_Received] = []
-        buffer, start = self._buffer, 0
-        view = memoryview(buffer)
-        while len(buffer) >= start + _LENGTH_BYTES:
-            body = start + _LENGTH_BYTES
-            end = body + int.from_bytes(buffer[start:body])
-            if end - body > MAX_FRAME:
-                raise EngineProcessError(f"a message of {end - body:,} bytes was announced.")
-            if len(buffer) < end:
-                break
-            try:
-                messages.append(self._decoder.decode(view[body:end]))
-            except (msgspec.DecodeError, RecursionError) as error:
-                raise EngineProcessError(f"a message cannot be read: {error}.") from error
-            start = end
-        view.release()
-        del buffer[:start]
-        return messages
-
 
 # Made once: msgspec looks at the classes then, and crashes where two threads do so at once.
 _OF_ENGINES: Final = msgspec.msgpack.Decoder(EngineMessage)
 _OF_WINDOWS: Final = msgspec.msgpack.Decoder(WindowMessage)
 
 
-def window_connection(sock: socket.socket, *, max_waiting: int) -> Connection[EngineMessage]:
+def window_connection(streams: Streams, *, max_waiting: int) -> Connection[EngineMessage]:
     """Return a window's end of a connection."""
-    return Connection(sock, _OF_ENGINES, max_waiting=max_waiting)
+    return Connection(streams, _OF_ENGINES, max_waiting=max_waiting)
 
 
-def engine_connection(sock: socket.socket, *, max_waiting: int) -> Connection[WindowMessage]:
+def engine_connection(streams: Streams, *, max_waiting: int) -> Connection[WindowMessage]:
     """Return the engine's end of a connection."""
-    return Connection(sock, _OF_WINDOWS, max_waiting=max_waiting)
+    return Connection(streams, _OF_WINDOWS, max_waiting=max_waiting)

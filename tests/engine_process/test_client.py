@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
-import selectors
 import socket
 import threading
 import time
@@ -13,6 +13,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from scripted_completer import Asked, ScriptedCompleter
 from shared_engine import ThreadedEngine
@@ -22,6 +23,7 @@ from speclsp.engine_process import wire
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.restarts import MAX_CRASHES
 from speclsp.engine_process.start import EngineConnection
+from speclsp.engine_process.transport import accepted, opened
 from speclsp.errors import (
     EngineError,
     EngineProcessError,
@@ -86,9 +88,7 @@ def scripted(tmp_path: Path) -> Iterator[Scripted]:
     yield made
     for window in made.windows:
         window.close()
-    for thread in made.engine.threads:
-        thread.join(WAIT_S)
-        assert not thread.is_alive()
+    made.engine.close()
 
 
 def document(text: str = "x = 1\n", version: int = 1, uri: str = URI) -> Document:
@@ -133,15 +133,14 @@ def test_a_key_in_a_large_file_sends_less_than_a_kilobyte(scripted):
     window = scripted.window()
     window.open_document(document("value = 1\n" * 100_000))
     ask(window).result(WAIT_S)
-    connection = window._connection
-    assert connection.n_sent > 1_000_000
-    before = connection.n_sent
+    before = window.n_sent
+    assert before > 1_000_000
     window.change_document(URI, 2, TextEdit(500_000, 500_000, "v"))
     asked = request(version=2, offset=500_001, completion_id="0" * 32, overrides={"n_predict": 64})
     window.submit(asked, CancellationToken()).result(WAIT_S)
     window.submit(asked, token := CancellationToken())
     token.cancel()
-    assert 0 < connection.n_sent - before < 1000
+    assert 0 < window.n_sent - before < 1000
 
 
 def test_an_engines_errors_keep_their_class_and_remedy(scripted):
@@ -286,7 +285,7 @@ def test_an_engine_that_ends_in_good_order_is_started_by_the_next_request(script
     window = scripted.window()
     window.open_document(document())
     assert ask(window).result(WAIT_S).text == "completed"
-    scripted.engine.server.close()
+    scripted.engine.dismiss()
     until(lambda: window.state() == "unloaded")
     assert len(scripted.engine.asked) == 1
     with pytest.raises(EngineUnavailableError):
@@ -331,13 +330,13 @@ def test_an_error_that_many_requests_get_does_not_grow(scripted):
 
 
 def test_an_idle_window_wakes_no_thread(scripted, monkeypatch):
-    """The thread waits for the engine's next message without a limit."""
-    limits = []
-    receive = wire.Connection.receive
-    monkeypatch.setattr(
-        wire.Connection, "receive", lambda self, limit: limits.append(limit) or receive(self, limit)
-    )
+    """The event loop waits for the engine's next message without a limit."""
     window = scripted.window()
+    limits = []
+    select = window._loop._selector.select
+    monkeypatch.setattr(
+        window._loop._selector, "select", lambda limit: limits.append(limit) or select(limit)
+    )
     window.open_document(document())
     assert ask(window).result(WAIT_S).text == "completed"
     assert window.wait_idle(WAIT_S)
@@ -513,7 +512,7 @@ def test_an_engine_elsewhere_that_ends_in_good_order_is_connected_again(scripted
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window(ELSEWHERE)
     assert scripted.completer  # once the engine has it, the engine knows the window
-    scripted.engine.server.close()
+    scripted.engine.dismiss()
     until(lambda: len(scripted.engine.asked) == 2 and window._connection)
     window.open_document(document())
     assert ask(window).result(WAIT_S).text == "completed"
@@ -561,27 +560,25 @@ def test_the_longest_deadline_that_may_be_set_ends_no_connection(scripted):
 
 def test_statistics_are_asked_once_at_a_time_and_late_answers_are_dropped():
     peer = Peer()
-    connection = peer.window._connection
     peer.window.statistics()
-    n_sent = connection.n_sent
+    n_sent = peer.window.n_sent
     for _ in range(9):
         peer.window.statistics()
-    assert connection.n_sent == n_sent
-    engine = wire.engine_connection(peer.socket, max_waiting=1 << 20)
-    engine.send(wire.Statistics(SessionStats(model="m")))
+    assert peer.window.n_sent == n_sent
+    peer.send(wire.Statistics(SessionStats(model="m")))
     until(lambda: peer.window.statistics().model == "m")
-    until(lambda: peer.window.statistics() and connection.n_sent > n_sent)
+    until(lambda: peer.window.statistics() and peer.window.n_sent > n_sent)
     assert not peer.window.wait_idle(0.01)
-    engine.send(wire.Idle(1, is_idle=True), wire.Statistics(SessionStats(model="next")))
+    peer.send(wire.Idle(1, is_idle=True), wire.Statistics(SessionStats(model="next")))
     until(lambda: peer.window.statistics().model == "next")
     assert peer.window._idle == {}
-    engine.free()
     peer.window.close()
+    peer.socket.close()
 
 
-def test_a_message_that_the_socket_takes_is_not_copied_to_wait(monkeypatch):
+async def test_a_message_that_the_socket_takes_is_not_copied_to_wait(monkeypatch):
     ours, theirs = socket.socketpair()
-    connection = wire.window_connection(ours, max_waiting=1 << 20)
+    connection = wire.window_connection(await opened(ours), max_waiting=1 << 20)
     message = wire.OpenDocument(document("x" * 60_000))
     frame = connection._frame(message)
     monkeypatch.setattr(connection, "_frame", lambda _: frame)
@@ -591,57 +588,31 @@ def test_a_message_that_the_socket_takes_is_not_copied_to_wait(monkeypatch):
     tracemalloc.stop()
     assert peak < 30_000
     assert theirs.recv(len(frame), socket.MSG_WAITALL) == frame
-    connection.free()
+    connection.close()
     theirs.close()
 
 
-def test_what_the_sockets_do_not_take_at_once_arrives_in_order_both_ways():
+async def test_what_the_sockets_do_not_take_at_once_arrives_in_order_both_ways():
     ours, theirs = socket.socketpair()
-    window = wire.window_connection(ours, max_waiting=1 << 28)
-    engine = wire.engine_connection(theirs, max_waiting=1 << 28)
-    of_window, of_engine = [], []
+    window = wire.window_connection(await opened(ours), max_waiting=1 << 28)
+    engine = wire.engine_connection(await accepted(theirs, None), max_waiting=1 << 28)
 
-    def receive(connection: wire.Connection, received: list) -> None:
-        while (messages := connection.receive(None)) is not None:
-            received += messages
+    async def received(connection: wire.Connection) -> list:
+        messages = []
+        while (message := await connection.receive()) is not None:
+            messages.append(message)
+        connection.close()
+        return messages
 
-    pairs = ((window, of_engine), (engine, of_window))
-    threads = [threading.Thread(target=receive, args=pair) for pair in pairs]
-    for thread in threads:
-        thread.start()
     for number in range(50):
         window.send(wire.OpenDocument(document("x" * 400_000, version=number)))
         engine.send(wire.Failed(number, "EngineError", "y" * 400_000, ""))
-    until(lambda: len(of_window) == len(of_engine) == 50)
+    engine.finish()
+    window.finish()
+    async with asyncio.timeout(WAIT_S):
+        of_window, of_engine = await asyncio.gather(received(engine), received(window))
     assert [message.document.version for message in of_window] == [*range(50)]
     assert [message.number for message in of_engine] == [*range(50)]
-    engine.finish(WAIT_S)
-    for thread in threads:
-        thread.join(WAIT_S)
-    window.free()
-    engine.free()
-
-
-def test_a_selector_that_reports_reading_and_writing_apart(monkeypatch):
-    """As kqueue does on macOS."""
-    ours, theirs = socket.socketpair()
-    connection = wire.window_connection(ours, max_waiting=1 << 28)
-    engine = wire.engine_connection(theirs, max_waiting=1 << 28)
-    select = connection._selector.select
-
-    def apart(timeout_s: float | None) -> list:
-        masks = (selectors.EVENT_WRITE, selectors.EVENT_READ)
-        return [(key, mask & one) for one in masks for key, mask in select(timeout_s) if mask & one]
-
-    monkeypatch.setattr(connection._selector, "select", apart)
-    connection.send(wire.OpenDocument(document("x" * 4_000_000)))
-    engine.receive(0.0)
-    engine.send(wire.Idle(1, is_idle=True))
-    n_waiting = len(connection._waiting)
-    assert connection.receive(0.0) == [wire.Idle(1, is_idle=True)]
-    assert len(connection._waiting) < n_waiting
-    connection.free()
-    engine.free()
 
 
 class Peer:
@@ -649,17 +620,22 @@ class Peer:
 
     def __init__(self) -> None:
         ours, self.socket = socket.socketpair()
-        links = iter([EngineConnection(ours, pid=4242)])
+        links = iter([ours])
 
-        def link(_: Settings) -> EngineConnection:
+        async def link(_: Settings) -> EngineConnection:
             found = next(links, None)
             if found is None:
                 raise EngineProcessError("there is one engine only.")
-            return found
+            return EngineConnection(await opened(found), pid=4242)
 
         self.window = SharedCompleter(Settings(), link)
         self.window.start()
         until(lambda: self.window._connection)
+
+    def send(self, *messages: wire.EngineMessage) -> None:
+        for message in messages:
+            body = msgspec.msgpack.encode(message)
+            self.socket.sendall(len(body).to_bytes(4) + body)
 
 
 def test_an_engine_that_says_nothing_is_reported_until_it_does(monkeypatch):
@@ -671,26 +647,26 @@ def test_an_engine_that_says_nothing_is_reported_until_it_does(monkeypatch):
     assert "process 4242, says nothing" in state.message
     assert isinstance(problem, Problem)
     assert "kill -9 4242" in problem.remedy
-    engine = wire.engine_connection(peer.socket, max_waiting=1 << 20)
-    engine.send(StateChanged(state="ready", message="m"))
+    peer.send(StateChanged(state="ready", message="m"))
     assert peer.window.next_event(WAIT_S) == StateChanged(state="ready", message="m")
     assert peer.window.state() == "ready"
-    engine.free()
     peer.window.close()
+    peer.socket.close()
 
 
 def test_closing_waits_half_a_second_at_most_for_an_engine_that_does_not_go_on(monkeypatch):
     peer = Peer()
     waits = []
-    finish, join = wire.Connection.finish, threading.Thread.join
-    monkeypatch.setattr(
-        wire.Connection, "finish", lambda c, s: (waits.append(s), finish(c, 0.0))[1]
-    )
-    monkeypatch.setattr(threading.Thread, "join", lambda t, s: (waits.append(s), join(t, 0.0))[1])
+    wait = asyncio.wait
+
+    async def noted(tasks, *, timeout=None):
+        waits.append(timeout)
+        return await wait(tasks, timeout=None if timeout is None else 0.0)
+
+    monkeypatch.setattr(asyncio, "wait", noted)
     peer.window.open_document(document("x" * 1_000_000))  # more than the socket takes
     peer.window.close()
-    monkeypatch.undo()
-    assert max(waits) <= 0.5
+    assert waits == [0.5, None]  # the second for tasks that were cancelled
     peer.socket.close()
 
 
@@ -700,7 +676,7 @@ def test_an_engine_that_never_reads_blocks_nobody(monkeypatch):
     connection = peer.window._connection
     for n in range(9):
         peer.window.open_document(document("x" * 1_000_000, uri=f"file:///{n}"))
-    assert connection.is_closed
+    until(lambda: connection.is_closed)
     peer.window.close()
     peer.socket.close()
 
@@ -816,10 +792,10 @@ def test_an_engine_that_answers_while_the_window_closes_gets_nothing(scripted, m
     closing = threading.Thread(target=window.close)
     scripted.engine.on_link = lambda: closing.start() or closing.join(WAIT_S)
     window.start()
-    until(lambda: scripted.engine.threads)
-    scripted.engine.threads[0].join(WAIT_S)
-    assert not scripted.engine.threads[0].is_alive()
-    assert scripted.made == []
+    until(lambda: closing.ident is not None)
+    closing.join(WAIT_S)
+    assert not closing.is_alive()
+    assert scripted.engine.served == scripted.made == []
 
 
 def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):
@@ -869,14 +845,20 @@ def said(window: SharedCompleter, told: list[str], words: str) -> bool:
 def test_a_window_that_never_reads_is_dropped_at_a_bound(scripted, monkeypatch, caplog):
     monkeypatch.setattr("speclsp.engine_process.server.MAX_WAITING", 1 << 20)
     ours, theirs = socket.socketpair()
-    connection = wire.window_connection(ours, max_waiting=1 << 28)
     scripted.script = lambda asked: asked.answer("x" * 100_000)
-    connection.send(wire.ApplySettings(Settings()), wire.OpenDocument(document()))
+    served = scripted.engine.serve(theirs)
+    ours.sendall(frames(wire.ApplySettings(Settings()), wire.OpenDocument(document())))
     for number in range(200):
-        connection.send(wire.Complete(number, request(origin="program")))
-    scripted.engine.server.serve_window(theirs)  # returns when it is dropped
+        ours.sendall(frames(wire.Complete(number, request(origin="program"))))
+    served.result(WAIT_S)
     assert "does not read" in caplog.text
-    connection.free()
+    ours.close()
+
+
+def frames(*messages: wire.WindowMessage) -> bytes:
+    """Return what a window sends."""
+    bodies = map(msgspec.msgpack.encode, messages)
+    return b"".join(len(body).to_bytes(4) + body for body in bodies)
 
 
 def test_a_windows_requests_wait_in_its_own_queue_beyond_a_bound(scripted, monkeypatch):
@@ -898,33 +880,31 @@ def test_a_window_with_many_requests_learns_that_the_engine_closes(scripted, mon
     monkeypatch.setattr("speclsp.engine_process.server._DISMISS_S", float(WAIT_S))
     scripted.script = leave_open
     ours, theirs = socket.socketpair()
-    thread = threading.Thread(target=scripted.engine.server.serve_window, args=(theirs,))
-    thread.start()
-    connection = wire.window_connection(ours, max_waiting=1 << 28)
-    connection.send(wire.ApplySettings(Settings()), wire.OpenDocument(document()))
-    connection.send(wire.Complete(1, request()))
+    scripted.engine.serve(theirs)
+    ours.sendall(frames(wire.ApplySettings(Settings()), wire.OpenDocument(document())))
+    ours.sendall(frames(wire.Complete(1, request())))
     until(lambda: scripted.made and scripted.completer.asked)
     more_than_the_socket_takes = "x" * 4_000_000
     scripted.completer.emit(LogLine(level="info", message=more_than_the_socket_takes))
-    closing = threading.Thread(target=scripted.engine.server.close)
+    closing = threading.Thread(target=scripted.engine.dismiss)
     closing.start()
-    messages = []
-    while (received := connection.receive(WAIT_S)) is not None:
-        messages += received
-    assert isinstance(messages[-1], wire.Closing)
-    for ended in (closing, thread):
-        ended.join(WAIT_S)
-    connection.free()
+    received = bytearray()
+    while data := ours.recv(1 << 20):
+        received += data
+    last = msgspec.msgpack.encode(wire.Closing())
+    assert received.endswith(len(last).to_bytes(4) + last)
+    ours.close()
+    closing.join(WAIT_S)
 
 
 def test_connections_leave_no_descriptor_behind(scripted):
     window = scripted.window()
     window.close()
-    scripted.engine.threads[-1].join(WAIT_S)
+    scripted.engine.served[-1].result(WAIT_S)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
         scripted.window().close()
-    for thread in scripted.engine.threads:
-        thread.join(WAIT_S)
+    for served in scripted.engine.served:
+        served.result(WAIT_S)
     with contextlib.suppress(FileNotFoundError):
         assert len(list(Path("/proc/self/fd").iterdir())) <= before

@@ -13,7 +13,7 @@ import msgspec
 import psutil
 import pytest
 from click.testing import CliRunner
-from echo_engines import Engines, wait_for_end
+from echo_engines import Engines, plain_connection, wait_for_end
 from suspended import suspend
 
 from speclsp.cli.engine import engine
@@ -126,7 +126,7 @@ def test_a_crash_leaves_no_core_file(engines: Engines) -> None:
         pytest.skip("core files are forbidden here anyway")
     resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
     try:
-        connection = start.connect(Settings(engine_exit_seconds=0), timeout_s=60)
+        connection = plain_connection(Settings(engine_exit_seconds=0), program=start._PROGRAM)
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, limits)
     with connection.socket:

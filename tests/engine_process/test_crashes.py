@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from echo_engines import plain_connection
 from suspended import suspend
 from typed_requests import TypedWindow, answer_of, request_between
 
@@ -27,6 +28,7 @@ from speclsp.engine_process.place import EnginePlace, engine_place
 from speclsp.engine_process.restarts import MAX_CRASHES
 from speclsp.engine_process.server import Watchdog
 from speclsp.engine_process.start import START_TIMEOUT_S, EngineConnection, connect
+from speclsp.engine_process.transport import in_daemon_thread
 from speclsp.errors import EngineError, EngineUnavailableError, ModelLoadError
 from speclsp.request import AcceptedText, LogLine, Problem, StateChanged
 from speclsp.settings import Settings
@@ -61,10 +63,10 @@ class Windows:
         self.pids: list[int] = []
         self.opened: list[TypedWindow] = []
 
-    def link(self, settings: Settings) -> EngineConnection:
-        assert self.gate.wait(WAIT_S)
+    async def link(self, settings: Settings) -> EngineConnection:
+        assert await in_daemon_thread(self.gate.wait, WAIT_S)
         self.n_links += 1
-        connection = connect(settings, program=self.program, timeout_s=self.timeout_s)
+        connection = await connect(settings, program=self.program, timeout_s=self.timeout_s)
         self.pids.append(connection.pid)
         return connection
 
@@ -333,8 +335,7 @@ def test_windows_that_are_killed_leave_nothing_in_the_engine(windows):
     engine = psutil.Process(windows.pids[0])
     n_threads, n_files = engine.num_threads(), engine.num_fds()
     for _ in range(20):
-        link = windows.link(SETTINGS)
-        link.socket.close()
+        plain_connection(SETTINGS, program=windows.program).socket.close()
     until(lambda: (engine.num_threads(), engine.num_fds()) == (n_threads, n_files))
     assert text_of(window, "y = 1\n") == "return 1"
 

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
@@ -15,19 +14,25 @@ from pathlib import Path
 
 import psutil
 import pytest
-from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
+from echo_engines import (
+    PROGRAM,
+    Engines,
+    PlainConnection,
+    is_running,
+    wait_for_end,
+    wait_until,
+)
 
 from speclsp.embedded import embedded_target
 from speclsp.engine_process.lifetime import MAX_LOG_BYTES, needed_bytes
-from speclsp.engine_process.start import EngineConnection, Greeting, running_engines, status_of
-from speclsp.engine_process.transport import read_line, send_answer
+from speclsp.engine_process.start import running_engines, status_of
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
 
 EXITS_AT_ONCE = Settings(engine_exit_seconds=0)
 
 
-def n_windows(connection: EngineConnection) -> int:
+def n_windows(connection: PlainConnection) -> int:
     status = status_of(connection.place)
     assert status is not None
     return int(status["n_windows"])
@@ -59,7 +64,7 @@ def test_windows_leave_no_thread_descriptor_or_memory_behind(engines: Engines) -
 
     def left() -> tuple[int, int, int]:
         wait_until(lambda: n_windows(first) == 1)
-        wait_until(lambda: engine.num_threads() == 2)
+        wait_until(lambda: engine.num_threads() == 1)
         return engine.num_fds(), here.num_fds(), here.num_threads()
 
     come_and_go(20)
@@ -190,30 +195,32 @@ def test_a_client_that_never_greets_holds_nobody_up(engines: Engines) -> None:
 def test_a_window_that_has_not_greeted_keeps_the_engine(engines: Engines) -> None:
     connection = engines.connect(EXITS_AT_ONCE)
     with socket.socket(socket.AF_UNIX) as late:
+        engine = psutil.Process(connection.pid)
+        n_files = engine.num_fds()
         late.connect(str(connection.place.socket))
-        wait_until(lambda: psutil.Process(connection.pid).num_threads() == 3)
+        wait_until(lambda: engine.num_fds() == n_files + 1)
         connection.socket.close()
         time.sleep(0.5)  # in which it would end
-        send_answer(late, Greeting(purpose="window", exit_seconds=0), time.monotonic() + 60)
-        assert b'"pid"' in (read_line(late, time.monotonic() + 60) or b"")
+        late.sendall(b'{"purpose": "window", "protocol": 2, "exit_seconds": 0}\n')
+        late.settimeout(60)
+        assert b'"pid"' in late.recv(4096)
     wait_for_end(connection.pid)
 
 
-def test_a_greeting_that_trickles_in_ends_in_time() -> None:
-    ours, theirs = socket.socketpair()
-    is_over = threading.Event()
-
-    def trickle() -> None:
-        with theirs, suppress(OSError):
-            while not is_over.wait(0.001):
-                theirs.sendall(b" ")
-
-    sender = threading.Thread(target=trickle)
-    sender.start()
-    with ours, pytest.raises(TimeoutError):
-        read_line(ours, time.monotonic() + 0.1)
-    is_over.set()
-    sender.join()
+def test_a_greeting_that_trickles_in_ends_in_time(engines: Engines) -> None:
+    connection = engines.connect()
+    with closing(connection.socket), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(connection.place.socket))
+        client.settimeout(0.01)
+        end = time.monotonic() + 60
+        with suppress(ConnectionError):
+            while True:
+                client.sendall(b" ")
+                with suppress(TimeoutError):
+                    assert client.recv(1) == b""
+                    break
+                assert time.monotonic() < end
+        assert n_windows(connection) == 1
 
 
 def test_an_engine_that_may_start_no_thread_goes_on(
@@ -267,10 +274,12 @@ def test_the_engine_knows_its_windows_by_their_process(engines: Engines) -> None
 def killed_window(tmp_path: Path) -> int:
     """Connect a window in another process, kill it, and return its engine's process."""
     code = (
-        "import sys, time; from speclsp.engine_process.start import connect\n"
+        "import asyncio, sys; from speclsp.engine_process.start import connect\n"
         "from speclsp.settings import Settings\n"
-        "window = connect(Settings(), program=sys.argv[1:])\n"
-        "print(window.pid, flush=True); time.sleep(600)"
+        "async def run():\n"
+        "    window = await connect(Settings(), program=sys.argv[1:])\n"
+        "    print(window.pid, flush=True); await asyncio.sleep(600)\n"
+        "asyncio.run(run())"
     )
     argv = [sys.executable, "-c", code, *PROGRAM]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=tmp_path) as window:

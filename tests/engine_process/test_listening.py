@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -27,7 +28,7 @@ from speclsp.engine_process import listening, start, wire
 from speclsp.engine_process.listening import connect_elsewhere, open_endpoint
 from speclsp.engine_process.place import engine_place
 from speclsp.engine_process.start import known_places, running_engines, status_of
-from speclsp.engine_process.transport import TokenRefusedError, prove_to_engine
+from speclsp.engine_process.transport import TokenRefusedError, opened, prove_to_engine
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.request import (
     AcceptedText,
@@ -194,7 +195,7 @@ def test_tls_with_a_token(
 
     def refusal(**settings: str) -> str:
         with pytest.raises(EngineProcessError) as error:
-            connect_elsewhere(Settings(engine_url=url, **settings))  # type: ignore[arg-type]
+            asyncio.run(connect_elsewhere(Settings(engine_url=url, **settings)))  # type: ignore[arg-type]
         assert error.value.remedy
         return error.value.message
 
@@ -205,7 +206,7 @@ def test_tls_with_a_token(
     assert "without TLS" in refusal(engine_key_file=str(token))
     other_name = url.replace("localhost", "127.0.0.1")
     with pytest.raises(EngineProcessError, match="not trusted"):
-        connect_elsewhere(Settings(engine_url=other_name, **trusting))  # type: ignore[arg-type]
+        asyncio.run(connect_elsewhere(Settings(engine_url=other_name, **trusting)))  # type: ignore[arg-type]
     with socket.create_connection(("localhost", int(address.rpartition(":")[2]))) as plain:
         plain.sendall(b'{"purpose": "window"}\n')
         assert b"pid" not in plain.recv(4096)
@@ -229,7 +230,7 @@ def test_a_loopback_port_needs_the_token_and_no_tls(
     open_document(window)
     assert text_of(window) == "return 1"
     with pytest.raises(EngineProcessError, match="no engine with TLS"):
-        connect_elsewhere(Settings(**settings, engine_ca_file=str(certificate[0])))  # type: ignore[arg-type]
+        asyncio.run(connect_elsewhere(Settings(**settings, engine_ca_file=str(certificate[0]))))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def test_an_address_or_token_that_nothing_can_have_is_an_error_with_a_remedy(
 ) -> None:
     monkeypatch.setenv("SPECLSP_ENGINE_KEY", key)
     with pytest.raises(SpecLspError, match=message) as error:
-        connect_elsewhere(Settings(engine_url=url))
+        asyncio.run(connect_elsewhere(Settings(engine_url=url)))
     assert error.value.remedy
     assert "secret" not in str(error.value)
 
@@ -288,13 +289,13 @@ def test_an_address_or_token_that_nothing_can_have_is_an_error_with_a_remedy(
 def test_windows_is_told_that_it_has_no_unix_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(EngineProcessError, match="no Unix sockets") as error:
-        connect_elsewhere(Settings(engine_url="speclsp+unix:///engine.sock"))
+        asyncio.run(connect_elsewhere(Settings(engine_url="speclsp+unix:///engine.sock")))
     assert "127.0.0.1" in error.value.remedy
 
 
 def test_a_socket_in_the_url_has_a_whole_path() -> None:
     with pytest.raises(EngineProcessError, match="does not begin with /") as error:
-        connect_elsewhere(Settings(engine_url="speclsp+unix://~/engine.sock"))
+        asyncio.run(connect_elsewhere(Settings(engine_url="speclsp+unix://~/engine.sock")))
     assert "%20" in error.value.remedy
 
 
@@ -316,7 +317,7 @@ def test_only_an_end_before_the_nonce_may_be_tls(
         threading.Thread(target=answer, daemon=True).start()
         url = f"speclsp://127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(EngineProcessError) as error:
-            connect_elsewhere(Settings(engine_url=url))
+            asyncio.run(connect_elsewhere(Settings(engine_url=url)))
     assert ("no engine without TLS" in error.value.message) == (n_lines == 0)
     assert "engine --listen" in error.value.remedy
 
@@ -338,12 +339,18 @@ def test_a_window_with_a_wrong_token_is_refused_and_logged(
     elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = elsewhere.listen("127.0.0.1:0", "--token-file", elsewhere.folder / "token")
-    with closing(dialled(address)) as stranger:
-        before = time.monotonic()
+    stranger = dialled(address)
+    before = time.monotonic()
+
+    async def prove() -> None:
+        reader, writer = await opened(stranger)
         with pytest.raises(TokenRefusedError):
-            prove_to_engine(stranger, b"0" * 64, before + WAIT_S)
+            await prove_to_engine((reader, writer), b"0" * 64)
         assert time.monotonic() - before >= 1.0  # so much for trying one token after the other
-        assert stranger.recv(1) == b""
+        assert await reader.read(1) == b""
+        writer.close()
+
+    asyncio.run(prove())
     until(lambda: "wrong token" in elsewhere.log())
     assert "127.0.0.1" in next(
         line for line in elsewhere.log().splitlines() if "wrong token" in line
@@ -564,7 +571,7 @@ def test_another_version_is_named_on_both_sides(
     own = listening.__version__
     monkeypatch.setattr(listening, "__version__", "9.9")
     with pytest.raises(EngineProcessError, match=rf"speclsp {own}, protocol 2.* speclsp 9\.9") as e:
-        connect_elsewhere(Settings(engine_url=f"speclsp+unix://{path}"))
+        asyncio.run(connect_elsewhere(Settings(engine_url=f"speclsp+unix://{path}")))
     assert "same version" in e.value.remedy
 
 

@@ -229,15 +229,15 @@ async def test_a_window_that_is_killed_leaves_the_others_their_engine(
         await window.start(engine="shared")
         await window.ghost()
     (place,) = running_engines()
-    before = status_of(place)
+    before = await asyncio.to_thread(status_of, place)
     assert before is not None
     assert first.server._process is not None
     first.server._process.kill()
     async with asyncio.timeout(WAIT_S):
-        while status_of(place)["n_windows"] != 1:  # type: ignore[index]
+        while (await asyncio.to_thread(status_of, place))["n_windows"] != 1:  # type: ignore[index]
             await asyncio.sleep(0.02)
     assert await second.ghost()
-    after = status_of(place)
+    after = await asyncio.to_thread(status_of, place)
     assert after is not None
     assert after["pid"] == before["pid"]
 

@@ -13,7 +13,14 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
-from echo_engines import PROGRAM, Engines, is_running, wait_for_end, wait_until
+from echo_engines import (
+    PROGRAM,
+    Engines,
+    is_running,
+    plain_connection,
+    wait_for_end,
+    wait_until,
+)
 from suspended import suspend
 
 import speclsp
@@ -21,7 +28,8 @@ from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process import place as place_module
 from speclsp.engine_process import start
 from speclsp.engine_process.place import engine_place, read_info, user_folder
-from speclsp.engine_process.start import connect, running_engines, status_of, stop
+from speclsp.engine_process.start import running_engines, status_of, stop
+from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
 
@@ -136,7 +144,7 @@ def hold_lock(engines: Engines) -> subprocess.Popen[bytes]:
 def test_a_lock_whose_holder_is_killed_is_free(engines: Engines) -> None:
     with hold_lock(engines) as holder:
         with pytest.raises(EngineProcessError, match="holds the lock") as error:
-            connect(Settings(), program=PROGRAM, timeout_s=0.2)
+            plain_connection(Settings(), program=PROGRAM, timeout_s=0.2)
         assert str(engines.place().lock) in error.value.remedy
         assert engines.pids() == []
         holder.kill()
@@ -195,7 +203,7 @@ def test_an_engine_that_is_killed_while_it_starts_is_no_reason_to_give_up(
 
 def test_a_program_that_is_missing_is_an_error(engines: Engines) -> None:
     with pytest.raises(EngineProcessError, match="cannot be started"):
-        connect(Settings(), program=["/nowhere/python"], timeout_s=10)
+        plain_connection(Settings(), program=["/nowhere/python"], timeout_s=10)
     assert not engines.place().socket.exists()
 
 
@@ -204,7 +212,7 @@ def test_a_suspended_engine_is_an_error_in_time_and_is_not_replaced(engines: Eng
         (pid,) = engines.pids()
         suspend(pid)
         with pytest.raises(EngineProcessError, match="does not answer") as error:
-            connect(Settings(), program=PROGRAM, timeout_s=0.2)
+            plain_connection(Settings(), program=PROGRAM, timeout_s=0.2)
         assert error.value.remedy
         os.kill(pid, signal.SIGCONT)
         engines.connect().socket.close()
@@ -220,24 +228,34 @@ class Clock:
     def monotonic(self) -> float:
         return self.now
 
-    def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         self.now += seconds
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("speclsp.engine_process.start.time", made)
+    monkeypatch.setattr("asyncio.sleep", made.sleep)
+    return made
+
+
+@pytest.mark.usefixtures("clock")
 def test_a_program_that_ends_connections_is_not_asked_without_end(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was asked 46 times a second."""
     place, accepted = engines.place(), []
-    monkeypatch.setattr("speclsp.engine_process.start.time", Clock())
+
+    async def end(streams: Streams, *_: object) -> None:
+        accepted.append(streams[1].close())
+
     with socket.socket(socket.AF_UNIX) as squatter:
         squatter.bind(str(place.socket))
         squatter.listen()
-        monkeypatch.setattr(
-            "speclsp.engine_process.start.greet", lambda c, *_: accepted.append(c.close())
-        )
+        monkeypatch.setattr("speclsp.engine_process.start.greet", end)
         with pytest.raises(EngineProcessError, match="ends each connection") as error:
-            connect(Settings(), program=PROGRAM)
+            plain_connection(Settings(), program=PROGRAM)
     assert len(accepted) < 12
     assert str(place.socket) in error.value.remedy
 
@@ -247,11 +265,10 @@ class EnoughError(Exception):
 
 
 def test_engines_that_are_killed_one_after_another_are_engines(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
+    engines: Engines, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each listens on a socket of its own, and dies before it answers."""
-    place, clock = engines.place(), Clock()
-    monkeypatch.setattr("speclsp.engine_process.start.time", clock)
+    place = engines.place()
     with ExitStack() as sockets:
 
         def listen() -> None:
@@ -260,8 +277,8 @@ def test_engines_that_are_killed_one_after_another_are_engines(
             one.bind(str(place.socket))
             one.listen()
 
-        def die(connection: socket.socket, *_: object) -> None:
-            connection.close()
+        async def die(streams: Streams, *_: object) -> None:
+            streams[1].close()
             if clock.now > 2 * start._ENDING_S:
                 raise EnoughError
             listen()
@@ -269,7 +286,7 @@ def test_engines_that_are_killed_one_after_another_are_engines(
         listen()
         monkeypatch.setattr("speclsp.engine_process.start.greet", die)
         with pytest.raises(EnoughError):
-            connect(Settings(), program=PROGRAM)
+            plain_connection(Settings(), program=PROGRAM)
 
 
 def test_an_engine_that_cannot_say_what_it_is_serves_all_the_same(engines: Engines) -> None:

@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
-import time
 
 import pytest
 
-from speclsp.engine_process.transport import NotAnEngineError, admit_window, prove_to_engine
+from speclsp.engine_process.transport import (
+    NotAnEngineError,
+    accepted,
+    admit_window,
+    opened,
+    prove_to_engine,
+)
 
 WAIT_S = 60
 
 
-def soon() -> float:
-    return time.monotonic() + WAIT_S
-
-
-def test_the_token_never_crosses() -> None:
+async def test_the_token_never_crosses() -> None:
     token = b"5" * 64
     ours, theirs = socket.socketpair()
+    window, engine = await opened(ours), await accepted(theirs, None)
     seen: list[bytes] = []
-    with ours, theirs:
-        engine = threading.Thread(
-            target=admit_window, args=(Recording(theirs, seen), token, soon())
-        )
-        engine.start()
-        prove_to_engine(Recording(ours, seen), token, soon())
-        engine.join()
+    for _, writer in (window, engine):
+        noted(writer, seen)
+    async with asyncio.timeout(WAIT_S):
+        await asyncio.gather(admit_window(engine, token), prove_to_engine(window, token))
     crossed = b"".join(seen)
     assert crossed.count(b"\n") == 4
     assert token not in crossed
+    for _, writer in (window, engine):
+        writer.close()
 
 
-class Recording:
-    """A socket that notes what it sends."""
-
-    def __init__(self, connection: socket.socket, seen: list[bytes]) -> None:
-        self._connection = connection
-        self._seen = seen
-
-    def sendall(self, data: bytes) -> None:
-        self._seen.append(data)
-        self._connection.sendall(data)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._connection, name)
+def noted(writer: asyncio.StreamWriter, seen: list[bytes]) -> None:
+    """Note what a stream sends."""
+    write = writer.write
+    writer.write = lambda data: (seen.append(bytes(data)), write(data))[1]  # type: ignore[method-assign]
 
 
 def echo_nonce(client: socket.socket) -> None:
@@ -55,12 +48,15 @@ def echo_nonce(client: socket.socket) -> None:
     client.recv(4096)
 
 
-def test_an_engine_that_does_not_know_the_token_is_none() -> None:
+async def test_an_engine_that_does_not_know_the_token_is_none() -> None:
     ours, theirs = socket.socketpair()
-    with ours, theirs:
+    with theirs:
         thread = threading.Thread(target=echo_nonce, args=(theirs,))
         thread.start()
-        with pytest.raises(NotAnEngineError):
-            prove_to_engine(ours, b"5" * 64, soon())
-        ours.shutdown(socket.SHUT_RDWR)
+        window = await opened(ours)
+        async with asyncio.timeout(WAIT_S):
+            with pytest.raises(NotAnEngineError):
+                await prove_to_engine(window, b"5" * 64)
+        window[1].close()
+        await window[1].wait_closed()
         thread.join()

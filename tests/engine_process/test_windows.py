@@ -67,8 +67,7 @@ class Windows:
     def close(self) -> None:
         for client in self.clients:
             client.close()
-        for thread in self.threaded.threads:
-            thread.join(WAIT_S)
+        self.threaded.close()
         self.engine.close()
 
 

@@ -10,6 +10,7 @@ cannot start its first so many threads.  A window that sends ``log N`` makes it 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import os
@@ -22,16 +23,19 @@ from pathlib import Path
 from speclsp.engine_process import lifetime
 from speclsp.engine_process.lifetime import EngineLoop, LogFile, no_room
 from speclsp.engine_process.place import EnginePlace, user_folder
+from speclsp.engine_process.transport import Streams
 from speclsp.settings import Settings
 from speclsp.settings_resolution import canonical_name, convert
 
 
-def echo(connection: socket.socket) -> None:
-    while received := connection.recv(4096):
+async def echo(streams: Streams) -> None:
+    reader, writer = streams
+    while received := await reader.read(4096):
         if received.startswith(b"log "):
             for number in range(int(received[4:])):
                 logging.getLogger("echo").info("line %d %s", number, "x" * 100)
-        connection.sendall(received)
+        writer.write(received)
+        await writer.drain()
 
 
 def refuse_threads(n_threads: int) -> None:
@@ -65,7 +69,7 @@ def main() -> None:
     refusal = no_room(place, settings)
     status = {"models": ["echo"]}
     loop = EngineLoop(place, listener, settings, echo, status=lambda: status, refusal=refusal)
-    loop.run()
+    asyncio.run(loop.run())
 
 
 if __name__ == "__main__":

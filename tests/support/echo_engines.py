@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,10 +15,39 @@ from pathlib import Path
 import psutil
 
 from speclsp.engine_process.place import EnginePlace, engine_place
-from speclsp.engine_process.start import EngineConnection, connect
+from speclsp.engine_process.start import START_TIMEOUT_S, connect
 from speclsp.settings import Settings
 
 PROGRAM = (sys.executable, str(Path(__file__).with_name("echo_engine.py")))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainConnection:
+    """A greeted connection without an event loop."""
+
+    socket: socket.socket
+    """Blocking, without a timeout."""
+    place: EnginePlace
+    pid: int
+    process: subprocess.Popen[bytes] | None
+
+
+def plain_connection(
+    settings: Settings, *, program: Sequence[str], timeout_s: float = START_TIMEOUT_S
+) -> PlainConnection:
+    """Connect as a window does, and take the socket out of the event loop."""
+
+    async def taken() -> PlainConnection:
+        connection = await connect(settings, program=program, timeout_s=timeout_s)
+        assert connection.place is not None
+        transport = connection.streams[1].transport
+        ours = transport.get_extra_info("socket").dup()
+        transport.abort()
+        await asyncio.sleep(0)  # in which the loop closes its own descriptor
+        ours.setblocking(True)
+        return PlainConnection(ours, connection.place, connection.pid, connection.process)
+
+    return asyncio.run(taken())
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +57,8 @@ class Engines:
     runtime: Path
     starts: Path
 
-    def connect(self, settings: Settings | None = None) -> EngineConnection:
-        return connect(settings or Settings(), program=PROGRAM, timeout_s=60)
+    def connect(self, settings: Settings | None = None) -> PlainConnection:
+        return plain_connection(settings or Settings(), program=PROGRAM, timeout_s=60)
 
     def place(self, settings: Settings | None = None) -> EnginePlace:
         return engine_place(settings or Settings())

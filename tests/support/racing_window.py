@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from speclsp.engine_process.start import EngineConnection, connect
+from echo_engines import PlainConnection, plain_connection
+
 from speclsp.settings_resolution import resolve
 
 PROGRAM = sys.argv[1:]
@@ -21,11 +22,11 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    held: list[EngineConnection] = []
+    held: list[PlainConnection] = []
     say("ready")
     for line in sys.stdin:
         if line.strip() == "connect":
-            connection = connect(SETTINGS, program=PROGRAM, timeout_s=120)
+            connection = plain_connection(SETTINGS, program=PROGRAM, timeout_s=120)
             held.append(connection)
             connection.socket.sendall(b"x")
             echoed = connection.socket.recv(1) == b"x"

@@ -1,7 +1,8 @@
-"""Completers of windows across a socket, whose engine's side runs on threads of the test."""
+"""Completers of windows across a socket, whose engine's side runs in an event loop of the test."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable
@@ -17,8 +18,11 @@ from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.place import EnginePlace
 from speclsp.engine_process.server import EngineServer, MakeCompleter
 from speclsp.engine_process.start import EngineConnection
+from speclsp.engine_process.transport import accepted, in_daemon_thread, opened
 from speclsp.request import CompletionRequest
 from speclsp.settings import FIELDS, Settings, info
+
+WAIT_S = 60
 
 
 class ThreadedEngine:
@@ -29,20 +33,40 @@ class ThreadedEngine:
         self.log = log
         self.sockets: list[socket.socket] = []
         """The engine's ends."""
-        self.threads: list[threading.Thread] = []
+        self.served: list[Future[None]] = []
+        """Done when their windows have gone."""
         self.asked: list[Settings] = []
-        self.on_link: Callable[[], None] = lambda: None
+        self.on_link: Callable[[], object] = lambda: None
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
-    def link(self, settings: Settings) -> EngineConnection:
+    async def link(self, settings: Settings) -> EngineConnection:
         self.asked.append(settings)
-        self.on_link()
+        await in_daemon_thread(self.on_link)
         ours, theirs = socket.socketpair()
-        self.sockets.append(theirs)
-        thread = threading.Thread(target=self.server.serve_window, args=(theirs,), daemon=True)
-        thread.start()
-        self.threads.append(thread)
+        self.serve(theirs)
         place = EnginePlace(self.log.parent, self.log.stem) if self.log is not None else None
-        return EngineConnection(ours, place)
+        return EngineConnection(await opened(ours), place)
+
+    def serve(self, theirs: socket.socket) -> Future[None]:
+        """Serve the window at the other end of a socket."""
+
+        async def serve() -> None:
+            await self.server.serve_window(await accepted(theirs, None))
+
+        self.sockets.append(theirs)
+        self.served.append(asyncio.run_coroutine_threadsafe(serve(), self._loop))
+        return self.served[-1]
+
+    def dismiss(self) -> None:
+        """Disconnect the windows as an engine does that is stopped."""
+        asyncio.run_coroutine_threadsafe(self.server.close(), self._loop).result(WAIT_S)
+
+    def close(self) -> None:
+        """Wait until all windows have gone."""
+        for window in self.served:
+            window.result(WAIT_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     def window(self, settings: Settings) -> SharedCompleter:
         return SharedCompleter(settings, self.link)
@@ -70,8 +94,7 @@ class AcrossSocket(SharedCompleter):
 
     def close(self) -> None:
         super().close()
-        for thread in self.threaded.threads:
-            thread.join(60)
+        self.threaded.close()
         self._engine.close()
 
     def _new_engine(self, settings: Settings) -> Engine:
