@@ -18,7 +18,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.engine_process.transport import Streams, in_daemon_thread
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.request import Event, Problem, Q, Request
+from speclsp.request import Event, Problem, Q, Request, StateChanged
 from speclsp.seam import Completer
 from speclsp.settings import PER_REQUEST, Settings
 from speclsp.settings_resolution import resolve
@@ -35,6 +35,8 @@ STILL_S: Final = 30.0
 _PACE: Final = 4
 
 _DISMISS_S: Final = 0.5
+_STATISTICS_S: Final = 1.0
+"""Seconds from an answer to the statistics that follow it, which count others' meanwhile."""
 _MAX_LOGGED: Final = 500
 """Characters of a log line about a window's settings."""
 
@@ -144,6 +146,8 @@ class _Window:
         """Of the requests that are not answered."""
         self._tasks: set[asyncio.Task[None]] = set()
         """Those that await idleness; the loop itself keeps weak references only."""
+        self._is_counting = False
+        """Whether statistics are to follow an answer."""
         self._n_requests = 0
         self._since = time.time()
         self._folders: dict[str, None] = {}
@@ -225,7 +229,7 @@ class _Window:
             case wire.Learn():
                 completer.learn(message.accepted)
             case wire.AskStatistics():
-                self._send(wire.Statistics(completer.statistics()))
+                self._send_statistics(completer)
             case _:
                 self._do_guarded(completer, message)
 
@@ -304,24 +308,25 @@ class _Window:
         self._connection.close()
 
     def _answer(self, completer: Completer, number: int, future: Future[Any]) -> None:
-        error = future.exception()
-        answer: wire.EngineMessage
-        if error is None:
-            result = future.result()
-            answer = wire.ANSWERS[type(result)](number, result)
-        elif isinstance(error, SpecLspError):
-            answer = wire.Failed(number, type(error).__name__, error.message, error.remedy)
-        else:
-            answer = wire.Failed(number, "EngineError", f"the engine failed: {error!r}.", "")
         del self._tokens[number]
         self._may_ask.release()
         with self._disconnecting():
-            self._send(wire.Statistics(completer.statistics()), answer)
+            self._send(_answer_of(number, future))
+        if not self._is_counting:
+            # They stay in the window's log if the engine is killed, and delay no answer.
+            self._is_counting = True
+            self._loop.call_later(_STATISTICS_S, self._send_statistics, completer)
+
+    def _send_statistics(self, completer: Completer) -> None:
+        self._is_counting = False
+        with self._disconnecting():
+            self._send(wire.Statistics(completer.statistics()))
 
     async def _await_idle(self, completer: Completer, message: wire.AwaitIdle) -> None:
         with self._disconnecting():
             is_idle = await in_daemon_thread(completer.wait_idle, message.timeout_s)
-            self._send(wire.Statistics(completer.statistics()), wire.Idle(message.number, is_idle))
+            self._send_statistics(completer)
+            self._send(wire.Idle(message.number, is_idle))
 
     def _take_events(self, completer: Completer) -> None:
         """Hand the completer's events to the loop; runs on a thread of the window."""
@@ -330,7 +335,9 @@ class _Window:
 
     def _send_event(self, completer: Completer, event: Event) -> None:
         with self._disconnecting():
-            self._send(wire.Statistics(completer.statistics()), event)
+            if isinstance(event, StateChanged):
+                self._send_statistics(completer)
+            self._send(event)
 
     def _post(self, work: Callable[..., None], *arguments: object) -> None:
         """Let the loop do something; any thread may call it."""
@@ -349,3 +356,13 @@ class _Window:
                 if isinstance(message, wire.Answer | wire.Failed):
                     what = "the answer cannot be sent; see the engine's log."
                     self._connection.send(wire.Failed(message.number, "EngineError", what, ""))
+
+
+def _answer_of(number: int, future: Future[Any]) -> wire.EngineMessage:
+    error = future.exception()
+    if error is None:
+        result = future.result()
+        return wire.ANSWERS[type(result)](number, result)
+    if isinstance(error, SpecLspError):
+        return wire.Failed(number, type(error).__name__, error.message, error.remedy)
+    return wire.Failed(number, "EngineError", f"the engine failed: {error!r}.", "")

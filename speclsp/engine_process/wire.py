@@ -205,7 +205,10 @@ class Failed(_Message, frozen=True):
 
 
 class Statistics(_Message, frozen=True):
-    """The engine's share of the session's statistics; comes before each Answer, too."""
+    """The engine's share of the session's statistics; also follows answers, at most once a second.
+
+    It comes before each StateChanged and Idle, too.
+    """
 
     stats: SessionStats
 

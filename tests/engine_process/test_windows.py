@@ -16,13 +16,14 @@ from typed_requests import TypedWindow, request_between
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
+from speclsp.engine_process import wire
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.errors import EngineUnavailableError, SettingsError
 from speclsp.request import (
     AcceptedText,
+    CompletionResult,
     LogLine,
     Problem,
-    SessionStats,
     StateChanged,
     WorkspaceFolder,
 )
@@ -108,14 +109,14 @@ def test_windows_share_one_model_and_its_memory(windows):
 
 def test_a_window_whose_answer_cannot_be_made_is_connected_again(windows, monkeypatch):
     window = windows.open()
-    statistics = LocalCompleter.statistics
+    answers = dict(wire.ANSWERS)
 
-    def failing(completer: LocalCompleter) -> SessionStats:
-        if completer is windows.completers[0]:
-            raise MemoryError
-        return statistics(completer)
+    def fail(*_: object) -> None:
+        answers[CompletionResult] = wire.Completed
+        raise MemoryError
 
-    monkeypatch.setattr(LocalCompleter, "statistics", failing)
+    answers[CompletionResult] = fail
+    monkeypatch.setattr(wire, "ANSWERS", answers)
     assert ask(window).result(WAIT_S).finish_reason == "cancelled"
     until(lambda: len(windows.completers) == 2)
     assert ask(window, prefix="def g():\n    ").result(WAIT_S).text == TEXT
