@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import os
 import threading
 import time
@@ -36,7 +37,7 @@ _PACE: Final = 4
 
 _DISMISS_S: Final = 0.5
 _STATISTICS_S: Final = 1.0
-"""Seconds from an answer to the statistics that follow it, which count others' meanwhile."""
+"""Least seconds between the statistics that follow answers."""
 _MAX_LOGGED: Final = 500
 """Characters of a log line about a window's settings."""
 
@@ -146,8 +147,8 @@ class _Window:
         """Of the requests that are not answered."""
         self._tasks: set[asyncio.Task[None]] = set()
         """Those that await idleness; the loop itself keeps weak references only."""
-        self._is_counting = False
-        """Whether statistics are to follow an answer."""
+        self._counted_at = -math.inf
+        """When statistics were sent, by the loop's clock."""
         self._n_requests = 0
         self._since = time.time()
         self._folders: dict[str, None] = {}
@@ -312,13 +313,13 @@ class _Window:
         self._may_ask.release()
         with self._disconnecting():
             self._send(_answer_of(number, future))
-        if not self._is_counting:
-            # They stay in the window's log if the engine is killed, and delay no answer.
-            self._is_counting = True
-            self._loop.call_later(_STATISTICS_S, self._send_statistics, completer)
+        if self._loop.time() - self._counted_at >= _STATISTICS_S:
+            # So that the window's log has them if the engine is killed.  What has arrived is read
+            # first: sending to a window that has left discards what it had sent.
+            self._loop.call_later(0.0, self._send_statistics, completer)
 
     def _send_statistics(self, completer: Completer) -> None:
-        self._is_counting = False
+        self._counted_at = self._loop.time()
         with self._disconnecting():
             self._send(wire.Statistics(completer.statistics()))
 
