@@ -122,9 +122,9 @@ class LocalAsker:
         )
         result = self._window.ask(request, CancellationToken()).result()
         return Answer(
-            text=result.text,
-            n_replaced=result.n_replaced,
-            completion_id=result.completion_id,
+            text=result.generated.text,
+            n_replaced=result.generated.n_replaced,
+            completion_id=result.generated.completion_id,
             source=result.source,
             ms=1000 * (time.perf_counter() - started),
             stats=result.stats,

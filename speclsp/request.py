@@ -192,22 +192,24 @@ def ranges_from(ranges: Ranges, start: int) -> Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedText:
-    """A further text of a result, with an id by which it can be accepted."""
+    """A text to insert at the cursor, with an id by which it can be accepted."""
 
     completion_id: str
-    text: str
+    text: str = ""
     n_replaced: int = 0
+    """Characters (code points) after the cursor, on its line, that ``text`` replaces."""
     mean_logprob: float | None = None
+    """Mean over the text's tokens of the natural logarithm of their probability by the model, at
+    temperature 1; None where it was not computed."""
     finish_reason: FinishReason = "stop"
     drafted: Ranges = ()
+    """The parts of ``text`` that accepted draft tokens gave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What the answers to all kinds of requests have."""
 
-    completion_id: str
-    finish_reason: FinishReason
     stats: RequestStats
     source: AnswerSource = "model"
 
@@ -223,26 +225,20 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionResult(Result):
-    """The text to insert at the cursor in place of the ``n_replaced`` characters after it."""
+    """The text that was generated, and others in its place."""
 
-    text: str
-    n_replaced: int = 0
-    """Characters (code points) after the cursor, on its line, that ``text`` replaces."""
-    mean_logprob: float | None = None
-    """Mean over the text's tokens of the natural logarithm of their probability by the model, at
-    temperature 1; None where it was not computed."""
+    generated: GeneratedText
     alternatives: tuple[GeneratedText, ...] = ()
-    """Further texts, all different, by falling ``mean_logprob``.  ``text`` comes before them all: a
-    request for one text gets it."""
+    """Further texts, all different, by falling ``mean_logprob``.  ``generated`` comes before them
+    all: a request for one text gets it."""
     withheld: bool = False
-    """Whether there was a text too uncertain to be shown; ``mean_logprob`` is that text's."""
-    drafted: Ranges = ()
-    """The parts of ``text`` that accepted draft tokens gave."""
+    """Whether there was a text too uncertain to be shown: ``generated`` is empty but for that
+    text's ``mean_logprob``."""
 
     @property
     def is_empty(self) -> bool:
         """Whether it suggests nothing."""
-        return not self.text
+        return not self.generated.text
 
 
 StopKind = Literal["end", "word", "limit", "none"]
@@ -264,6 +260,8 @@ class ScoredToken:
 class TextResult(Result):
     """The text that the model wrote, up to what ended it, and not fitted to any document."""
 
+    completion_id: str
+    finish_reason: FinishReason
     text: str
     tokens: tuple[int, ...] = ()
     """As they were generated, an end token included."""
@@ -295,6 +293,8 @@ class Divergence:
 class EditResult(Result):
     """The next edit of a document, or none."""
 
+    completion_id: str
+    finish_reason: FinishReason
     edit: TextEdit | None = None
     """The smallest replacement that covers all hunks."""
     hunks: tuple[TextEdit, ...] = ()
@@ -383,13 +383,8 @@ class CompletionRequest(Request[CompletionResult]):
 
     def empty(self, reason: FinishReason, source: AnswerSource = "model") -> CompletionResult:
         """Return a result without text."""
-        return CompletionResult(
-            completion_id=self.completion_id,
-            text="",
-            finish_reason=reason,
-            stats=RequestStats(),
-            source=source,
-        )
+        empty = GeneratedText(completion_id=self.completion_id, finish_reason=reason)
+        return CompletionResult(generated=empty, stats=RequestStats(), source=source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,8 +127,8 @@ def _complete_once(
         )
         result = complete_when_ready(window, request, CancellationToken())
         assert result is not None
-        click.echo(result.text)
-        if document.file and not result.text:
+        click.echo(result.generated.text)
+        if document.file and result.is_empty:
             click.echo(f"No completion: {_why_none(window, request, result)}.", err=True)
         if headless.show_timings:
             click.echo(shown_timings(result.stats), err=True)

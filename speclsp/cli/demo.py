@@ -157,19 +157,20 @@ def type_scene(scene: Scene, folder: Path, window: Window, show: Callable[[Frame
         request = CompletionRequest(uri=document.uri, version=version, offset=len(before))
         result = complete_when_ready(window, request, CancellationToken())
         assert result is not None, "this request is never cancelled"
-        if result.text:
-            window.shown(result.completion_id)
+        generated = result.generated
+        if generated.text:
+            window.shown(generated.completion_id)
         # Ghost text does not show that it replaces text after the cursor.
-        ghost = "" if result.n_replaced else result.text
+        ghost = "" if generated.n_replaced else generated.text
         n_taken = _n_meant(ghost, meant)
-        show(replace(frame, ghost=ghost, drafted=result.drafted, n_taking=n_taken))
+        show(replace(frame, ghost=ghost, drafted=generated.drafted, n_taking=n_taken))
         taken = ((len(before), len(before) + n_taken),) if n_taken else ()
         typed = before + meant[: n_taken or 1]
         frame = replace(frame, before=typed, accepted=(*frame.accepted, *taken))
         version += 1
         window.change_document(document.uri, version, typed + tail)
         if n_taken:
-            window.accepted(result.completion_id, n_taken)
+            window.accepted(generated.completion_id, n_taken)
     path.write_text(frame.before + tail, encoding="utf-8")
     window.save_document(document.uri)
     window.close_document(document.uri)

@@ -231,8 +231,8 @@ class HeadlessServer(JsonRPCServer):
             cancel.cancel()  # this task was cancelled where nobody reads the answers
             # From here on ``cancel`` answers false.
             del self.protocol.cancellations[msg_id]
-        if result.text:
-            self._completed[msg_id] = self._accepted_text(params, result.text)
+        if text := result.generated.text:
+            self._completed[msg_id] = self._accepted_text(params, text)
             while len(self._completed) > MAX_COMPLETED:
                 del self._completed[next(iter(self._completed))]
         return completion_object(result, cancelled=cancelled, n_candidates=params.n_candidates)
@@ -447,17 +447,17 @@ def completion_object(
         name: json_value(drafter, _DRAFTER_STATS) for name, drafter in result.stats.drafters.items()
     }
     made: dict[str, Any] = {
-        "text": result.text,
-        "finishReason": "cancelled" if cancelled else result.finish_reason,
+        "text": result.generated.text,
+        "finishReason": "cancelled" if cancelled else result.generated.finish_reason,
         "stats": stats,
     }
     if n_candidates > 1:
-        made |= _text_object(result)
+        made |= _text_object(result.generated)
         made["alternatives"] = [_text_object(other) for other in result.alternatives]
     return made
 
 
-def _text_object(text: CompletionResult | GeneratedText) -> dict[str, Any]:
+def _text_object(text: GeneratedText) -> dict[str, Any]:
     mean = text.mean_logprob
     return {
         "text": text.text,

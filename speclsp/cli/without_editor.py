@@ -205,12 +205,12 @@ def suggested(window: Window, settings: Settings, cursor: CompletionRequest) -> 
     why = ""
     if settings.automatic_filters and is_inside_word(document.text, cursor.offset):
         why = "inside a word nothing is asked while you type, unless automatic_filters is off"
-    elif automatic.withheld and automatic.mean_logprob is not None:
+    elif automatic.withheld and (mean := automatic.generated.mean_logprob) is not None:
         why = (
-            f"the mean probability of its tokens, {math.exp(automatic.mean_logprob):.2f}, is below "
+            f"the mean probability of its tokens, {math.exp(mean):.2f}, is below "
             f"min_confidence, {settings.min_confidence:g}"
         )
-    text = automatic.text or _answer(window, cursor, "invoked").text
+    text = automatic.generated.text or _answer(window, cursor, "invoked").generated.text
     if not text:
         why = f"{why}; asked by hand, {NO_TEXT}" if why else NO_TEXT
     return text, why

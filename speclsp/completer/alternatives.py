@@ -27,7 +27,7 @@ from speclsp.errors import DecodeError
 from speclsp.prompt.healing import HealingSampler
 from speclsp.request import FinishReason, GeneratedText, PlacedCompletion
 from speclsp.text.confidence import TextScores, text_scores
-from speclsp.text.stopping import CompletedText, CompletionText
+from speclsp.text.stopping import CompletionText
 
 N_ROUNDS = 2
 """Rounds of forks: a second one replaces forks that are empty or the same as another text."""
@@ -101,7 +101,7 @@ class Alternatives:
         maker: TextMaker,
         emitted: Sequence[int],
         scores: TokenScores,
-        first: CompletedText,
+        first: str,
         report: Callable[[DecodeError], None],
     ) -> None:
         """``emitted`` are the tokens of the ``first`` text, ``scores`` their scores.
@@ -114,7 +114,7 @@ class Alternatives:
         self._scores = scores
         self._first = first
         self._n_forks = 0
-        self._known = {_dense(first.text), ""}
+        self._known = {_dense(first), ""}
         self.texts: list[GeneratedText] = []
 
     def grow(
@@ -155,7 +155,7 @@ class Alternatives:
 
     def _fork_points(self) -> list[Rival]:
         rivals = self._scores.rivals
-        text = self._maker.text_scores(self._emitted, self._scores, self._first.text)
+        text = self._maker.text_scores(self._emitted, self._scores, self._first)
         return best_rivals(rivals, len(rivals), text.end, excluded=self._maker.end_tokens)
 
     def _fork(self, rival: Rival) -> tuple[Fork, CompletionText] | None:
@@ -181,21 +181,19 @@ class Alternatives:
 
     def _take(self, fork: Fork, text: CompletionText) -> None:
         done = text.finish()
-        content, n_replaced = done.text, done.n_replaced
         if fork.finish in ("deadline", "cancelled"):
             # Its last line may be incomplete.
-            whole_lines = text.fitted("" if n_replaced else content.rpartition("\n")[0].rstrip())
-            content, n_replaced = whole_lines.text, whole_lines.n_replaced
-        if _dense(content) in self._known:
+            done = text.fitted("" if done.n_replaced else done.text.rpartition("\n")[0].rstrip())
+        if _dense(done.text) in self._known:
             return
-        self._known.add(_dense(content))
-        scores = self._maker.text_scores(fork.tokens, fork.scores, content)
+        self._known.add(_dense(done.text))
+        scores = self._maker.text_scores(fork.tokens, fork.scores, done.text)
         self.texts.append(
             GeneratedText(
                 completion_id=uuid.uuid4().hex,
-                text=content,
-                n_replaced=n_replaced,
-                mean_logprob=scores.mean(content),
+                text=done.text,
+                n_replaced=done.n_replaced,
+                mean_logprob=scores.mean(done.text),
             )
         )
 

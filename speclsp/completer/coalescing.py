@@ -17,7 +17,6 @@ from speclsp.request import (
     CompletionResult,
     FinishReason,
     PlacedCompletion,
-    ranges_from,
 )
 from speclsp.text.typed_text import contradicts, growing_text, may_share_text, rest_of
 
@@ -67,19 +66,13 @@ class RunningCompletion(RunningJob[CompletionRequest, CompletionResult]):
         """Return a job's part of the result; None where it needs one of its own."""
         if job is self.job:
             return result
-        if result.finish_reason == "cancelled" or not result.text:
+        whole = result.generated
+        if whole.finish_reason == "cancelled" or not whole.text:
             return None
-        rest = rest_of(self._growing.place, result.text, result.n_replaced, job.request)
-        if rest is None:
+        found = rest_of(self._growing.place, whole, job.request)
+        if found is None:
             return None
-        return dataclasses.replace(
-            result,
-            completion_id=job.request.completion_id,
-            text=rest.text,
-            n_replaced=rest.n_replaced,
-            drafted=ranges_from(result.drafted, rest.n_typed),
-            alternatives=(),
-        )
+        return dataclasses.replace(result, generated=found[1], alternatives=())
 
     def interrupted(self, now: float) -> FinishReason | None:
         """Return why decoding has to stop now, also where other text was typed, or None."""

@@ -126,7 +126,7 @@ class CompletionPlan(Plan[CompletionResult]):
         request, settings, bench, maker = self.request, self.settings, self.bench, self.maker
         done = self.output.finish()
         n_others = request.plain.n_candidates - 1
-        alternatives = Alternatives(maker, generation.tokens, self.scores, done, bench.report)
+        alternatives = Alternatives(maker, generation.tokens, self.scores, done.text, bench.report)
         if n_others > 0 and generation.finish_reason in ("stop", "length"):
             alternatives.grow(
                 bench.weights.target,
@@ -142,22 +142,27 @@ class CompletionPlan(Plan[CompletionResult]):
             _least_logprob(request, settings),
             new_word=self.rules.new_word(done.text),
         )
-        result = CompletionResult(
+        generated = GeneratedText(
             completion_id=request.completion_id,
             text="" if withheld else done.text,
-            finish_reason="deadline" if done.stopped_by == "time" else generation.finish_reason,
-            stats=generation.stats,
             n_replaced=0 if withheld else done.n_replaced,
             mean_logprob=text_scores.mean(done.text),
-            alternatives=tuple(alternatives.texts),
-            withheld=withheld,
+            finish_reason="deadline"
+            if self.output.stopped_by == "time"
+            else generation.finish_reason,
         )
+        texts = [generated, *alternatives.texts]
         if settings.mask_secrets:
-            result = _cut_before_secrets(request, result, self.output.fitted)
+            texts = _cut_before_secrets(request, texts, self.output.fitted)
         piece = bench.tokenizer.vocabulary.piece
         n_typed = len(maker.typed.encode())
-        drafted = _drafted_ranges(generation, piece, n_typed, result.text)
-        return dataclasses.replace(result, drafted=drafted)
+        drafted = _drafted_ranges(generation, piece, n_typed, texts[0].text)
+        return CompletionResult(
+            generated=dataclasses.replace(texts[0], drafted=drafted),
+            alternatives=tuple(texts[1:]),
+            stats=generation.stats,
+            withheld=withheld,
+        )
 
 
 def _text_maker(
@@ -342,28 +347,22 @@ def _draft_context(
 
 
 def _cut_before_secrets(
-    request: PlacedCompletion, result: CompletionResult, fit: Fit
-) -> CompletionResult:
-    """Return a result whose texts end before the first secret or placeholder in them.
+    request: PlacedCompletion, texts: list[GeneratedText], fit: Fit
+) -> list[GeneratedText]:
+    """Return the texts up to the first secret or placeholder in each.
 
-    ``fit`` fits the rest to the text around the cursor.
+    ``fit`` fits the rest to the text around the cursor.  Of the texts after the first, those are
+    left out that are now empty or the first one.
     """
     line_before = request.prefix[request.prefix.rfind("\n") + 1 :]
-    text, n_replaced = result.text, result.n_replaced
-    kept = before_secret(text, line_before, request.path)
-    if kept != text:
+    kept: list[GeneratedText] = []
+    for whole in texts:
+        cut = before_secret(whole.text, line_before, request.path)
+        if cut == whole.text:
+            kept.append(whole)
+            continue
         # The part that was cut off may have had closing brackets.
-        fitted = fit(kept)
-        text, n_replaced = fitted.text, fitted.n_replaced
-    alternatives: list[GeneratedText] = []
-    for other in result.alternatives:
-        cut = before_secret(other.text, line_before, request.path)
-        if cut == other.text:
-            alternatives.append(other)
-        elif (fitted := fit(cut)).text and fitted.text != text:
-            alternatives.append(
-                dataclasses.replace(other, text=fitted.text, n_replaced=fitted.n_replaced)
-            )
-    return dataclasses.replace(
-        result, text=text, n_replaced=n_replaced, alternatives=tuple(alternatives)
-    )
+        fitted = fit(cut)
+        if not kept or fitted.text not in ("", kept[0].text):
+            kept.append(dataclasses.replace(whole, text=fitted.text, n_replaced=fitted.n_replaced))
+    return kept

@@ -356,9 +356,8 @@ class EngineThread:
         with self._placing:
             self._running = None
             waiter = running.close()
-            is_cut_off = running.is_preempted and result.finish_reason == "cancelled"
             is_wanted = not waiter.request.plain.is_prefetch
-            if is_cut_off and is_wanted and waiter.interrupted(self._clock()) is None:
+            if running.is_cut_off and is_wanted and waiter.interrupted(self._clock()) is None:
                 # The request runs again, with this text to draft from.
                 answer = None
             else:

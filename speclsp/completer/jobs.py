@@ -214,6 +214,8 @@ class RunningJob(Generic[Q, R]):
         """Whether it has to stop at its next check."""
         self.is_preempted = False
         """Whether it has to stop for another job; it is queued again."""
+        self.is_cut_off = False
+        """Whether that ended the decoding of its text."""
         self.is_begun = False
         """Whether the first decode has begun."""
         self._others_wait = others_wait
@@ -289,6 +291,7 @@ def run(running: RunningJob[Q, R], bench: Workbench, control: RunControl) -> R:
     bench.weights.set_interrupt(lambda: control.aborted() is not None)
     try:
         generation = _decoded(plan, bench, control)
+        running.is_cut_off = running.is_preempted and generation.finish_reason == "cancelled"
         _keep_generated(generation, plan.context.prefix, bench)
         stats = dataclasses.replace(
             generation.stats,

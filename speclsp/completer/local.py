@@ -291,9 +291,11 @@ class LocalCompleter:
             return
         result = future.result()
         before = "".join(request.prefix.splitlines(keepends=True)[-_N_LINES_BEFORE:])
-        for text in (result.text, *(other.text for other in result.alternatives)):
-            generated = AcceptedText(path=request.path, file=request.file, before=before, text=text)
-            self._accepted.take_generated(generated, into)
+        for generated in (result.generated, *result.alternatives):
+            text = AcceptedText(
+                path=request.path, file=request.file, before=before, text=generated.text
+            )
+            self._accepted.take_generated(text, into)
 
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
         """Return the prompt of a request and the reasons for its parts, without decoding."""

@@ -63,13 +63,13 @@ def report_lines(stats: SessionStats, settings: Settings) -> list[str]:
 
 def request_line(result: CompletionResult) -> str:
     """Return one completion's line for the log."""
-    stats = result.stats
-    drafted = " ".join(f"{start}-{end}" for start, end in result.drafted)
+    stats, generated = result.stats, result.generated
+    drafted = " ".join(f"{start}-{end}" for start, end in generated.drafted)
     ending = f" ms{f', characters from drafts: {drafted}' if drafted else ''}"
     if result.source != "model" and not stats.n_target_passes:
         return (
-            f"completion {result.completion_id}: by {result.source}, "
-            f"{len(result.text)} characters in {stats.ms_total:.2f}{ending}"
+            f"completion {generated.completion_id}: by {result.source}, "
+            f"{len(generated.text)} characters in {stats.ms_total:.2f}{ending}"
         )
     drafters = ", ".join(
         f"{name} {drafter.n_accepted}/{drafter.n_drafted}"
@@ -77,7 +77,7 @@ def request_line(result: CompletionResult) -> str:
         if drafter.n_drafted
     )
     return (
-        f"completion {result.completion_id}: {result.finish_reason}, "
+        f"completion {generated.completion_id}: {generated.finish_reason}, "
         f"{stats.n_predicted} tokens in {stats.n_target_passes} target passes "
         f"({tokens_per_pass(stats):.2f} per pass), "
         f"prompt {stats.n_prompt_evaluated}/{stats.n_prompt} evaluated, "

@@ -44,9 +44,9 @@ class SessionRecorder:
     def add(self, result: CompletionResult) -> None:
         """Count a request that was answered."""
         self._counts["n_requests"] += 1
-        if result.finish_reason == "cancelled":
+        if result.generated.finish_reason == "cancelled":
             self._counts["n_cancelled"] += 1
-        elif result.text:
+        elif not result.is_empty:
             self._counts["n_completions"] += 1
         else:
             self._counts["n_empty"] += 1

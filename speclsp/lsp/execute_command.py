@@ -164,7 +164,7 @@ def did_partially_accept_completion(
     n_units = max(0, params.accepted_length)
     n_chars = code_points(suggestion.sent_text, n_units, "utf-16") - suggestion.n_foreign
     if n_chars > 0 and window is not None:
-        session.tell(window.accepted, suggestion.completion_id, n_chars)
+        session.tell(window.accepted, suggestion.generated.completion_id, n_chars)
 
 
 def _completion_id(item: ShownItem | None) -> str | None:

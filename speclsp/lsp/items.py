@@ -78,39 +78,31 @@ def items_from(query: Query, result: CompletionResult, buffer: TextBuffer) -> li
     longer fit are left out.  The texts are sorted by mean log-probability, the best first, if all
     have one.
     """
-    if result.finish_reason == "cancelled":
+    if result.generated.finish_reason == "cancelled":
         return []
-    texts = [
-        GeneratedText(
-            completion_id=result.completion_id,
-            text=result.text,
-            n_replaced=result.n_replaced,
-            mean_logprob=result.mean_logprob,
-        ),
-        *result.alternatives,
-    ]
+    texts = [result.generated, *result.alternatives]
     if all(text.mean_logprob is not None for text in texts if text.text):
         texts.sort(key=lambda text: -(text.mean_logprob or 0.0))
     found = [_item_from(query, text, buffer) for text in texts]
     return [item for item in found if item is not None]
 
 
-def _item_from(query: Query, alternative: GeneratedText, buffer: TextBuffer) -> Item | None:
-    text = with_line_feeds(alternative.text)
+def _item_from(query: Query, generated: GeneratedText, buffer: TextBuffer) -> Item | None:
+    text = with_line_feeds(generated.text)
     if not text:
         return None
     if query.selected is not None:
-        return _after_selected(query, query.selected, alternative, text, buffer)
+        return _after_selected(query, query.selected, generated, text, buffer)
     typed = _typed_since(query, buffer)
     if typed is None or not text.startswith(typed) or len(typed) == len(text):
         return None
     start = _advanced(query.start, typed)
     n_line = len(buffer.line(start.line))
     return Item(
-        completion_id=alternative.completion_id,
+        completion_id=generated.completion_id,
         text=text[len(typed) :],
         start=start,
-        end=Cursor(start.line, min(start.column + alternative.n_replaced, n_line)),
+        end=Cursor(start.line, min(start.column + generated.n_replaced, n_line)),
         n_foreign=-len(typed),
     )
 
@@ -147,20 +139,20 @@ def with_word_before(item: Item, buffer: TextBuffer) -> Item:
 
 
 def _after_selected(
-    query: Query, selected: str, alternative: GeneratedText, text: str, buffer: TextBuffer
+    query: Query, selected: str, generated: GeneratedText, text: str, buffer: TextBuffer
 ) -> Item | None:
     # The popup's range is valid in one version only.
     if buffer.version != query.buffer.version:
         return None
-    if alternative.n_replaced:
+    if generated.n_replaced:
         # The text after the range stays, so the item leaves out what it would have replaced.
         column = query.end.column
-        kept = buffer.line(query.end.line)[column : column + alternative.n_replaced]
+        kept = buffer.line(query.end.line)[column : column + generated.n_replaced]
         text = text.removesuffix(kept) if text.endswith(kept) else ""
     if not text:
         return None
     return Item(
-        completion_id=alternative.completion_id,
+        completion_id=generated.completion_id,
         text=selected + text,
         start=query.start,
         end=query.end,

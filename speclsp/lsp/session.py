@@ -395,7 +395,7 @@ class Session:
     def count(self, result: CompletionResult) -> None:
         """Log a result's figures, and the session's statistics now and then."""
         self.editor.log("debug", request_line(result))
-        if result.text:
+        if not result.is_empty:
             self._n_completions += 1
             if self._n_completions % STATISTICS_EVERY == 0:
                 self.log_statistics()

@@ -17,15 +17,12 @@ from speclsp.request import (
     AcceptedText,
     CompletionRequest,
     CompletionResult,
-    FinishReason,
     GeneratedText,
     PlacedCompletion,
-    Ranges,
 )
 from speclsp.suggestions.impressions import Impressions
 from speclsp.text.typed_text import (
     CursorContext,
-    Rest,
     cursor_context,
     rest_of,
     rules_of,
@@ -54,7 +51,8 @@ _N_LINE_CHARS: Final = 200
 class Suggestion:
     """One text at one place, and its outcome."""
 
-    completion_id: str
+    generated: GeneratedText
+    """Empty where it was not generated (yet); of the rest of a suggestion, that rest."""
     counted_as: str
     """Id of the suggestion that it counts as where it is shown or accepted."""
     request: CompletionRequest
@@ -63,11 +61,6 @@ class Suggestion:
     place: CursorContext
     rules: tuple[object, ...]
     line_before: str
-    text: str = ""
-    n_replaced: int = 0
-    finish_reason: FinishReason = "stop"
-    mean_logprob: float | None = None
-    drafted: Ranges = ()
     made_at: float | None = None
     """Seconds of the caller's clock; None where it was not generated (yet)."""
     is_pending: bool = False
@@ -75,7 +68,7 @@ class Suggestion:
     may_answer: bool = False
     """Whether its rest may answer later requests."""
     rest_of: Suggestion | None = None
-    """The suggestion of which ``text`` is the rest."""
+    """The suggestion of which it is the rest."""
     n_typed: int = 0
     """Characters of that one's text before the cursor."""
     is_used: bool = False
@@ -87,7 +80,12 @@ class Suggestion:
     sent_text: str = ""
     """The text as the client got it, which may begin with a word or a popup's item."""
     n_foreign: int = 0
-    """Characters that it has before ``text``; negative where ``text`` has more."""
+    """Characters that it has before :attr:`text`; negative where that has more."""
+
+    @property
+    def text(self) -> str:
+        """The generated text."""
+        return self.generated.text
 
     @property
     def whole(self) -> Suggestion:
@@ -105,10 +103,11 @@ class Suggestion:
 
 
 class Known(NamedTuple):
-    """A suggestion and its rest at a request's cursor."""
+    """A suggestion and its rest at a request's cursor, ``n_typed`` characters from its start."""
 
     suggestion: Suggestion
-    rest: Rest
+    n_typed: int
+    rest: GeneratedText
 
 
 class Ledger:
@@ -145,14 +144,14 @@ class Ledger:
         """Note the model's answer to a request, with its alternatives."""
         own = self._by_id.get(request.completion_id) or self._new(request, request.completion_id)
         own.is_pending = False
-        if result.finish_reason == "cancelled":
+        if result.generated.finish_reason == "cancelled":
             return
         for other in reversed(result.alternatives):
             beside = self._new(request, other.completion_id)
             beside.may_answer = own.may_answer
             beside.counted_as = own.counted_as
             self._fill(beside, other, now)
-        self._fill(own, result, now)
+        self._fill(own, result.generated, now)
 
     def failed(self, request: PlacedCompletion) -> None:
         """Note that a request failed."""
@@ -173,9 +172,9 @@ class Ledger:
             max_age_s = MAX_AGE_S if suggestion.text else MAX_AGE_OF_NOTHING_S
             if now - suggestion.made_at > max_age_s:
                 continue
-            rest = rest_of(suggestion.place, suggestion.text, suggestion.n_replaced, request)
+            rest = rest_of(suggestion.place, suggestion.generated, request)
             if rest is not None:
-                return Known(suggestion, rest)
+                return Known(suggestion, *rest)
         return None
 
     def given(self, completion_id: str) -> None:
@@ -186,12 +185,11 @@ class Ledger:
 
     def used(self, request: PlacedCompletion, known: Known) -> bool:
         """Note that the rest of a suggestion answers a request; return whether it is the first."""
-        whole, rest = known
+        whole, n_typed, rest = known
         if not rest.text:
             return False
         given = self._new(request, request.completion_id)
-        given.text, given.n_replaced = rest.text, rest.n_replaced
-        given.rest_of, given.n_typed = whole, rest.n_typed
+        given.generated, given.rest_of, given.n_typed = rest, whole, n_typed
         given.counted_as = whole.counted_as
         is_first = not whole.is_used
         if whole.request.is_prefetch and is_first:
@@ -330,7 +328,7 @@ class Ledger:
     def _new(self, request: PlacedCompletion, completion_id: str) -> Suggestion:
         place = cursor_context(request)
         suggestion = Suggestion(
-            completion_id=completion_id,
+            generated=GeneratedText(completion_id=completion_id),
             counted_as=completion_id,
             request=request.plain,
             path=request.path,
@@ -344,17 +342,11 @@ class Ledger:
             self._by_id.popitem(last=False)
         return suggestion
 
-    def _fill(
-        self, suggestion: Suggestion, made: CompletionResult | GeneratedText, now: float
-    ) -> None:
-        suggestion.text, suggestion.n_replaced = made.text, made.n_replaced
-        suggestion.finish_reason = made.finish_reason
-        suggestion.mean_logprob = made.mean_logprob
-        suggestion.drafted = made.drafted
-        suggestion.made_at = now
+    def _fill(self, suggestion: Suggestion, generated: GeneratedText, now: float) -> None:
+        suggestion.generated, suggestion.made_at = generated, now
         suggestion.is_pending = False
-        if suggestion.completion_id in self._by_id:
-            self._by_id.move_to_end(suggestion.completion_id)
+        if generated.completion_id in self._by_id:
+            self._by_id.move_to_end(generated.completion_id)
 
 
 def line_before(before: str) -> str:

@@ -33,7 +33,6 @@ from speclsp.request import (
     Request,
     RequestStats,
     SessionStats,
-    ranges_from,
 )
 from speclsp.seam import Completer, answered
 from speclsp.secrets.masked_text import PLACEHOLDER
@@ -218,23 +217,14 @@ class Window:
         known = self._ledger.find(request, self._clock())
         if known is None:
             return None
-        is_cut = not known.rest.text or known.suggestion.finish_reason == "deadline"
+        is_cut = not known.rest.text or known.rest.finish_reason == "deadline"
         if request.plain.trigger == "invoked" and is_cut:
             return None  # a request by hand gets a whole text
         if self._was_rejected(settings, request, known.rest.text):
-            return request.plain.empty(known.suggestion.finish_reason, "filter")
+            return request.plain.empty(known.rest.finish_reason, "filter")
         if self._ledger.used(request, known):
             self._counts.answered(1000 * (self._clock() - arrived))
-        return CompletionResult(
-            completion_id=request.completion_id,
-            text=known.rest.text,
-            finish_reason=known.suggestion.finish_reason,
-            stats=RequestStats(),
-            n_replaced=known.rest.n_replaced,
-            source="memory",
-            mean_logprob=known.suggestion.mean_logprob,
-            drafted=ranges_from(known.suggestion.drafted, known.rest.n_typed),
-        )
+        return CompletionResult(generated=known.rest, stats=RequestStats(), source="memory")
 
     def _was_rejected(self, settings: Settings, request: PlacedCompletion, text: str) -> bool:
         return (
@@ -300,14 +290,15 @@ class Window:
                     self._counts.prefetched(result.stats)
                 return result
             self._debounce.answered(result)
-            if self._was_rejected(self._settings_of(request), request, result.text):
-                reason = result.finish_reason
-                empty = request.plain.empty(reason, "filter")
+            generated = result.generated
+            if self._was_rejected(self._settings_of(request), request, generated.text):
+                empty = request.plain.empty(generated.finish_reason, "filter")
                 result = dataclasses.replace(empty, stats=result.stats)
             if request.is_editors and cancel.cancelled:
-                result = dataclasses.replace(result, finish_reason="cancelled")
+                generated = dataclasses.replace(result.generated, finish_reason="cancelled")
+                result = dataclasses.replace(result, generated=generated)
             self._counts.add(result)
-            if result.text and result.finish_reason != "cancelled":
+            if not result.is_empty and result.generated.finish_reason != "cancelled":
                 self._ledger.given(request.completion_id)
                 self._counts.answered(1000 * (self._clock() - arrived))
         return result
@@ -397,7 +388,7 @@ class Window:
             return None
         text = document.text if request.edit is None else request.edit.applied_to(document.text)
         prefix = text[: request.offset] + shown.text
-        suffix = text[request.offset + shown.n_replaced :]
+        suffix = text[request.offset + shown.generated.n_replaced :]
         after = self._documents.place_masked(
             dataclasses.replace(
                 request,
@@ -437,7 +428,7 @@ class Debounce:
 
     def answered(self, result: CompletionResult) -> None:
         """Note the time of a model's answer; an interrupted one does not count."""
-        if result.stats.n_target_passes and result.finish_reason in ("stop", "length"):
+        if result.stats.n_target_passes and result.generated.finish_reason in ("stop", "length"):
             self._latest.append(result.stats.ms_total - result.stats.ms_queue)
 
     def ms(self, *, busy: bool) -> float:

@@ -38,7 +38,7 @@ _N_OVERLAP_CHARS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """Text that replaces ``n_replaced`` characters after the cursor."""
+    """Text that replaces ``n_replaced`` characters after the cursor, on its line."""
 
     text: str
     n_replaced: int = 0

@@ -6,7 +6,6 @@ import codecs
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from speclsp.prompt.vocabulary_protocol import Vocabulary
@@ -57,17 +56,6 @@ def _stopped_clock() -> float:
     return 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedText:
-    """The text to insert at the cursor, and how many characters it replaces."""
-
-    text: str
-    n_replaced: int
-    """Characters (code points) after the cursor, on its line, that ``text`` replaces."""
-    stopped_by: StopReason | None
-    """The rule that ended the text; None if decoding ended for another reason."""
-
-
 class CompletionText:
     """One completion's text.  :meth:`feed` is the decoding loop's stop predicate.
 
@@ -107,14 +95,15 @@ class CompletionText:
         self._lines: list[str] = []
         """Completed lines; the first one begins with the cursor's line."""
         self._block = CursorBlock(rules)
-        self._stopped_by: StopReason | None = None
+        self.stopped_by: StopReason | None = None
+        """The rule that ended the text; None where none has."""
 
     def feed(self, token: int) -> bool:
         """Take the next token; return whether to stop."""
         if self._is_stopped():
             return True
         if token in self._end_tokens:
-            self._stopped_by = "end"
+            self.stopped_by = "end"
             return True
         if self._time_is_up_at is None:
             self._time_is_up_at = self._clock() + self._budget_s
@@ -126,16 +115,15 @@ class CompletionText:
         except UnicodeDecodeError as error:
             # ``object`` includes the decoder's buffer: the bytes before ``start`` are valid.
             self._grow(error.object[: error.start].decode())
-            self._stopped_by = self._stopped_by or "bytes"
+            self.stopped_by = self.stopped_by or "bytes"
         return self._is_stopped()
 
-    def finish(self) -> CompletedText:
+    def finish(self) -> Trimmed:
         """Return the text to insert; more tokens may be fed afterwards."""
         raw = self._text
-        if self._stopped_by is None or self._stopped_by == "end":
+        if self.stopped_by is None or self.stopped_by == "end":
             raw = self._without_unwanted_last_line()
-        done = balanced(raw, self._rules)
-        return CompletedText(done.text, done.n_replaced, self._stopped_by)
+        return balanced(raw, self._rules)
 
     def fitted(self, beginning: str) -> Trimmed:
         """Fit a beginning of a finished text: the rest may have closed a bracket."""
@@ -147,7 +135,7 @@ class CompletionText:
         return self._text
 
     def _is_stopped(self) -> bool:
-        return self._stopped_by is not None
+        return self.stopped_by is not None
 
     def _grow(self, characters: str) -> None:
         """Append characters until a rule stops the text."""
@@ -155,7 +143,7 @@ class CompletionText:
         n_shown = self._n_shown(characters)
         if n_shown < len(characters):
             self._grow(characters[:n_shown])
-            self._stopped_by = self._stopped_by or "bytes"
+            self.stopped_by = self.stopped_by or "bytes"
             return
         *whole, rest = characters.split("\n")
         for line in whole:
@@ -193,7 +181,7 @@ class CompletionText:
             # One round, without the separators before the next.
             kept = self._text[self._line_start :][:n_kept].rstrip(_CONNECTORS)
             self._text = self._text[: self._line_start] + kept
-            self._stopped_by = "loop"
+            self.stopped_by = "loop"
 
     def _has_end_name(self, n_new: int) -> bool:
         """Whether the name of a special token ends in the last ``n_new`` characters; if so, cut it.
@@ -206,7 +194,7 @@ class CompletionText:
                 self._text = self._text[: found.end()]
                 if not self._is_stopped_at(self._current_line(), is_whole=False):
                     self._text = self._text[: found.start()]
-                    self._stopped_by = "end"
+                    self.stopped_by = "end"
                 return True
         return False
 
@@ -222,15 +210,15 @@ class CompletionText:
         if n_kept is not None:
             self._keep_lines(n_own + n_kept, "loop")
         elif self._n_lines() >= self._rules.max_lines:
-            self._stopped_by = "lines"
+            self.stopped_by = "lines"
         elif self._text.strip() and self._is_time_up():
-            self._stopped_by = "time"
+            self.stopped_by = "time"
         elif len(self._lines) > _N_BLANK_LINES and not any(
             line.strip() for line in self._lines[-_N_BLANK_LINES:]
         ):
-            self._stopped_by = "blank"
+            self.stopped_by = "blank"
         elif self._rules.extent != "line" and self._block.is_ended_by(line, self._text):
-            self._stopped_by = "block"
+            self.stopped_by = "block"
         else:
             self._text += "\n"
             self._line_start = len(self._text)
@@ -298,9 +286,9 @@ class CompletionText:
     def _cut_line(self, reason: StopReason) -> bool:
         # The line end before the line goes too.
         self._text = self._text[: max(0, self._line_start - 1)]
-        self._stopped_by = reason
+        self.stopped_by = reason
         return True
 
     def _keep_lines(self, n_lines: int, reason: StopReason) -> None:
         self._text = "\n".join(self._text.split("\n")[:n_lines])
-        self._stopped_by = reason
+        self.stopped_by = reason

@@ -7,10 +7,10 @@ of the cursor, and by their lengths beyond: a distant edit of the same length is
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from speclsp.request import AnyPlaced, PlacedCompletion
+from speclsp.request import AnyPlaced, GeneratedText, PlacedCompletion, ranges_from
 from speclsp.settings import Settings
 from speclsp.text.code_reader import AUTO_CLOSERS, MAX_AUTO_CLOSERS
 from speclsp.text.fitting import n_closers_replaced
@@ -150,38 +150,35 @@ def typed_length(text: str, typed: str) -> int | None:
     return offset + len(last) if text.startswith(last, offset) else None
 
 
-class Rest(NamedTuple):
-    """The rest of a text for a later cursor."""
+def rest_of(
+    place: CursorContext, whole: GeneratedText, request: AnyPlaced
+) -> tuple[int, GeneratedText] | None:
+    """Return the rest of a text for a later request of the same document, with the request's id.
 
-    n_typed: int
-    """Characters of the text that are before the cursor now."""
-    text: str
-    """The text to insert at the cursor."""
-    n_replaced: int
-
-
-def rest_of(place: CursorContext, text: str, n_replaced: int, request: AnyPlaced) -> Rest | None:
-    """Return the rest of a text for a later request of the same document.
-
+    Before it comes the number of characters of the whole text that are before the cursor now.
     None if the request's cursor is elsewhere, if other text was typed, or if all of it was typed.
     An empty text has an empty rest at the same cursor only.
     """
     moved = place.moved_to(request)
-    if moved is None or moved.n_passed > n_replaced:
+    if moved is None or moved.n_passed > whole.n_replaced:
         return None
-    n = typed_length(text, moved.typed)
-    if n is None or (n == len(text) and text):
+    n = typed_length(whole.text, moved.typed)
+    if n is None or (n == len(whole.text) and whole.text):
         return None
-    left = text[n:]
-    n_replaced -= moved.n_passed
-    if not moved.closers:
-        return Rest(n, left, n_replaced)
+    left = whole.text[n:]
+    n_replaced = whole.n_replaced - moved.n_passed
     if "\n" in moved.closers:
-        kept = _without_last_line(left, moved.closers)
-        return Rest(n, kept, n_replaced) if kept else None
-    if not _contains_closers(left, moved.closers, moved.typed):
-        return None
-    return Rest(n, left, n_replaced + len(moved.closers))
+        left = _without_last_line(left, moved.closers)
+        if not left:
+            return None
+    elif moved.closers:
+        if not _contains_closers(left, moved.closers, moved.typed):
+            return None
+        n_replaced += len(moved.closers)
+    drafted, own_id = ranges_from(whole.drafted, n), request.completion_id
+    return n, replace(
+        whole, completion_id=own_id, text=left, n_replaced=n_replaced, drafted=drafted
+    )
 
 
 def contradicts(so_far: str, typed: str) -> bool:

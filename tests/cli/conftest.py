@@ -14,6 +14,7 @@ from speclsp.request import (
     Document,
     EngineState,
     Event,
+    GeneratedText,
     PlacedCompletion,
     RequestStats,
     SessionStats,
@@ -61,9 +62,11 @@ class FakeCompleter:
                 return
             future.set_result(
                 CompletionResult(
-                    completion_id="1",
-                    text=text,
-                    finish_reason="cancelled" if cancel.cancelled else "stop",
+                    generated=GeneratedText(
+                        completion_id="1",
+                        text=text,
+                        finish_reason="cancelled" if cancel.cancelled else "stop",
+                    ),
                     stats=RequestStats(n_prompt=7, n_predicted=1, n_target_passes=1),
                 )
             )

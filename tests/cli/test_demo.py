@@ -24,6 +24,7 @@ from speclsp.request import (
     CompletionResult,
     Document,
     DrafterStats,
+    GeneratedText,
     RequestStats,
     SessionStats,
 )
@@ -80,11 +81,8 @@ class FakeWindow:
     def ask(self, request: CompletionRequest, cancel: object) -> Future[CompletionResult]:
         before = self.text[: request.offset]
         found = (text for end, text in self.suggestions.items() if before.endswith(end))
-        return answered(
-            CompletionResult(
-                completion_id="1", text=next(found, ""), finish_reason="stop", stats=RequestStats()
-            )
-        )
+        generated = GeneratedText(completion_id="1", text=next(found, ""))
+        return answered(CompletionResult(generated=generated, stats=RequestStats()))
 
     def shown(self, completion_id: str) -> None:
         self.events.append("shown")

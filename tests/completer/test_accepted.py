@@ -351,7 +351,7 @@ def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
             wait_for_model=True,
         )
         result = completer.complete(request, CancellationToken()).result(WAIT_S)
-        return result.text, result.stats.n_accepted, result.completion_id
+        return result.generated.text, result.stats.n_accepted, result.generated.completion_id
 
     try:
         for _ in range(3):

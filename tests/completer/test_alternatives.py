@@ -87,21 +87,27 @@ def test_candidates_of_the_real_model(place: str, temperature: float, real: Type
         n_predict=40,
     )  # fmt: skip
     # What one request gives is the first text, whatever stands beside it.
-    assert (several.text, several.finish_reason) == (one.text, one.finish_reason)
-    assert several.mean_logprob == pytest.approx(one.mean_logprob, abs=0.01)
+    assert (several.generated.text, several.generated.finish_reason) == (
+        one.generated.text,
+        one.generated.finish_reason,
+    )
+    assert several.generated.mean_logprob == pytest.approx(one.generated.mean_logprob, abs=0.01)
     # The prompt was evaluated once.
     stats = several.stats
     n_known = stats.n_prompt - stats.n_prompt_evaluated
     assert n_known < 40
     assert 0 < stats.n_predicted == one.stats.n_predicted
-    texts = [several.text, *(other.text for other in several.alternatives)]
+    texts = [several.generated.text, *(other.text for other in several.alternatives)]
     assert len(texts) == 3
     assert len({sense(text) for text in texts}) == 3
     assert all(texts[1:])
     means = [other.mean_logprob for other in several.alternatives]
     assert means == sorted(means, key=lambda mean: -(mean or 0.0))
     assert all(mean is not None and mean < 0.0 for mean in means)
-    assert len({several.completion_id, *(o.completion_id for o in several.alternatives)}) == 3
+    assert (
+        len({several.generated.completion_id, *(o.completion_id for o in several.alternatives)})
+        == 3
+    )
     assert [other.text for other in again.alternatives] == texts[1:]
 
 
@@ -112,8 +118,10 @@ def test_mean_logprob_is_that_of_the_text_whatever_is_drafted(real: TypedWindow)
     try:
         for prefix in PLACES.values():
             drafted, alone = completing(real, prefix), completing(plain, prefix)
-            assert drafted.text == alone.text
-            assert drafted.mean_logprob == pytest.approx(alone.mean_logprob, abs=0.01)
+            assert drafted.generated.text == alone.generated.text
+            assert drafted.generated.mean_logprob == pytest.approx(
+                alone.generated.mean_logprob, abs=0.01
+            )
     finally:
         plain.close()
 
@@ -190,8 +198,10 @@ def test_texts_part_where_the_model_was_least_sure(
         result = completing(completer, "x = 1\n", n_candidates=n_candidates)
     finally:
         completer.close()
-    assert result.text == "ax1"
-    assert result.mean_logprob == pytest.approx(math.log((0.5 * 0.9 * 0.6) ** (1 / 3)), abs=1e-4)
+    assert result.generated.text == "ax1"
+    assert result.generated.mean_logprob == pytest.approx(
+        math.log((0.5 * 0.9 * 0.6) ** (1 / 3)), abs=1e-4
+    )
     found = {o.text: math.exp(o.mean_logprob or 0.0) for o in result.alternatives}
     assert found == {text: pytest.approx(mean, abs=1e-4) for text, mean in expected.items()}
     assert list(found.values()) == sorted(found.values(), reverse=True)
@@ -227,7 +237,7 @@ def test_a_text_that_says_the_same_gives_way_to_another() -> None:
         result = completing(completer, "x = 1\n", n_candidates=2)
     finally:
         completer.close()
-    assert result.text == "ab"
+    assert result.generated.text == "ab"
     assert [other.text for other in result.alternatives] == ["z"]
 
 
@@ -237,7 +247,7 @@ def test_nothing_to_say_has_alternatives() -> None:
         result = completing(completer, "x = 1\n", n_candidates=3)
     finally:
         completer.close()
-    assert result.text == ""
+    assert result.generated.text == ""
     assert [other.text for other in result.alternatives] == ["a", "b"]
 
 
@@ -253,9 +263,9 @@ def test_alternatives_keep_to_what_was_typed() -> None:
         result = completing(completer, "if x:\n  ", n_candidates=4)
     finally:
         completer.close()
-    assert result.text == "a"
+    assert result.generated.text == "a"
     assert [other.text for other in result.alternatives] == ["b"]
-    assert result.mean_logprob == pytest.approx(math.log(0.6), abs=1e-4)
+    assert result.generated.mean_logprob == pytest.approx(math.log(0.6), abs=1e-4)
 
 
 def test_a_target_without_branches_has_no_alternatives() -> None:
@@ -264,7 +274,7 @@ def test_a_target_without_branches_has_no_alternatives() -> None:
         result = completing(completer, "x = 1\n", n_candidates=4)
     finally:
         completer.close()
-    assert (result.text, result.alternatives) == ("ax1", ())
+    assert (result.generated.text, result.alternatives) == ("ax1", ())
 
 
 def test_alternatives_that_fail_leave_the_first_text() -> None:
@@ -280,5 +290,5 @@ def test_alternatives_that_fail_leave_the_first_text() -> None:
         result = completing(completer, "x = 1\n", n_candidates=4)
     finally:
         completer.close()
-    assert (result.text, result.alternatives) == ("ax1", ())
+    assert (result.generated.text, result.alternatives) == ("ax1", ())
     assert completer.statistics().n_failed == 0

@@ -95,15 +95,19 @@ UNSURE = [0.12] * 12
 def test_an_uncertain_suggestion_is_withheld(make: Make) -> None:
     completer = make("uncertain", UNSURE)
     result = complete(completer)
-    assert (result.text, result.withheld, result.finish_reason) == ("", True, "stop")
-    assert result.mean_logprob == pytest.approx(math.log(0.12), abs=0.01)
+    assert (result.generated.text, result.withheld, result.generated.finish_reason) == (
+        "",
+        True,
+        "stop",
+    )
+    assert result.generated.mean_logprob == pytest.approx(math.log(0.12), abs=0.01)
     stats = completer.statistics()
     assert (stats.n_withheld, stats.n_empty, stats.n_completions) == (1, 1, 0)
 
 
 def test_whoever_asks_gets_it(make: Make) -> None:
     result = complete(make("uncertain", UNSURE), trigger="invoked")
-    assert (result.text, result.withheld) == ("uncertain", False)
+    assert (result.generated.text, result.withheld) == ("uncertain", False)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +115,6 @@ def test_whoever_asks_gets_it(make: Make) -> None:
 )
 def test_the_bar_may_be_set(min_confidence: float, expected: str, make: Make) -> None:
     completer = make("uncertain", UNSURE, min_confidence=min_confidence)
-    assert complete(completer).text == expected
+    assert complete(completer).generated.text == expected
     overrides = {"min_confidence": 0.0}
-    assert complete(completer, prefix="y = 2\n", overrides=overrides).text == "uncertain"
+    assert complete(completer, prefix="y = 2\n", overrides=overrides).generated.text == "uncertain"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from typed_requests import request_between
 
 from speclsp.completer.completion_job import _cut_before_secrets
-from speclsp.request import CompletionResult, GeneratedText, RequestStats
+from speclsp.request import GeneratedText
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.text.fitting import Fit, balanced
@@ -19,33 +17,22 @@ def fit_at(prefix: str, suffix: str) -> Fit:
     return lambda text: balanced(text, rules)
 
 
-def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped() -> None:
-    def other(text: str) -> GeneratedText:
-        return GeneratedText(completion_id=text, text=text, n_replaced=1)
+def cut(texts: list[GeneratedText], prefix: str, suffix: str) -> list[GeneratedText]:
+    return _cut_before_secrets(request_between(prefix, suffix), texts, fit_at(prefix, suffix))
 
-    result = CompletionResult(
-        completion_id="1",
-        text=f"a)\n{PLACEHOLDER}",
-        finish_reason="stop",
-        stats=RequestStats(),
-        n_replaced=1,
-        alternatives=(other("b)"), other(f"a)\n{PLACEHOLDER}x"), other(f"c\n{PLACEHOLDER}")),
-    )
-    cut = _cut_before_secrets(request_between("f(", ")\n"), result, fit_at("f(", ")\n"))
-    assert (cut.text, cut.n_replaced) == ("a)", 1)
-    assert [(a.text, a.n_replaced) for a in cut.alternatives] == [("b)", 1), ("c", 0)]
-    harmless = dataclasses.replace(result, text="a)", alternatives=())
-    assert (
-        _cut_before_secrets(request_between("f(", ")\n"), harmless, fit_at("f(", ")\n")) == harmless
-    )
+
+def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped() -> None:
+    texts = [
+        GeneratedText(completion_id=text, text=text, n_replaced=1)
+        for text in (f"a)\n{PLACEHOLDER}", "b)", f"a)\n{PLACEHOLDER}x", f"c\n{PLACEHOLDER}")
+    ]
+    first, *others = cut(texts, "f(", ")\n")
+    assert (first.text, first.n_replaced) == ("a)", 1)
+    assert [(a.text, a.n_replaced) for a in others] == [("b)", 1), ("c", 0)]
+    harmless = [GeneratedText(completion_id="1", text="a)", n_replaced=1)]
+    assert cut(harmless, "f(", ")\n") == harmless
 
 
 def test_what_is_left_before_a_secret_leaves_no_bracket_open() -> None:
-    result = CompletionResult(
-        completion_id="1",
-        text=f"g()\nx = f(a or {PLACEHOLDER})",
-        finish_reason="stop",
-        stats=RequestStats(),
-    )
-    cut = _cut_before_secrets(request_between("", "\n"), result, fit_at("", "\n"))
-    assert cut.text == "g()"
+    whole = GeneratedText(completion_id="1", text=f"g()\nx = f(a or {PLACEHOLDER})")
+    assert [left.text for left in cut([whole], "", "\n")] == ["g()"]

@@ -435,9 +435,9 @@ def test_an_accepted_suggestion_is_marked_while_the_cursor_is_still_in_it(make) 
         uri=URI, version=1, offset=len(begun), wait_for_model=True, trigger="invoked"
     )
     suggested = asyncio.run(edited.window.complete(request, CancellationToken()))
-    assert suggested.text == "result"
-    edited.become(begun + suggested.text)
-    edited.window.accepted(suggested.completion_id)
+    assert suggested.generated.text == "result"
+    edited.become(begun + suggested.generated.text)
+    edited.window.accepted(suggested.generated.completion_id)
     edited.ask(len(begun) + 6)
     assert "// User accepted prediction:\n--- a/a.py" in remote.sent[-1][0].text
 
@@ -871,7 +871,7 @@ def test_completions_and_edits_do_not_end_each_other(make) -> None:
 
     edit, completion = asyncio.run(both())
     assert edit.finish_reason in ("stop", "length")
-    assert completion.finish_reason in ("stop", "length", "deadline")
+    assert completion.generated.finish_reason in ("stop", "length", "deadline")
 
 
 def test_a_newer_request_supersedes_the_older_one(make) -> None:

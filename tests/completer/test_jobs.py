@@ -21,6 +21,7 @@ from speclsp.drafting.drafter import DraftContext
 from speclsp.request import (
     CompletionRequest,
     Document,
+    FinishReason,
     Request,
     RequestStats,
     Result,
@@ -33,6 +34,8 @@ URIS = ("file:///a.py", "file:///b.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoudResult(Result):
+    completion_id: str
+    finish_reason: FinishReason
     text: str
 
     @property
@@ -146,7 +149,7 @@ def test_kinds_of_one_document_do_not_end_each_other(bench: Bench) -> None:
     bench.until_decoding()
     older, newer = bench.ask("loud 1"), bench.ask("loud 2")
     bench.go_on()
-    assert typed.result(WAIT_S).text == "ok"
+    assert typed.result(WAIT_S).generated.text == "ok"
     assert older.result(WAIT_S).finish_reason == "cancelled"
     assert newer.result(WAIT_S).text == "OK"
     assert bench.order == ["loud 1", "typed", "loud 2"]
@@ -161,8 +164,8 @@ def test_a_typed_completion_puts_off_a_running_edit(bench: Bench, uri: str) -> N
     program = bench.ask("program", uri, origin="program")
     idle = bench.ask("idle", uri, is_prefetch=True)
     bench.go_on()
-    assert (typed.result(WAIT_S).text, loud.result(WAIT_S).text) == ("ok", "OK")
-    assert (program.result(WAIT_S).text, idle.result(WAIT_S).text) == ("ok", "ok")
+    assert (typed.result(WAIT_S).generated.text, loud.result(WAIT_S).text) == ("ok", "OK")
+    assert [one.result(WAIT_S).generated.text for one in (program, idle)] == ["ok", "ok"]
     assert bench.order == ["typed", "loud", "program", "idle"]
 
 
@@ -172,5 +175,5 @@ def test_an_edit_joins_no_completion(bench: Bench) -> None:
     bench.until_decoding()
     loud = bench.ask("loud")
     bench.go_on()
-    assert (typed.result(WAIT_S).text, loud.result(WAIT_S).text) == ("ok", "OK")
+    assert (typed.result(WAIT_S).generated.text, loud.result(WAIT_S).text) == ("ok", "OK")
     assert bench.completer.statistics().n_coalesced == 0

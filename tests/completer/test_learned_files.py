@@ -89,7 +89,7 @@ class Session:
         )
         self.completer.open_document(document)
         request = request_between(text, uri="u").plain
-        answer = self.completer.submit(request, CancellationToken()).result(WAIT_S).text
+        answer = self.completer.submit(request, CancellationToken()).result(WAIT_S).generated.text
         self.completer.close_document("u")
         assert self.completer.wait_idle(WAIT_S)
         return answer

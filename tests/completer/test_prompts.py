@@ -155,7 +155,7 @@ def test_going_back_to_a_file_evaluates_nothing(make):
         assert completer.wait_idle(WAIT_S)
         assert result.stats.n_prompt_evaluated <= 2
         if n >= 2:  # the idle time before laid both prompts out with context from the other file
-            assert answers.setdefault(name, result.text) == result.text
+            assert answers.setdefault(name, result.generated.text) == result.generated.text
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
         fresh = ask(make(n_context=0), *text, name, n_predict=16, origin="program")
         assert fresh.stats.n_prompt_evaluated > 400
         assert fresh.stats.n_prompt == back[name].stats.n_prompt
-        assert fresh.text == back[name].text
+        assert fresh.generated.text == back[name].generated.text
 
 
 @pytest.mark.slow

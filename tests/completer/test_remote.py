@@ -87,7 +87,7 @@ def desk() -> Iterator[Callable[..., Desk]]:
 def test_a_known_family_gets_the_anchored_prompt_as_text(desk) -> None:
     engine = ScriptedRemote("a", " + b", "\n", "def other():\n")
     found = desk(engine).ask("def add(a, b):\n    total = ¦\n    return total\n")
-    assert found.text == "a + b"
+    assert found.generated.text == "a + b"
     (prompt, params), *_ = engine.sent
     assert prompt.text == (
         "<|repo_name|>p\n<|file_sep|>a.py\n<|fim_prefix|>def add(a, b):\n"
@@ -106,7 +106,7 @@ def test_the_stream_is_closed_where_a_stop_rule_ends_the_text(desk) -> None:
 def test_without_a_family_prefix_and_suffix_are_sent_with_line_ends_of_unix(desk) -> None:
     engine = ScriptedRemote("a + b", model=PLAIN)
     found = desk(engine).ask("def add(a, b):\r\n    return ¦\r\n\r\nprint(add(1, 2))\r\n")
-    assert found.text == "a + b"
+    assert found.generated.text == "a + b"
     (prompt, _), *_ = engine.sent
     assert (prompt.text, prompt.tokens) == ("", ())
     assert prompt.prefix == "def add(a, b):\n    return "
@@ -139,7 +139,7 @@ def test_token_ids_are_sent_only_where_the_server_has_the_vocabulary(desk) -> No
 
 def test_an_end_token_in_the_stream_ends_the_text(desk) -> None:
     engine = ScriptedRemote("one", "<|file_sep|>", "b.py\n")
-    assert desk(engine).ask("x = ¦\n").text == "one"
+    assert desk(engine).ask("x = ¦\n").generated.text == "one"
     assert engine.n_given == 2
 
 
@@ -147,8 +147,8 @@ def test_unsure_texts_are_withheld_by_the_servers_probabilities(desk) -> None:
     engine = ScriptedRemote()
     engine.pieces = [Piece("maybe", logprobs=(math.log(0.01),))]
     found = desk(engine).ask("x = ¦\n", trigger="automatic")
-    assert (found.text, found.withheld) == ("", True)
-    assert found.mean_logprob == pytest.approx(math.log(0.01))
+    assert (found.generated.text, found.withheld) == ("", True)
+    assert found.generated.mean_logprob == pytest.approx(math.log(0.01))
 
 
 def test_a_piece_that_repeats_typed_text_counts_by_its_share(desk) -> None:
@@ -158,8 +158,8 @@ def test_a_piece_that_repeats_typed_text_counts_by_its_share(desk) -> None:
     (prompt, params), *_ = engine.sent
     assert params.begins_with == " wi"
     assert prompt.text.endswith("x = box.")
-    assert found.text == "dth"
-    assert found.mean_logprob == pytest.approx((-8.0 / 4 - 3.0) / 2)
+    assert found.generated.text == "dth"
+    assert found.generated.mean_logprob == pytest.approx((-8.0 / 4 - 3.0) / 2)
 
 
 def test_an_answer_that_does_not_begin_with_what_was_typed_is_refused(desk) -> None:
@@ -239,14 +239,14 @@ def test_no_token_in_a_files_name_leaves(tmp_path: Path) -> None:
 def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk) -> None:
     engine = ScriptedRemote("1")
     one = desk(engine)
-    assert one.ask("x = ¦\n").text == "1"
+    assert one.ask("x = ¦\n").generated.text == "1"
     engine.error = DEAD
     for text in ("y = ¦\n", "z = ¦\n", "yz = ¦\n", "zy = ¦\n"):
         with pytest.raises(EngineUnavailableError, match="cannot be reached"):
             one.ask(text)
     assert one.window.state() == "ready"
     engine.error = None
-    assert one.ask("w = ¦\n").text == "1"
+    assert one.ask("w = ¦\n").generated.text == "1"
     said = one.events_until("answers again")
     assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
 
@@ -261,7 +261,7 @@ def test_another_model_on_the_server_is_taken_by_itself(desk) -> None:
     with pytest.raises(EngineUnavailableError, match="codestral-latest"):
         one.ask("y = ¦\n")
     one.until(lambda: one.window.state() == "ready" and engine.n_connects == 2)
-    assert one.ask("z = ¦\n").text == "1"
+    assert one.ask("z = ¦\n").generated.text == "1"
     assert (engine.sent[-1][0].text, engine.sent[-1][0].prefix) == ("", "z = ")
     said = one.events_until("codestral-latest at desk")
     assert not [event for event in said if isinstance(event, Problem)]
@@ -281,7 +281,7 @@ def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk) -> No
     with pytest.raises(EngineUnavailableError):
         one.ask("x = ¦\n")
     one.until(lambda: one.window.state() == "ready")
-    assert one.ask("x = ¦\n").text == "1"
+    assert one.ask("x = ¦\n").generated.text == "1"
     said = one.events_until("qwen2.5-coder-7b at desk")
     assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
 
@@ -323,13 +323,13 @@ def test_a_stalled_stream_ends_at_the_deadline_with_the_text_so_far(desk) -> Non
     one = desk(engine)
     engine.go_on.clear()
     found = one.ask("x = ¦\n", deadline_ms=200)
-    assert (found.text, found.finish_reason) == ("one", "deadline")
+    assert (found.generated.text, found.generated.finish_reason) == ("one", "deadline")
 
 
 def test_a_text_that_broke_off_is_not_called_finished(desk) -> None:
     engine = ScriptedRemote("one")
     engine.stats.is_cut = True
-    assert desk(engine).ask("x = ¦\n").finish_reason == "deadline"
+    assert desk(engine).ask("x = ¦\n").generated.finish_reason == "deadline"
 
 
 def test_a_server_that_accepts_and_never_answers_is_reported(desk) -> None:
@@ -337,7 +337,7 @@ def test_a_server_that_accepts_and_never_answers_is_reported(desk) -> None:
     with scripted_server(lambda got: [models if got.method == "GET" else 60.0]) as server:
         one = desk(HttpEngine(server.url, "openai"))
         for text in ("x = ¦\n", "y = ¦\n"):
-            assert one.ask(text, deadline_ms=100).finish_reason == "deadline"
+            assert one.ask(text, deadline_ms=100).generated.finish_reason == "deadline"
         with pytest.raises(EngineUnavailableError, match="did not begin to answer"):
             one.ask("z = ¦\n", deadline_ms=100)
 
@@ -349,9 +349,9 @@ def test_a_newer_request_leaves_a_stalled_stream(desk) -> None:
     stalled = one.window.complete(request_at("x = ¦\n"), CancellationToken())
     one.until(lambda: engine.n_given == 1)
     newer = one.window.complete(request_at("x = 7 * ¦\n"), CancellationToken())
-    assert stalled.result(WAIT_S).finish_reason == "cancelled"
+    assert stalled.result(WAIT_S).generated.finish_reason == "cancelled"
     engine.go_on.set()
-    assert newer.result(WAIT_S).text == "one + two"
+    assert newer.result(WAIT_S).generated.text == "one + two"
 
 
 def test_idle_time_has_the_server_evaluate_what_the_next_prompts_begin_with(desk) -> None:

@@ -112,8 +112,8 @@ def type_among_secrets(root: Path, planted: list[Planted], settings: Settings) -
         # The model says the secret itself, in the line that it is usual in, and behind it.
         for says in ("return 1", f"f()\n{secret.lines}\n"):
             result = session.ask(name, text, says=says)
-            if result.text:
-                session.completer.accepted(result.completion_id)
+            if result.generated.text:
+                session.completer.accepted(result.generated.completion_id)
                 n_accepted += 1
     assert n_accepted > 50
     session.completer.statistics()
@@ -154,17 +154,17 @@ def test_a_completion_is_cut_before_a_placeholder_and_refused_on_a_secrets_line(
         text = 'password = "hunter22"\n\n\ndef f():\n    '
         session.open("a.py", text)
         cut = session.ask("a.py", text, says=f"g()\n    x = {PLACEHOLDER}\n")
-        assert cut.text == "g()\n    x ="
+        assert cut.generated.text == "g()\n    x ="
         again = session.ask("a.py", text, says=f"g()\n    x = {PLACEHOLDER}\n")  # now drafted
-        assert again.drafted
-        assert all(end <= len(again.text) for _, end in again.drafted)
+        assert again.generated.drafted
+        assert all(end <= len(again.generated.text) for _, end in again.generated.drafted)
         refused = session.ask("a.py", 'password = "hun', 'ter22"\n')
-        assert (refused.text, refused.source) == ("", "filter")
+        assert (refused.generated.text, refused.source) == ("", "filter")
         assert session.ask(".env", "PORT=").source == "filter"
         write(tmp_path / ".gitignore", "private/\n")
         session.completer.reindex()
         assert session.ask("private/a.py", "x = ").source == "filter"
-        assert session.ask("public/a.py", "x = ").text
+        assert session.ask("public/a.py", "x = ").generated.text
     finally:
         session.completer.close()
 
@@ -185,14 +185,14 @@ def type_with_acceptances(root: Path, planted: list[Planted], settings: Settings
             if n_typed in starts:
                 says = whole[n_typed : n_typed + draw.randint(10, 30)].partition("\n")[0]
                 result = session.ask(name, whole[:n_typed], says=says)
-                session.type(name, whole[:n_typed] + result.text)
-                session.completer.accepted(result.completion_id)
-                n_accepted += bool(result.text)
+                session.type(name, whole[:n_typed] + result.generated.text)
+                session.completer.accepted(result.generated.completion_id)
+                n_accepted += bool(result.generated.text)
         session.type(name, whole)
         below = f"{whole}\n\n\n"
         result = session.ask(name, below, says="return box.height")
-        session.completer.accepted(result.completion_id)
-        session.ask(name, f"{below}{result.text}\n")
+        session.completer.accepted(result.generated.completion_id)
+        session.ask(name, f"{below}{result.generated.text}\n")
     assert n_accepted > 25
     session.completer.close()
     return list(session.messages())

@@ -19,6 +19,7 @@ from speclsp.request import (
     DrafterStats,
     EditResult,
     EditStats,
+    GeneratedText,
     IndexStats,
     Percentiles,
     RequestStats,
@@ -208,7 +209,8 @@ def test_llama_cpps_lines_on_times():
 
 def test_a_completions_line():
     stats = dataclasses.replace(totals(), ms_queue=0.5, ms_tokenize=1.25, ms_total=5102.0)
-    result = CompletionResult(completion_id="c1", text="x", finish_reason="stop", stats=stats)
+    generated = GeneratedText(completion_id="c1", text="x")
+    result = CompletionResult(generated=generated, stats=stats)
     assert request_line(result) == (
         "completion c1: stop, 400 tokens in 229 target passes (1.75 per pass), prompt 250/1000 "
         "evaluated, accepted 171/297 draft tokens (prompt-lookup 171/297), queue 0.5, tokenize "
@@ -246,13 +248,10 @@ def test_what_the_model_was_spared_has_lines_of_its_own() -> None:
 
 
 def test_a_completion_without_the_model_has_a_short_line() -> None:
-    result = CompletionResult(
-        completion_id="7",
-        text="abc",
-        finish_reason="stop",
-        stats=RequestStats(ms_total=0.25),
-        source="memory",
-    )
+    generated = GeneratedText(completion_id="7", text="abc")
+    stats = RequestStats(ms_total=0.25)
+    result = CompletionResult(generated=generated, stats=stats, source="memory")
     assert request_line(result) == "completion 7: by memory, 3 characters in 0.25 ms"
-    drafted = dataclasses.replace(result, drafted=((0, 1), (2, 3)))
+    generated = dataclasses.replace(generated, drafted=((0, 1), (2, 3)))
+    drafted = dataclasses.replace(result, generated=generated)
     assert request_line(drafted).endswith(" in 0.25 ms, characters from drafts: 0-1 2-3")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 
 from speclsp.decoding.session import (
@@ -14,6 +16,7 @@ from speclsp.request import (
     CompletionResult,
     DrafterStats,
     FinishReason,
+    GeneratedText,
     IndexStats,
     Percentiles,
     RequestStats,
@@ -26,9 +29,8 @@ READY = SessionStats(state="ready")
 def result(
     text: str = "x", finish_reason: FinishReason = "stop", stats: RequestStats | None = None
 ) -> CompletionResult:
-    return CompletionResult(
-        completion_id="id", text=text, finish_reason=finish_reason, stats=stats or RequestStats()
-    )
+    generated = GeneratedText(completion_id="id", text=text, finish_reason=finish_reason)
+    return CompletionResult(generated=generated, stats=stats or RequestStats())
 
 
 def passes(ms_total: float = 1.0, **values) -> RequestStats:
@@ -136,12 +138,9 @@ def test_a_snapshot_does_not_change_later():
 
 def test_what_the_model_was_spared_is_counted_apart() -> None:
     recorder = SessionRecorder()
-    spared = {"completion_id": "x", "finish_reason": "stop"}
-    memory = CompletionResult(
-        text="abc", stats=RequestStats(ms_total=0.5), source="memory", **spared
-    )
+    memory = dataclasses.replace(result("abc", stats=RequestStats(ms_total=0.5)), source="memory")
     recorder.add(memory)
-    recorder.add(CompletionResult(text="", stats=RequestStats(), source="filter", **spared))
+    recorder.add(dataclasses.replace(result(""), source="filter"))
     in_vain = SessionStats(n_coalesced=1, totals=RequestStats(n_predicted=5))
     recorder.prefetched(RequestStats(n_predicted=7))
     recorder.prefetch_used()

@@ -114,7 +114,7 @@ def test_what_is_asked_and_answered_crosses_unchanged(scripted):
     window.change_document(URI, 2, TextEdit(6, 6, "𝄞 = 2\n"))
     overrides = {"n_predict": 3, "languages": {"python": {"max_lines": 1}}}
     result = ask(window, version=2, offset=9, overrides=overrides).result(WAIT_S)
-    assert (result.text, result.stats.n_prompt) == ("completed", 7)
+    assert (result.generated.text, result.stats.n_prompt) == ("completed", 7)
     asked = scripted.completer.asked[0].request
     assert (asked.text, asked.cursor, asked.plain.overrides) == ("é = 1\n𝄞 = 2\n", 9, overrides)
     window.save_document(URI)
@@ -195,9 +195,9 @@ def test_what_a_dead_engine_left_is_answered_empty_and_the_next_one_gets_everyth
     until(lambda: len(scripted.completer.asked) == 9)
     scripted.script = None
     scripted.engine.drop()
-    assert {future.result(WAIT_S).finish_reason for future in asked} == {"cancelled"}
+    assert {future.result(WAIT_S).generated.finish_reason for future in asked} == {"cancelled"}
     until(lambda: len(scripted.made) == 2 and window._connection)
-    assert ask(window, version=2, offset=12).result(WAIT_S).text == "completed"
+    assert ask(window, version=2, offset=12).result(WAIT_S).generated.text == "completed"
     assert scripted.completer.documents[f"2:{URI}"].text == "x = 1\ny = 2\n"
     assert scripted.completer.folders == {"/p": "p"}
 
@@ -212,7 +212,7 @@ def test_without_an_engine_requests_fail_at_once_or_wait_and_learned_texts_are_k
     patient = ask(window, wait_for_model=True)
     assert not patient.done()
     window.start()
-    assert patient.result(WAIT_S).text == "completed"
+    assert patient.result(WAIT_S).generated.text == "completed"
     assert [accepted.text for accepted in scripted.completer.learned] == ["kept"]
 
 
@@ -245,7 +245,7 @@ def test_three_crashes_are_one_problem_until_the_settings_change(scripted, monke
     assert len(scripted.made) == 3
     window.apply_settings(Settings(model="/m/whole.gguf"))
     until(lambda: window._connection)
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
 
 
 def test_an_engine_that_runs_out_of_memory_while_it_starts_is_tried_three_times(
@@ -278,20 +278,20 @@ def test_an_engine_that_is_killed_from_outside_is_started_again_each_time(script
         until(lambda n=n_made: len(scripted.made) == n and window._connection)
         scripted.engine.drop()
     until(lambda: len(scripted.made) == 8 and window._connection)
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
 
 
 def test_an_engine_that_ends_in_good_order_is_started_by_the_next_request(scripted):
     window = scripted.window()
     window.open_document(document())
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     scripted.engine.dismiss()
     until(lambda: window.state() == "unloaded")
     assert len(scripted.engine.asked) == 1
     with pytest.raises(EngineUnavailableError):
         ask(window).result(WAIT_S)
     until(lambda: window._connection)
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
 
 
 def test_an_engine_that_cannot_be_shared_is_a_problem_and_the_window_goes_on(scripted):
@@ -338,7 +338,7 @@ def test_an_idle_window_wakes_no_thread(scripted, monkeypatch):
         window._loop._selector, "select", lambda limit: limits.append(limit) or select(limit)
     )
     window.open_document(document())
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     assert window.wait_idle(WAIT_S)
     until(lambda: limits and limits[-1] is None)
 
@@ -353,7 +353,7 @@ def test_other_engine_settings_mean_another_engine(scripted):
     told = StateChanged(state="loading", message="starting the engine of the changed settings")
     assert window.next_event(WAIT_S) == told
     assert scripted.engine.asked[-1].ctx_size == 512
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     until(lambda: scripted.made[0].closed)
 
 
@@ -379,7 +379,7 @@ def test_an_engine_gets_nothing_if_the_settings_name_another_one_once_it_is_conn
     window.open_document(document())
     window.start()
     until(lambda: window._connection)
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     assert scripted.engine.asked == [former, new]
     assert [made.settings.model for made in scripted.made] == ["/own.gguf" * (new is LOCAL)]
     while (event := window.next_event(0.05)) is not None:
@@ -401,7 +401,7 @@ def test_a_defect_while_it_connects_is_a_problem_and_settings_try_again(scripted
     scripted.engine.on_link = lambda: None
     window.apply_settings(Settings(n_predict=3))
     until(lambda: window._connection)
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
 
 
 def test_a_defect_while_it_connects_to_another_machine_is_tried_again(scripted):
@@ -462,11 +462,11 @@ def test_an_ignored_document_is_not_sent_to_the_machine_that_the_settings_leave(
     window = scripted.window(ELSEWHERE)
     window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
     window.open_document(dataclasses.replace(document(), file=str(tmp_path / "private.py")))
-    assert ask(window).result(WAIT_S).text == ""
+    assert ask(window).result(WAIT_S).generated.text == ""
     until(lambda: scripted.made)  # the former engine's is the first
     window.apply_settings(LOCAL)
     until(lambda: len(scripted.made) == 2 and window._connection)
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     until(lambda: scripted.made[0].closed)
     assert "open_document" not in [call[0] for call in scripted.made[0].calls]
 
@@ -491,9 +491,9 @@ def test_an_ignored_document_stays_here_if_its_folder_is_closed(scripted, tmp_pa
     window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
     (tmp_path / ".gitignore").unlink()
     window.reindex()
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     window.close_folder(str(tmp_path))
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
 
 
 def test_a_request_that_waits_stays_here_if_its_document_becomes_ignored(scripted, tmp_path):
@@ -504,7 +504,7 @@ def test_a_request_that_waits_stays_here_if_its_document_becomes_ignored(scripte
     (tmp_path / ".gitignore").write_text("private.py\n")
     window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
     window.start()
-    assert waiting.result(WAIT_S).finish_reason == "deadline"
+    assert waiting.result(WAIT_S).generated.finish_reason == "deadline"
     assert scripted.completer.asked == []
 
 
@@ -515,7 +515,7 @@ def test_an_engine_elsewhere_that_ends_in_good_order_is_connected_again(scripted
     scripted.engine.dismiss()
     until(lambda: len(scripted.engine.asked) == 2 and window._connection)
     window.open_document(document())
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
 
 
 def test_an_engine_elsewhere_that_cannot_be_reached_is_told_once(scripted, monkeypatch):
@@ -541,7 +541,7 @@ def test_a_stopped_engine_leaves_requests_to_their_deadline(scripted):
     window = scripted.window()
     window.open_document(document())
     result = ask(window, settings={"deadline_ms": 100}).result(WAIT_S)
-    assert (result.text, result.finish_reason) == ("", "deadline")
+    assert (result.generated.text, result.generated.finish_reason) == ("", "deadline")
     until(lambda: scripted.completer.asked[0].cancel.is_for_good)
 
 
@@ -552,9 +552,9 @@ def test_the_longest_deadline_that_may_be_set_ends_no_connection(scripted):
     asked = ask(window, settings={"deadline_ms": 2**31 - 1}, origin="program")
     until(lambda: scripted.completer.asked)
     other = ask(window, settings={"deadline_ms": 100}, origin="program")
-    assert other.result(WAIT_S).finish_reason == "deadline"  # the thread goes on
+    assert other.result(WAIT_S).generated.finish_reason == "deadline"  # the thread goes on
     scripted.completer.asked[0].answer("completed")
-    assert asked.result(WAIT_S).text == "completed"
+    assert asked.result(WAIT_S).generated.text == "completed"
     assert len(scripted.engine.asked) == 1
 
 
@@ -712,7 +712,7 @@ def test_a_document_too_long_for_a_message_leaves_the_others_their_engine(script
     window.open_document(document("x" * 20_000, uri="file:///p/long.py"))
     window.start()
     until(lambda: window._connection)
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     assert len(scripted.engine.asked) == 1
     window.change_document("file:///p/long.py", 2, TextEdit(0, 0, "x"))
     window.close()
@@ -731,7 +731,7 @@ def test_a_path_that_is_no_utf_8_leaves_the_other_documents_their_engine(scripte
     window.open_document(dataclasses.replace(document(uri="file:///q"), repo_name="q\udcff"))
     window.start()
     until(lambda: window._connection)
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     assert len(scripted.engine.asked) == 1
     window.close()
     events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
@@ -744,9 +744,9 @@ def test_a_document_that_cannot_be_encoded_gets_no_suggestions_until_it_can(scri
     window.change_document(URI, 2, TextEdit(0, 0, "\udcff"))
     window.change_document(URI, 3, TextEdit(0, 0, "y"))
     result = ask(window, version=3, offset=8).result(WAIT_S)
-    assert (result.finish_reason, result.source) == ("stop", "filter")
+    assert (result.generated.finish_reason, result.source) == ("stop", "filter")
     window.change_document(URI, 4, TextEdit(0, 2, ""))
-    assert ask(window, version=4).result(WAIT_S).text == "completed"
+    assert ask(window, version=4).result(WAIT_S).generated.text == "completed"
     assert [asked.request.text for asked in scripted.completer.asked] == ["x = 1\n"]
     window.close()
     events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
@@ -758,7 +758,7 @@ def test_settings_that_cannot_be_encoded_are_a_problem(scripted):
     window = scripted.window()
     window.open_document(document())
     window.apply_settings(bad)  # the engine keeps the former ones
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     other = scripted.engine.window(bad)
     scripted.windows.append(other)
     other.open_document(document())
@@ -808,7 +808,7 @@ def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):
     window = scripted.window()
     window.open_folder(WorkspaceFolder(root="/p", name="p"))
     window.open_document(document())
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
     assert len(scripted.engine.asked) == 1
     until(lambda: isinstance(event := window.next_event(WAIT_S), Problem) and "null" in str(event))
 
@@ -818,7 +818,7 @@ def test_a_defect_that_ends_a_windows_service_counts_as_a_crash(scripted, monkey
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window()
     window.open_document(document())
-    assert ask(window).result(WAIT_S).text == "completed"
+    assert ask(window).result(WAIT_S).generated.text == "completed"
 
     def fail(*_: object) -> None:
         raise ValueError("a defect")
@@ -872,7 +872,9 @@ def test_a_windows_requests_wait_in_its_own_queue_beyond_a_bound(scripted, monke
         until(lambda idx=idx: len(scripted.completer.asked) > idx)
         assert len(scripted.completer.asked) <= idx + 5
         scripted.completer.asked[idx].answer(str(idx))
-    assert [future.result(WAIT_S).text for future in futures] == [str(n) for n in range(20)]
+    assert [future.result(WAIT_S).generated.text for future in futures] == [
+        str(n) for n in range(20)
+    ]
 
 
 def test_a_window_with_many_requests_learns_that_the_engine_closes(scripted, monkeypatch):

@@ -103,7 +103,7 @@ def ask(window: TypedWindow, text: str, uri: str = "file:///p/a.py"):
 
 
 def text_of(window: TypedWindow, text: str, uri: str = "file:///p/a.py") -> str:
-    return answer_of(lambda: ask(window, text, uri)).text
+    return answer_of(lambda: ask(window, text, uri)).generated.text
 
 
 @pytest.mark.parametrize("how", ["abort", "fault", "kill", "exit", "hang"])
@@ -113,7 +113,7 @@ def test_a_crash_answers_what_runs_and_the_next_engine_knows_the_documents(windo
     assert text_of(first, "kept = 1\n", kept) == text_of(second, "y = 1\n") == "return 1"
     assert len(set(windows.pids)) == 1
     result = ask(first, f"x = please_{how}\n").result(WAIT_S)
-    assert (result.text, result.finish_reason) == ("", "cancelled")
+    assert (result.generated.text, result.generated.finish_reason) == ("", "cancelled")
     assert text_of(first, "kept = 1\nre", kept) == "turn 1"
     assert text_of(second, "y = 1\nre") == "turn 1"
     assert len(set(windows.pids)) == 2
@@ -158,7 +158,9 @@ def test_without_memory_there_is_one_problem_and_the_window_goes_on(windows, n_m
     # cancels it.
     with contextlib.suppress(EngineError, ModelLoadError):
         result = ask(window, "x = 1\n").result(WAIT_S)
-        assert result.text == ("" if result.finish_reason == "cancelled" else "return 1"), result
+        assert result.generated.text == (
+            "" if result.generated.finish_reason == "cancelled" else "return 1"
+        ), result
     if not isinstance(event, Problem):
         return
     assert event.remedy
@@ -321,7 +323,7 @@ def test_a_suspended_engine_is_waited_for_and_not_killed(windows):
     try:
         request = request_between("y = 1\n", language_id="python", deadline_ms=100)
         result = window.complete(request, CancellationToken()).result(WAIT_S)
-        assert (result.text, result.finish_reason) == ("", "deadline")
+        assert (result.generated.text, result.generated.finish_reason) == ("", "deadline")
         time.sleep(3.5)  # longer than this engine's watchdog is patient
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -370,6 +372,6 @@ def test_after_a_kill_the_first_request_behind_ready_is_answered(windows):
             states.append(event.state)
         if isinstance(event, LogLine) and "started again" in event.message:
             lines.append(event.message)
-    assert ask(window, "x = 1\ny = 2\n").result(WAIT_S).text == "return 1"
+    assert ask(window, "x = 1\ny = 2\n").result(WAIT_S).generated.text == "return 1"
     assert lines == ["the engine process was ended; it is started again in 0 s."]
     assert len(windows.pids) == 2

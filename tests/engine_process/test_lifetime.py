@@ -201,7 +201,7 @@ def test_a_window_that_has_not_greeted_keeps_the_engine(engines: Engines) -> Non
         wait_until(lambda: engine.num_fds() == n_files + 1)
         connection.socket.close()
         time.sleep(0.5)  # in which it would end
-        late.sendall(b'{"purpose": "window", "protocol": 2, "exit_seconds": 0}\n')
+        late.sendall(b'{"purpose": "window", "protocol": 3, "exit_seconds": 0}\n')
         late.settimeout(60)
         assert b'"pid"' in late.recv(4096)
     wait_for_end(connection.pid)

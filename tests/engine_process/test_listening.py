@@ -125,7 +125,7 @@ def open_document(window: Completer, text: str = TEXT, file: str = "", uri: str 
 
 def text_of(window: Completer, uri: str = "u:a", offset: int = len(TEXT)) -> str:
     request = CompletionRequest(uri=uri, version=1, offset=offset)
-    return answer_of(lambda: window.submit(request, CancellationToken())).text
+    return answer_of(lambda: window.submit(request, CancellationToken())).generated.text
 
 
 def problems(window: Completer) -> list[Problem]:
@@ -555,7 +555,7 @@ def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere: Els
     )
     for _ in range(2):
         result = window.submit(request, CancellationToken()).result(WAIT_S)
-        assert result.text == "return 1"
+        assert result.generated.text == "return 1"
     (line,) = [line for line in elsewhere.log().splitlines() if "left out" in line]
     assert "n_predict" in line
     assert "'many'" in line
@@ -570,7 +570,7 @@ def test_another_version_is_named_on_both_sides(
     elsewhere.listen(f"unix:{path}")
     own = listening.__version__
     monkeypatch.setattr(listening, "__version__", "9.9")
-    with pytest.raises(EngineProcessError, match=rf"speclsp {own}, protocol 2.* speclsp 9\.9") as e:
+    with pytest.raises(EngineProcessError, match=rf"speclsp {own}, protocol 3.* speclsp 9\.9") as e:
         asyncio.run(connect_elsewhere(Settings(engine_url=f"speclsp+unix://{path}")))
     assert "same version" in e.value.remedy
 

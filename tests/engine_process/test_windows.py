@@ -100,10 +100,13 @@ def events(window: TypedWindow) -> list[object]:
 
 def test_windows_share_one_model_and_its_memory(windows):
     first, second = windows.open(), windows.open()
-    assert [ask(first).result(WAIT_S).text, ask(second).result(WAIT_S).text] == [TEXT, TEXT]
+    assert [
+        ask(first).result(WAIT_S).generated.text,
+        ask(second).result(WAIT_S).generated.text,
+    ] == [TEXT, TEXT]
     assert len(windows.loader.targets) == 1
     first.close()
-    assert ask(second, prefix="def g():\n    ").result(WAIT_S).text == TEXT
+    assert ask(second, prefix="def g():\n    ").result(WAIT_S).generated.text == TEXT
     assert not windows.loader.targets[0].closed
 
 
@@ -117,16 +120,16 @@ def test_a_window_whose_answer_cannot_be_made_is_connected_again(windows, monkey
 
     answers[CompletionResult] = fail
     monkeypatch.setattr(wire, "ANSWERS", answers)
-    assert ask(window).result(WAIT_S).finish_reason == "cancelled"
+    assert ask(window).result(WAIT_S).generated.finish_reason == "cancelled"
     until(lambda: len(windows.completers) == 2)
-    assert ask(window, prefix="def g():\n    ").result(WAIT_S).text == TEXT
+    assert ask(window, prefix="def g():\n    ").result(WAIT_S).generated.text == TEXT
 
 
 def test_documents_of_the_same_name_are_each_windows_own(windows):
     first, second = windows.open(), windows.open()
     ask(first, prefix="first = 1\n").result(WAIT_S)
     ask(second, prefix="second = 2\n").result(WAIT_S)
-    assert ask(first, prefix="first = 1\nx").result(WAIT_S).text
+    assert ask(first, prefix="first = 1\nx").result(WAIT_S).generated.text
     documents = [completer._documents.newest() for completer in windows.completers]
     assert [document.text for of_window in documents for document in of_window] == [
         "first = 1\nx",
@@ -144,18 +147,18 @@ def test_a_request_sets_no_more_than_a_request_may(windows):
     wrong = {"bogus": 1, "max_lines": "12", "mask_secrets": False, "model": "/etc/passwd"}
     own = {"n_predict": 3, **wrong}
     result = ask(window, prefix="def f():\n", settings=own, overrides=wrong).result(WAIT_S)
-    assert result.text == TEXT[:3]
+    assert result.generated.text == TEXT[:3]
     placed = request_between("x", settings=wrong, overrides=wrong)
     assert placed.settings_over(PLAIN) == PLAIN
-    assert ask(window, prefix="def g():\n    ").result(WAIT_S).text == TEXT
+    assert ask(window, prefix="def g():\n    ").result(WAIT_S).generated.text == TEXT
 
 
 def test_a_windows_settings_leave_the_others_alone(windows):
     first, second = windows.open(), windows.open()
     first.apply_settings(dataclasses.replace(PLAIN, n_predict=3))
     until(lambda: windows.completers[0].settings.n_predict == 3)
-    assert ask(first, prefix="def f():\n").result(WAIT_S).text == TEXT[:3]
-    assert ask(second).result(WAIT_S).text == TEXT
+    assert ask(first, prefix="def f():\n").result(WAIT_S).generated.text == TEXT[:3]
+    assert ask(second).result(WAIT_S).generated.text == TEXT
     assert ask(second).result(WAIT_S).stats.n_accepted > 0
     first.apply_settings(dataclasses.replace(PLAIN, speculation=False))
     until(lambda: not windows.completers[0].settings.speculation)
@@ -174,13 +177,13 @@ def test_a_window_without_speculation_leaves_the_others_the_draft_model(windows,
     first, second = windows.open(), windows.open(dataclasses.replace(PLAIN, speculation=False))
     windows.engine.apply_settings(windows.completers[1], reload=True)
     for window in (first, second, first):
-        assert ask(window, wait_for_model=True).result(WAIT_S).text == TEXT
+        assert ask(window, wait_for_model=True).result(WAIT_S).generated.text == TEXT
     assert loaded_for_drafts == [True, True]
 
 
 def test_a_request_chooses_whether_tokens_are_drafted(windows):
     window = windows.open()
-    assert ask(window).result(WAIT_S).text == TEXT
+    assert ask(window).result(WAIT_S).generated.text == TEXT
     assert ask(window).result(WAIT_S).stats.n_drafted > 0
     assert ask(window, speculation=False).result(WAIT_S).stats.n_drafted == 0
     window.apply_settings(dataclasses.replace(PLAIN, speculation=False))
@@ -220,7 +223,7 @@ def test_completion_is_switched_off_in_one_window_only(windows):
     until(lambda: first.window.completer.state() == "off")
     with pytest.raises(EngineUnavailableError, match="switched off"):
         ask(first).result(WAIT_S)
-    assert ask(second).result(WAIT_S).text == TEXT
+    assert ask(second).result(WAIT_S).generated.text == TEXT
     assert not [e for e in events(second) if isinstance(e, StateChanged)]
     third = windows.open(off)
     until(lambda: third.window.completer.state() == "off")
@@ -228,7 +231,7 @@ def test_completion_is_switched_off_in_one_window_only(windows):
     until(lambda: windows.loader.target.closed)  # nobody wants it any more
     first.apply_settings(PLAIN)
     until(lambda: first.window.completer.state() == "ready")
-    assert ask(first).result(WAIT_S).text == TEXT
+    assert ask(first).result(WAIT_S).generated.text == TEXT
     with pytest.raises(EngineUnavailableError):
         ask(second).result(WAIT_S)
 
@@ -319,8 +322,8 @@ def test_who_types_waits_for_one_decode_of_another_window(windows):
     typed = ask(second, prefix=text_of("B"))
     until(windows.engine.thread._queue.waiting)
     order.hold.set()
-    assert typed.result(WAIT_S).text == TEXT
-    assert running.result(WAIT_S).text == TEXT
+    assert typed.result(WAIT_S).generated.text == TEXT
+    assert running.result(WAIT_S).generated.text == TEXT
     assert order.seen[:5] == ["A", "A", "A", "A", "B"]
     n_second = order.seen.count("B")
     assert order.seen[4 : 4 + n_second] == ["B"] * n_second
@@ -345,8 +348,8 @@ def test_who_goes_on_typing_waits_for_one_decode_at_each_key(windows):
         assert order.reached.wait(WAIT_S)
         assert order.seen[n_before:].count("A") <= 1
     order.hold.set()
-    assert typed.result(WAIT_S).finish_reason == "stop"
-    assert running.result(WAIT_S).text == TEXT
+    assert typed.result(WAIT_S).generated.finish_reason == "stop"
+    assert running.result(WAIT_S).generated.text == TEXT
 
 
 def test_headless_requests_and_idle_work_yield_to_who_types(windows):
@@ -359,8 +362,8 @@ def test_headless_requests_and_idle_work_yield_to_who_types(windows):
     typed = ask(second, prefix=text_of("B"))
     until(windows.engine.thread._queue.editors_jobs)
     order.hold.set()
-    assert typed.result(WAIT_S).text == TEXT
-    assert [future.result(WAIT_S).text for future in waiting] == [TEXT] * 5
+    assert typed.result(WAIT_S).generated.text == TEXT
+    assert [future.result(WAIT_S).generated.text for future in waiting] == [TEXT] * 5
     assert order.seen[:3] == ["A", "A", "B"]
 
 
@@ -374,6 +377,6 @@ def test_a_prefetch_that_is_put_off_is_not_done_again(windows):
     typed = ask(second, prefix=text_of("B"))
     until(windows.engine.thread._queue.waiting)
     order.hold.set()
-    assert typed.result(WAIT_S).text == TEXT
-    assert prefetch.result(WAIT_S).finish_reason == "cancelled"
+    assert typed.result(WAIT_S).generated.text == TEXT
+    assert prefetch.result(WAIT_S).generated.finish_reason == "cancelled"
     assert order.seen.count("A") == 2

@@ -128,7 +128,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, sampled: str, **options: Any) -> li
                 time.sleep(0.01)
             found = []
             for name, request in requests():
-                text = completer.complete(request, CancellationToken()).result(600).text
+                text = completer.complete(request, CancellationToken()).result(600).generated.text
                 prompt, generation = generated.pop()
                 assert not generated
                 found.append(

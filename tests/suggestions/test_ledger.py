@@ -122,8 +122,8 @@ def test_alternatives_are_known_behind_the_first_text() -> None:
     assert kept.found("ax¦") == "bc"
     known = kept.ledger.find(request_at("axy¦"), 0)
     assert known is not None
-    suggestion = known.suggestion
-    assert (known.rest.text, suggestion.completion_id, suggestion.mean_logprob) == (
+    generated = known.suggestion.generated
+    assert (known.rest.text, generated.completion_id, generated.mean_logprob) == (
         "z", "other", -1.0,
     )  # fmt: skip
 

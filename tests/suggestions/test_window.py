@@ -118,14 +118,14 @@ def until(condition: Callable[[], object]) -> None:
 
 def test_every_keystroke_that_fits_costs_nothing(make) -> None:
     typist = make()
-    assert typist.ask("¦").text == TWO_LINES
+    assert typist.ask("¦").generated.text == TWO_LINES
     n_decodes = typist.n_decodes
     for n_typed in range(1, len(TWO_LINES)):
         result = typist.ask(TWO_LINES[:n_typed] + "¦")
-        assert (result.text, result.source) == (TWO_LINES[n_typed:], "memory")
+        assert (result.generated.text, result.source) == (TWO_LINES[n_typed:], "memory")
         assert result.stats.n_target_passes == 0
-    assert typist.ask("fir¦").text == TWO_LINES[3:]  # and back
-    assert typist.ask("fi¦").text == TWO_LINES[2:]
+    assert typist.ask("fir¦").generated.text == TWO_LINES[3:]  # and back
+    assert typist.ask("fi¦").generated.text == TWO_LINES[2:]
     stats = typist.completer.statistics()
     assert (stats.n_memory, stats.latency["memory"].n) == (len(TWO_LINES) + 1,) * 2
     assert stats.latency["total"].n == stats.latency["answer"].n == len(stats.answer_ms) == 1
@@ -141,18 +141,18 @@ def test_what_is_learned_is_the_whole_suggestion_once(make) -> None:
     typist.completer.window.completer.learn = lambda accepted: learned.append(accepted.text)
     first = typist.ask("¦")
     second = typist.ask("fir¦")
-    assert second.completion_id != first.completion_id
-    typist.completer.accepted(second.completion_id, 6)
+    assert second.generated.completion_id != first.generated.completion_id
+    typist.completer.accepted(second.generated.completion_id, 6)
     third = typist.ask("first = 1¦")
-    typist.completer.accepted(third.completion_id)
-    typist.completer.accepted(first.completion_id)
+    typist.completer.accepted(third.generated.completion_id)
+    typist.completer.accepted(first.generated.completion_id)
     typist.ask(TWO_LINES + "¦")
     assert learned == []
     typist.ask(TWO_LINES + "\n¦")
     assert learned == [TWO_LINES]
     stats = typist.completer.statistics()
     assert (stats.n_accepted_items, stats.n_partially_accepted) == (1, 0)
-    assert stats.n_chars_accepted == 6 + len(third.text) + len(first.text)
+    assert stats.n_chars_accepted == 6 + len(third.generated.text) + len(first.generated.text)
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_what_runs_by_other_settings_is_not_remembered(make) -> None:
     assert reached.wait(WAIT_S)
     typist.completer.apply_settings(dataclasses.replace(TYPING, max_lines=1))
     typist.go_on()
-    assert running.result(WAIT_S).text == TWO_LINES
-    assert typist.ask("fir¦").text == "st = 1"
+    assert running.result(WAIT_S).generated.text == TWO_LINES
+    assert typist.ask("fir¦").generated.text == "st = 1"
 
 
 def test_what_runs_by_other_settings_serves_no_newer_request(make) -> None:
@@ -210,8 +210,8 @@ def test_what_runs_by_other_settings_serves_no_newer_request(make) -> None:
     typist.completer.apply_settings(dataclasses.replace(TYPING, max_lines=1))
     newer = typist.start("f¦")
     typist.go_on()
-    assert running.result(WAIT_S).finish_reason == "cancelled"
-    assert newer.result(WAIT_S).text == "irst = 1"
+    assert running.result(WAIT_S).generated.finish_reason == "cancelled"
+    assert newer.result(WAIT_S).generated.text == "irst = 1"
 
 
 def test_closing_the_document_forgets(make) -> None:
@@ -234,9 +234,9 @@ def test_nothing_to_say_is_remembered_briefly(make) -> None:
     now = [0.0]
     typist = make(clock=lambda: now[0])
     end = SCRIPT + "¦"
-    assert typist.ask(end).text == ""
+    assert typist.ask(end).generated.text == ""
     n_decodes = typist.n_decodes
-    assert (typist.ask(end).text, typist.ask(end).source) == ("", "memory")
+    assert (typist.ask(end).generated.text, typist.ask(end).source) == ("", "memory")
     assert typist.ask(end, trigger="invoked").source == "model"
     assert typist.n_decodes > n_decodes
     now[0] = 10.0
@@ -252,12 +252,12 @@ def test_a_generation_goes_on_while_what_is_typed_agrees(make) -> None:
     first = typist.start("¦")
     assert reached.wait(WAIT_S)
     second = typist.start("fi¦")  # less than there is
-    assert first.result(WAIT_S).finish_reason == "cancelled"
+    assert first.result(WAIT_S).generated.finish_reason == "cancelled"
     third = typist.start("first = 1\nse¦")  # more than there is
-    assert second.result(WAIT_S).finish_reason == "cancelled"
+    assert second.result(WAIT_S).generated.finish_reason == "cancelled"
     typist.go_on()
     result = third.result(WAIT_S)
-    assert (result.text, result.source) == ("cond = 2", "model")
+    assert (result.generated.text, result.source) == ("cond = 2", "model")
     assert result.stats.n_predicted >= len(TWO_LINES)
     stats = typist.completer.statistics()
     assert (stats.n_coalesced, stats.n_cancelled, stats.n_completions) == (2, 2, 1)
@@ -267,7 +267,7 @@ def test_a_generation_goes_on_while_what_is_typed_agrees(make) -> None:
     typist.completer.window.completer.learn = lambda accepted: learned.append(
         accepted.before + accepted.text
     )
-    typist.completer.accepted(result.completion_id)
+    typist.completer.accepted(result.generated.completion_id)
     typist.ask(TWO_LINES + "\n¦")
     assert learned == [TWO_LINES]
 
@@ -280,8 +280,8 @@ def test_a_generation_that_something_else_was_typed_against_stops(make) -> None:
     n_decodes = typist.n_decodes
     second = typist.start("upp¦")
     typist.go_on()
-    assert first.result(WAIT_S).finish_reason == "cancelled"
-    assert second.result(WAIT_S).text.startswith("er = 4")
+    assert first.result(WAIT_S).generated.finish_reason == "cancelled"
+    assert second.result(WAIT_S).generated.text.startswith("er = 4")
     assert typist.completer.statistics().n_coalesced == 0
     assert second.result().stats.n_target_passes >= typist.n_decodes - n_decodes - 2
 
@@ -293,9 +293,9 @@ def test_it_is_decided_while_the_text_grows(make) -> None:
     assert reached.wait(WAIT_S)
     second = typist.start("first = 2¦")  # agrees so far, and will not
     typist.go_on()
-    assert first.result(WAIT_S).finish_reason == "cancelled"
+    assert first.result(WAIT_S).generated.finish_reason == "cancelled"
     result = second.result(WAIT_S)
-    assert result.finish_reason == "stop"
+    assert result.generated.finish_reason == "stop"
     assert result.stats.n_prompt > 0
     stats = typist.completer.statistics()
     assert stats.n_coalesced == 1
@@ -310,7 +310,7 @@ def test_a_text_that_was_typed_whole_meanwhile_leaves_a_request_of_its_own(make)
     assert reached.wait(WAIT_S)
     second = typist.start(TWO_LINES + "¦")
     typist.go_on()
-    assert second.result(WAIT_S).text == "\nthird = 3\nupper = 4"
+    assert second.result(WAIT_S).generated.text == "\nthird = 3\nupper = 4"
 
 
 def test_another_document_does_not_join(make) -> None:
@@ -320,7 +320,7 @@ def test_another_document_does_not_join(make) -> None:
     assert reached.wait(WAIT_S)
     beside = typist.start("f¦", uri="file:///p/b.py")
     typist.go_on()
-    assert first.result(WAIT_S).text == TWO_LINES
+    assert first.result(WAIT_S).generated.text == TWO_LINES
     assert beside.result(WAIT_S).stats.n_target_passes > 0
 
 
@@ -365,8 +365,8 @@ def test_a_request_that_its_editor_cancels_is_waited_on_for_a_moment(make) -> No
     token.cancel()
     second = typist.start("f¦")
     typist.go_on()
-    assert second.result(WAIT_S).text == TWO_LINES[1:]
-    assert first.result(WAIT_S).text == ""
+    assert second.result(WAIT_S).generated.text == TWO_LINES[1:]
+    assert first.result(WAIT_S).generated.text == ""
 
     token = CancellationToken()
     n_left = 100
@@ -380,7 +380,7 @@ def test_a_request_that_its_editor_cancels_is_waited_on_for_a_moment(make) -> No
 
     typist.loader.target.before_decode = later
     result = typist.completer.complete(request_at("third = 3\n¦"), token).result(WAIT_S)
-    assert result.finish_reason == "cancelled"
+    assert result.generated.finish_reason == "cancelled"
     assert 3 <= 100 - n_left <= 7
 
 
@@ -392,20 +392,20 @@ PREFETCHING = Settings(mode="chain", persist=False, multiline="always", max_line
 def test_what_follows_a_suggestion_on_screen_is_there_when_it_is_taken(make) -> None:
     typist = make(PREFETCHING)
     first = typist.ask("¦")
-    typist.completer.shown(first.completion_id)
+    typist.completer.shown(first.generated.completion_id)
     until(lambda: typist.completer.statistics().n_prefetches == 1)
     stats = typist.completer.statistics()
     assert stats.prefetch.n_predicted > 0
     assert stats.totals.n_predicted == first.stats.n_predicted
-    typist.completer.shown(typist.ask("fir¦").completion_id)  # known what follows
-    after = typist.ask(first.text + "¦")
-    assert (after.text, after.source) == ("\nthird = 3\nupper = 4", "memory")
-    typist.ask(first.text + "\n¦")
+    typist.completer.shown(typist.ask("fir¦").generated.completion_id)  # known what follows
+    after = typist.ask(first.generated.text + "¦")
+    assert (after.generated.text, after.source) == ("\nthird = 3\nupper = 4", "memory")
+    typist.ask(first.generated.text + "\n¦")
     typist.completer.wait_idle(WAIT_S)
     stats = typist.completer.statistics()
     assert (stats.n_prefetches, stats.n_prefetches_used) == (1, 1)
     assert stats.latency["answer"].n == 2  # the two suggestions, and nothing for their rests
-    typist.completer.shown(after.completion_id)
+    typist.completer.shown(after.generated.completion_id)
     until(lambda: typist.completer.statistics().n_prefetches == 2)
 
 
@@ -413,10 +413,10 @@ def test_nothing_is_prefetched_on_battery(make, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("psutil.sensors_battery", lambda: SimpleNamespace(power_plugged=False))
     typist = make(PREFETCHING)
     first = typist.ask("¦")
-    typist.completer.shown(first.completion_id)
+    typist.completer.shown(first.generated.completion_id)
     assert typist.completer.wait_idle(WAIT_S)
     assert typist.completer.statistics().n_prefetches == 0
-    assert typist.ask(first.text + "¦").source == "model"
+    assert typist.ask(first.generated.text + "¦").source == "model"
 
 
 def test_a_real_request_ends_a_prefetch_within_one_decode(make) -> None:
@@ -424,13 +424,13 @@ def test_a_real_request_ends_a_prefetch_within_one_decode(make) -> None:
     typist = make(dataclasses.replace(PREFETCHING, speculation=False))
     first = typist.ask("¦")
     reached = typist.hold_up_at(4)
-    typist.completer.shown(first.completion_id)
+    typist.completer.shown(first.generated.completion_id)
     assert reached.wait(WAIT_S)
     n_decodes = typist.n_decodes
     second = typist.start("third¦")
     typist.go_on()
     result = second.result(WAIT_S)
-    assert result.text.startswith(" = 3")
+    assert result.generated.text.startswith(" = 3")
     assert typist.n_decodes - n_decodes <= 1 + result.stats.n_target_passes + 1
     stats = typist.completer.statistics()
     assert (stats.n_prefetches, stats.prefetch.n_predicted) == (1, 4)
@@ -441,13 +441,13 @@ def test_the_request_that_a_prefetch_is_made_for_waits_for_it(make) -> None:
     typist = make(PREFETCHING)
     first = typist.ask("¦")
     reached = typist.hold_up_at(4)
-    typist.completer.shown(first.completion_id)
+    typist.completer.shown(first.generated.completion_id)
     assert reached.wait(WAIT_S)
     after = typist.start(TWO_LINES + "\n¦")
     assert typist.completer.debounce_ms(request_at(TWO_LINES + "\nt¦")) == 0
     typist.go_on()
     result = after.result(WAIT_S)
-    assert result.text == "third = 3\nupper = 4"
+    assert result.generated.text == "third = 3\nupper = 4"
     stats = typist.completer.statistics()
     assert (stats.n_prefetches, stats.n_coalesced) == (0, 1)
     assert stats.totals.n_predicted == first.stats.n_predicted + result.stats.n_predicted
@@ -459,7 +459,7 @@ def test_the_request_that_a_prefetch_is_made_for_waits_for_it(make) -> None:
 def test_prefetch_can_be_switched_off(make, switch) -> None:
     settings = Settings(persist=False, multiline="always", **switch)
     typist = make(settings)
-    typist.completer.shown(typist.ask("¦").completion_id)
+    typist.completer.shown(typist.ask("¦").generated.completion_id)
     typist.completer.wait_idle(WAIT_S)
     assert typist.completer.statistics().n_prefetches == 0
 
@@ -472,7 +472,7 @@ def test_a_prefetch_that_fails_is_logged_and_no_more(make) -> None:
         raise DecodeError("llama_decode returned -3.")
 
     typist.loader.target.before_decode = fail
-    typist.completer.shown(first.completion_id)
+    typist.completer.shown(first.generated.completion_id)
     typist.completer.wait_idle(WAIT_S)
     typist.go_on()
     assert typist.completer.statistics().n_failed == 0
@@ -486,7 +486,7 @@ def test_inside_a_word_the_model_is_asked_by_hand_only(make) -> None:
     typist = make()
     n_decodes = typist.n_decodes
     result = typist.ask("fi¦rst")
-    assert (result.text, result.source) == ("", "filter")
+    assert (result.generated.text, result.source) == ("", "filter")
     assert typist.n_decodes == n_decodes
     assert typist.ask("fi¦rst", trigger="invoked").source == "model"
     assert typist.ask("fi¦rst", origin="program").source == "model"
@@ -499,26 +499,26 @@ def test_what_was_typed_against_twice_is_not_shown_a_third_time(make) -> None:
     typist = make()
     for _ in range(2):
         shown = typist.ask("¦")
-        assert shown.text == TWO_LINES
-        typist.completer.shown(shown.completion_id)
+        assert shown.generated.text == TWO_LINES
+        typist.completer.shown(shown.generated.completion_id)
         typist.ask("q¦")
     held_back = typist.ask("¦")
-    assert (held_back.text, held_back.source) == ("", "filter")
-    assert typist.ask("¦", trigger="invoked").text == TWO_LINES
+    assert (held_back.generated.text, held_back.source) == ("", "filter")
+    assert typist.ask("¦", trigger="invoked").generated.text == TWO_LINES
 
 
 def test_the_models_answer_is_held_back_too(make) -> None:
     now = [0.0]
     typist = make(clock=lambda: now[0])
     for _ in range(2):
-        typist.completer.shown(typist.ask("¦").completion_id)
+        typist.completer.shown(typist.ask("¦").generated.completion_id)
         typist.ask("q¦")
         now[0] += 1000.0  # too long ago to be remembered
     held_back = typist.ask("¦")
-    assert (held_back.text, held_back.source) == ("", "filter")
+    assert (held_back.generated.text, held_back.source) == ("", "filter")
     assert held_back.stats.n_target_passes > 0
-    typist.completer.accepted(typist.ask("¦", trigger="invoked").completion_id)
-    assert typist.ask("¦").text == TWO_LINES
+    typist.completer.accepted(typist.ask("¦", trigger="invoked").generated.completion_id)
+    assert typist.ask("¦").generated.text == TWO_LINES
 
 
 # --- waiting --------------------------------------------------------------------------------------
@@ -552,7 +552,7 @@ def test_who_types_what_is_being_generated_does_not_wait(make) -> None:
         typist.go_on()
         return await asking
 
-    assert asyncio.run(ask()).text == TWO_LINES[1:]
+    assert asyncio.run(ask()).generated.text == TWO_LINES[1:]
 
 
 def test_who_waits_stops_what_cannot_answer_and_is_superseded_by_the_next_key(make) -> None:
@@ -565,22 +565,22 @@ def test_who_waits_stops_what_cannot_answer_and_is_superseded_by_the_next_key(ma
     async def ask() -> None:
         waiting = await queued(typist, "x¦")
         typist.go_on()
-        assert first.result(WAIT_S).finish_reason == "cancelled"
+        assert first.result(WAIT_S).generated.finish_reason == "cancelled"
         assert typist.n_decodes - n_decodes <= 1
         newer = await queued(typist, "y¦")
-        assert (await waiting).finish_reason == "cancelled"
+        assert (await waiting).generated.finish_reason == "cancelled"
         typist.completer.wait_idle(0)
         assert not newer.done()
         newest = typist.completer.complete(request_at("z¦", trigger="invoked"), CancellationToken())
-        assert (await newer).finish_reason == "cancelled"
-        assert newest.result(WAIT_S).finish_reason == "stop"
+        assert (await newer).generated.finish_reason == "cancelled"
+        assert newest.result(WAIT_S).generated.finish_reason == "stop"
 
     asyncio.run(ask())
 
 
 def test_one_that_waited_is_decoded(make) -> None:
     typist = make(dataclasses.replace(TYPING, debounce_ms=20))
-    assert asyncio.run(asked(typist, "¦")).text == TWO_LINES
+    assert asyncio.run(asked(typist, "¦")).generated.text == TWO_LINES
 
 
 def test_one_that_waited_is_decoded_while_another_document_is(make) -> None:
@@ -596,8 +596,8 @@ def test_one_that_waited_is_decoded_while_another_document_is(make) -> None:
         typist.go_on()
         return await asking
 
-    assert asyncio.run(ask()).text
-    assert others.result(WAIT_S).text
+    assert asyncio.run(ask()).generated.text
+    assert others.result(WAIT_S).generated.text
 
 
 def test_the_time_to_an_answer_begins_with_the_request_and_counts_the_wait(make) -> None:
@@ -610,7 +610,7 @@ def test_the_time_to_an_answer_begins_with_the_request_and_counts_the_wait(make)
         asking = asyncio.ensure_future(window.complete(request, CancellationToken()))
         await asyncio.sleep(0)
         now[0] = 3.0  # while it waits for the next key
-        assert (await asking).text == TWO_LINES
+        assert (await asking).generated.text == TWO_LINES
 
     asyncio.run(ask())
     stats = typist.completer.statistics()

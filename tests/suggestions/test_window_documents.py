@@ -97,7 +97,7 @@ def test_a_keystroke_is_masked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(MaskedText, "update", counted)
     window.change_document(URI, 2, "x = f\n")
-    assert asked(window, 5, version=2).text == "completed"
+    assert asked(window, 5, version=2).generated.text == "completed"
     assert updates == ["x = f\n"]
 
 
@@ -123,7 +123,7 @@ def test_nothing_is_asked_on_the_line_of_a_secret() -> None:
     window, completer = make()
     window.open_document(document(f"x = 1\n{SECRET}\n"))
     assert asked(window, 20).source == "filter"
-    assert asked(window, len(f"x = 1\n{SECRET}")).text == "completed"
+    assert asked(window, len(f"x = 1\n{SECRET}")).generated.text == "completed"
     assert len(completer.asked) == 1
 
 
@@ -150,7 +150,7 @@ def test_switched_off_everything_passes() -> None:
     window.open_document(document(SECRET))
     window.change_document(URI, 2, SECRET + "x")
     assert completer.documents[URI].text == SECRET + "x"
-    assert asked(window, 12, version=2).text == "completed"
+    assert asked(window, 12, version=2).generated.text == "completed"
 
 
 # --- large texts ----------------------------------------------------------------------------------
@@ -189,14 +189,14 @@ def late() -> Iterator[tuple[Window, ScriptedCompleter]]:
 def test_a_large_text_comes_late_and_masked(late, gate: Gate) -> None:
     window, completer = late
     window.open_document(document(LARGE))
-    assert asked(window, len(LARGE)).finish_reason == "cancelled"
+    assert asked(window, len(LARGE)).generated.finish_reason == "cancelled"
     assert completer.documents == {}
     window.open_document(document("y = 1\n", uri="file:///p/b.py"))
     assert list(completer.documents) == ["file:///p/b.py"]
     gate.opened.set()
     wait_masked(window)
     assert completer.documents[URI].text == LARGE.replace(SECRET, MASKED)
-    assert asked(window, len(LARGE)).text == "completed"
+    assert asked(window, len(LARGE)).generated.text == "completed"
 
 
 def test_a_document_that_is_being_masked_is_known(late, gate: Gate) -> None:
@@ -217,7 +217,7 @@ async def test_a_request_waits_for_its_version_to_be_masked(late, gate: Gate) ->
     assert await asyncio.to_thread(gate.entered.wait, 60)
     assert not waiting.done()
     gate.opened.set()
-    assert (await waiting).text == "completed"
+    assert (await waiting).generated.text == "completed"
     assert window.statistics().n_requests == 1
 
 
@@ -276,8 +276,8 @@ def test_an_accepted_text_is_not_learned_before_its_line_is_masked(late, gate: G
     window.open_document(document(line))
     window.open_document(document("x = ", uri=other))
     result = asked(window, len(line))
-    window.accepted(result.completion_id)
-    window.change_document(URI, 2, LARGE + f'{line}{result.text}"\n')
+    window.accepted(result.generated.completion_id)
+    window.change_document(URI, 2, LARGE + f'{line}{result.generated.text}"\n')
     assert gate.entered.wait(60)
     elsewhere = CompletionRequest(uri=other, version=1, offset=4)
     window.ask(elsewhere, CancellationToken()).result(60)

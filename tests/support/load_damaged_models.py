@@ -39,7 +39,8 @@ def outcome(path: Path) -> tuple[str, str]:
         while completer.state() == "loading":
             completer.next_event(0.01)
         request = request_at("def f(x):\n    return ¦\n")
-        return "answered", completer.complete(request, CancellationToken()).result(PATIENCE_S).text
+        result = completer.complete(request, CancellationToken()).result(PATIENCE_S)
+        return "answered", result.generated.text
     except SpecLspError as error:
         return "refused", str(error)
     except BaseException:  # noqa: BLE001 - that is the finding

@@ -50,12 +50,14 @@ class Asked:
     ) -> None:
         self.future.set_result(
             CompletionResult(
-                completion_id=self.completion_id,
-                text=text,
-                finish_reason=finish_reason,
+                generated=GeneratedText(
+                    completion_id=self.completion_id,
+                    text=text,
+                    n_replaced=n_replaced,
+                    mean_logprob=mean_logprob,
+                    finish_reason=finish_reason,
+                ),
                 stats=RequestStats(n_prompt=7, n_predicted=3),
-                n_replaced=n_replaced,
-                mean_logprob=mean_logprob,
                 alternatives=alternatives,
             )
         )

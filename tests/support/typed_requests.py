@@ -19,6 +19,7 @@ from speclsp.request import (
     CompletionRequest,
     CompletionResult,
     Document,
+    GeneratedText,
     PlacedCompletion,
     PlacedRequest,
     RequestStats,
@@ -59,13 +60,17 @@ def remade(request: PlacedCompletion, **fields: Any) -> PlacedCompletion:
     return dataclasses.replace(request, plain=dataclasses.replace(request.plain, **fields))
 
 
-def result_of(text: str, **fields: Any) -> CompletionResult:
-    known: dict[str, Any] = {
-        "completion_id": "first",
-        "finish_reason": "stop",
-        "stats": RequestStats(n_target_passes=1),
-    }
-    return CompletionResult(text=text, **{**known, **fields})
+def result_of(
+    text: str,
+    *,
+    completion_id: str = "first",
+    alternatives: tuple[GeneratedText, ...] = (),
+    **fields: Any,
+) -> CompletionResult:
+    """Return a result of one target pass; ``fields`` are those of its text."""
+    generated = GeneratedText(completion_id=completion_id, text=text, **fields)
+    stats = RequestStats(n_target_passes=1)
+    return CompletionResult(generated=generated, stats=stats, alternatives=alternatives)
 
 
 def answer_of(
@@ -80,7 +85,7 @@ def answer_of(
             if time.monotonic() > end:
                 raise
         else:
-            if result.finish_reason != "cancelled":
+            if result.generated.finish_reason != "cancelled":
                 return result
             assert time.monotonic() < end, "every request was cancelled"
         time.sleep(0.01)

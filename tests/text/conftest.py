@@ -13,8 +13,9 @@ from typed_requests import request_between
 from speclsp.drafting.drafter import TokenArray
 from speclsp.prompt.vocabulary_protocol import FimTokenIds
 from speclsp.settings import Settings
+from speclsp.text.fitting import Trimmed
 from speclsp.text.rules import StopRules, stop_rules
-from speclsp.text.stopping import CompletedText, CompletionText
+from speclsp.text.stopping import CompletionText, StopReason
 
 END = 256
 
@@ -53,7 +54,8 @@ class Completed:
     """What a completion did to a document."""
 
     document: str
-    done: CompletedText
+    done: Trimmed
+    stopped_by: StopReason | None
     rules: StopRules
     n_fed: int
 
@@ -93,6 +95,6 @@ def complete(rules_at) -> Callable[..., Completed]:
         done = text.finish()
         prefix, suffix = document.split("▮")
         result = prefix + done.text + suffix[done.n_replaced :]
-        return Completed(result, done, rules, n_fed)
+        return Completed(result, done, text.stopped_by, rules, n_fed)
 
     return run

@@ -32,7 +32,7 @@ def test_text_equals_the_bytes_decoded_at_once(rules_at, byte_vocabulary, text, 
     pieces = [encoded[a:b] for a, b in zip([0, *cuts], [*cuts, len(encoded)], strict=True)]
     grown, _ = fed(rules_at, byte_vocabulary, pieces)
     assert grown.so_far == text
-    assert grown.finish().stopped_by is None
+    assert grown.stopped_by is None
 
 
 @given(st.binary(max_size=40))
@@ -42,7 +42,7 @@ def test_any_bytes_give_their_valid_start_and_no_replacement_character(
     grown, _ = fed(rules_at, byte_vocabulary, [bytes((byte,)) for byte in data])
     seen = data.replace(b"\r", b"")
     assert seen.startswith(grown.so_far.encode())
-    if grown.finish().stopped_by == "bytes":
+    if grown.stopped_by == "bytes":
         following = seen.removeprefix(grown.so_far.encode()).decode("utf-8", "replace")[0]
         assert following == "\ufffd" or unicodedata.category(following) in ("Cc", "Cf")
 

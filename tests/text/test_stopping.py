@@ -321,7 +321,7 @@ def test_completion(complete, name):
     language, document, generated, expected, stopped_by = CASES[name]
     completed = complete(document, generated, language)
     assert completed.document == expected
-    assert completed.done.stopped_by == stopped_by
+    assert completed.stopped_by == stopped_by
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_the_latency_budget_ends_it_with_a_line(byte_vocabulary, rules_at, budge
         if text.feed(token):
             break
     assert text.so_far == expected
-    assert text.finish().stopped_by == ("time" if budget_s < 99 else None)
+    assert text.stopped_by == ("time" if budget_s < 99 else None)
 
 
 @pytest.mark.parametrize("max_lines", [1, 2, 3, 7])
@@ -345,7 +345,7 @@ def test_max_lines(complete, max_lines):
     generated = "".join(f"x{i} = {i}\n" for i in range(20))
     completed = complete("▮", generated, max_lines=max_lines)
     assert completed.done.text.count("\n") == max_lines - 1
-    assert completed.done.stopped_by == "lines"
+    assert completed.stopped_by == "lines"
     # The token that ends the last line is the last one taken.
     assert completed.n_fed == sum(len(f"x{i} = {i}\n") for i in range(max_lines))
 
@@ -371,7 +371,7 @@ def test_max_lines_of_a_block_count_its_own_lines(complete):
 )
 def test_text_cut_off(complete, document, generated, text):
     completed = complete(document, generated)
-    assert completed.done.stopped_by is None
+    assert completed.stopped_by is None
     assert completed.done.text == text
 
 
@@ -385,7 +385,7 @@ def test_bytes_that_are_no_text_end_it(byte_vocabulary, rules_at):
     text = CompletionText(byte_vocabulary(), rules_at("x = ▮"))
     assert [text.feed(token) for token in (*b"ab", 0xFF)] == [False, False, True]
     assert text.finish().text == "ab"
-    assert text.finish().stopped_by == "bytes"
+    assert text.stopped_by == "bytes"
 
 
 @pytest.mark.parametrize(
@@ -418,8 +418,8 @@ def test_bytes_that_are_no_text_end_it(byte_vocabulary, rules_at):
 def test_what_nobody_sees_and_names_of_tokens_end_it(
     complete, document, generated, text, stopped_by
 ):
-    done = complete(document, generated, "", multiline="never").done
-    assert (done.text, done.stopped_by) == (text, stopped_by)
+    completed = complete(document, generated, "", multiline="never")
+    assert (completed.done.text, completed.stopped_by) == (text, stopped_by)
 
 
 @pytest.mark.parametrize("name", ["</s>", "[MIDDLE]"])
@@ -427,7 +427,7 @@ def test_a_familys_names_end_the_text_of_a_server(byte_vocabulary, rules_at, nam
     text = CompletionText(byte_vocabulary(), rules_at("x = ▮"), end_names=["</s>", "[MIDDLE]"])
     fed = [text.feed(byte) for byte in f"12{name}".encode()]
     assert fed == [False] * (len(fed) - 1) + [True]
-    assert (text.finish().text, text.finish().stopped_by) == ("12", "end")
+    assert (text.finish().text, text.stopped_by) == ("12", "end")
 
 
 def test_end_tokens_end_it_and_add_nothing(byte_vocabulary, rules_at):
@@ -438,7 +438,7 @@ def test_end_tokens_end_it_and_add_nothing(byte_vocabulary, rules_at):
         assert text.feed(token)
         assert text.feed(ord("2"))
         assert text.finish().text == "1"
-        assert text.finish().stopped_by == "end"
+        assert text.stopped_by == "end"
 
 
 def test_a_token_is_cut_where_a_rule_ends_the_text(byte_vocabulary, rules_at):
@@ -508,9 +508,9 @@ def test_not_a_token_is_taken_after_the_decisive_one(complete, name):
     language, document, generated, _, stopped_by = CASES[name]
     n_fed = complete(document, generated, language).n_fed
     text = generated.encode()[: n_fed - 1].decode(errors="ignore")
-    assert complete(document, text, language).done.stopped_by is None
+    assert complete(document, text, language).stopped_by is None
     others = [complete(document, text + other, language) for other in "oe(\n_af"]
-    assert any(other.done.stopped_by != stopped_by for other in others)
+    assert any(other.stopped_by != stopped_by for other in others)
 
 
 @settings(max_examples=200, deadline=None)
@@ -550,12 +550,12 @@ def test_the_text_does_not_depend_on_how_it_is_cut_into_tokens(
     for byte in b"".join(pieces[:n_fed]):
         if single.feed(byte):
             break
-    assert whole.finish() == single.finish()
+    assert (whole.finish(), whole.stopped_by) == (single.finish(), single.stopped_by)
     # Once decided, nothing changes any more.
-    if whole.finish().stopped_by:
-        done = whole.finish()
+    if whole.stopped_by:
+        done = whole.finish(), whole.stopped_by
         assert whole.feed(ord("x"))
-        assert whole.finish() == done
+        assert (whole.finish(), whole.stopped_by) == done
 
 
 def test_the_embedded_vocabulary_gives_back_every_character(rules_at):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from typed_requests import request_at
 
+from speclsp.request import GeneratedText
 from speclsp.text.typed_text import (
     N_CHARS,
     contradicts,
@@ -61,8 +62,9 @@ def test_contradiction_is_what_no_growth_can_mend(so_far: str, typed: str, expec
 
 def rest_at(asked: str, answer: str, typed: str, n_replaced: int = 0) -> tuple[str, int] | None:
     """What is left at ``typed`` of an answer given at ``asked``, and what that replaces."""
-    rest = rest_of(cursor_context(request_at(asked)), answer, n_replaced, request_at(typed))
-    return None if rest is None else (rest.text, rest.n_replaced)
+    whole = GeneratedText(completion_id="1", text=answer, n_replaced=n_replaced)
+    found = rest_of(cursor_context(request_at(asked)), whole, request_at(typed))
+    return None if found is None else (found[1].text, found[1].n_replaced)
 
 
 @pytest.mark.parametrize(
