@@ -23,7 +23,7 @@ from speclsp.prompt.context.candidates import (
     ranked,
     similar_candidates,
 )
-from speclsp.prompt.context.edits import EditTrail
+from speclsp.prompt.context.edited_regions import EditedRegions
 from speclsp.prompt.context.similarity import NameCodes, NameTable
 from speclsp.request import AnyPlaced, CompletionRequest, Document, TextEdit
 from speclsp.secrets.masked_text import masked_path
@@ -63,7 +63,7 @@ class ContextChunks:
         self._wake = threading.Condition()
         self._closing = False
         # Guarded by _wake.
-        self._trail = EditTrail()
+        self._edited = EditedRegions()
         self._places: dict[str, AnyPlaced] = {}
         """Each document's latest request."""
         self._waiting: dict[str, None] = {}
@@ -98,7 +98,7 @@ class ContextChunks:
     def edited(self, former: Document, edit: TextEdit) -> None:
         """Note an edit of a document, and the document as it was before."""
         with self._wake:
-            self._trail.take(former, edit)
+            self._edited.take(former, edit)
 
     def forget(self, uri: str) -> None:
         """Note that a document was closed; its edits remain candidates."""
@@ -223,7 +223,7 @@ class ContextChunks:
             if not is_secret_path(document.path)
         }
         with self._wake:
-            regions = self._trail.newest_first()
+            regions = self._edited.newest_first()
         candidates = edited_candidates(regions, shown)
         if root:
             opened = {d.file: d.text for d in documents.values()}

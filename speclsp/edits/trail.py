@@ -25,16 +25,15 @@ _N_CONTEXT_LINES: Final = 3
 
 @dataclass(slots=True)
 class _Entry:
-    """Lines that changed: ``old`` became the ``n_new`` lines from ``line`` on."""
+    """Lines that changed: ``old`` became ``new``, from ``line`` on."""
 
     uri: str
     path: str
     file: str
     line: int
     old: list[str]
-    n_new: int
-    at: float
     new: list[str]
+    at: float
     before: list[str]
     after: list[str]
     is_accepted: bool = False
@@ -103,7 +102,7 @@ class Trail:
         if entry is not None and self._goes_on(entry, former.uri, line, n_lines, now):
             self._entries.pop()
             n_above = max(0, line - entry.line)
-            n_below = max(0, entry.line + entry.n_new - (line + n_lines))
+            n_below = max(0, entry.line + len(entry.new) - (line + n_lines))
             first = min(line, entry.line)
             start = _above(text, start, n_above)
             end = _below(text, end, n_below)
@@ -111,7 +110,7 @@ class Trail:
             old = [
                 *every[: entry.line - first],
                 *entry.old,
-                *every[entry.line + entry.n_new - first :],
+                *every[entry.line + len(entry.new) - first :],
             ]
             new = [*every[: line - first], *new, *every[line + n_lines - first :]]
             line = first
@@ -124,16 +123,15 @@ class Trail:
                 file=former.file,
                 line=line,
                 old=old,
-                n_new=len(new),
-                at=now,
                 new=new,
+                at=now,
                 before=lines_of(text[_above(text, start, _N_CONTEXT_LINES) : start]),
                 after=lines_of(text[end : _below(text, end, _N_CONTEXT_LINES)]),
             )
         )
 
     def _goes_on(self, entry: _Entry, uri: str, line: int, n_lines: int, now: float) -> bool:
-        apart = max(line - (entry.line + entry.n_new), entry.line - (line + n_lines), 0)
+        apart = max(line - (entry.line + len(entry.new)), entry.line - (line + n_lines), 0)
         return entry.uri == uri and now - entry.at < _PAUSE_S and apart <= _N_LINES_APART
 
 

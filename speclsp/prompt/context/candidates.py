@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from speclsp.prompt.chunks import ContextChunk, Reason
-from speclsp.prompt.context.edits import EditedRegion
+from speclsp.prompt.context.edited_regions import EditedRegion
 from speclsp.prompt.context.similarity import NameTable, best_window, codes_of, names_in
 from speclsp.request import AnyPlaced
 

@@ -34,7 +34,7 @@ class EditedRegion:
         return first, "\n".join(lines[first:end]).rstrip() + "\n"
 
 
-class EditTrail:
+class EditedRegions:
     """The last edits of all documents.  Not thread-safe."""
 
     def __init__(self) -> None:
