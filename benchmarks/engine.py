@@ -24,10 +24,11 @@ from benchmarks.report import Report
 from benchmarks.tables import Table
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
+from speclsp.documents import Document, TextEdit
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.start import connect, running_engines, status_of
 from speclsp.errors import EngineUnavailableError
-from speclsp.request import CompletionRequest, Document, TextEdit
+from speclsp.requests import CompletionRequest
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 from tests.support.server_process import ServerProcess

@@ -19,7 +19,7 @@ from speclsp.engine.llama.library import devices
 from speclsp.engine.llama.model_file import read_gguf_header
 from speclsp.engine.params import physical_cpu_count
 from speclsp.engine.weights import LlamaLoader, Tokenizer, Weights, cost_true_remark
-from speclsp.request import LogLevel
+from speclsp.events import LogLevel
 from speclsp.settings import Settings
 
 CPU_DEVICE: Final = "CPU"

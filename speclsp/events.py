@@ -1,16 +1,90 @@
-"""The completer's events, from any of its threads to the reader above the seam."""
+"""The completer's events, and their queue from any of its threads to the reader above the seam.
+
+Events have tags, by which a reader tells them apart.
+"""
 
 from __future__ import annotations
 
 import queue
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import msgspec
 
 from speclsp.errors import SpecLspError
 from speclsp.printable import printable
-from speclsp.request import Event, LogLevel, LogLine, Problem, Progress
+from speclsp.statistics import EngineState
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """The target model as its user knows it, for status displays."""
+
+    title: str
+    """For example ``Qwen2.5-Coder 7B Q4_K_M``."""
+    layers: dict[str, int] = field(default_factory=dict)
+    """Layers per device name."""
+    is_trial: bool = False
+    """Whether it is the small embedded model, which no one should judge completions by."""
+    shortfall: str = ""
+    """What did not fit the memory, with the remedy; empty where everything did."""
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """An event is written as an array: its class's name, then the fields in order."""
+
+
+class StateChanged(_Event, frozen=True, kw_only=True):
+    """The engine changed its state; ``message`` may say why."""
+
+    state: EngineState
+    message: str = ""
+    model: LoadedModel | None = None
+    """What is loaded, or was until it was unloaded."""
+
+
+class Progress(_Event, frozen=True, kw_only=True):
+    """Progress of long work; its begin, reports and end have one ``token``."""
+
+    token: str
+    stage: Literal["begin", "report", "end"]
+    title: str = ""
+    message: str = ""
+    percentage: int | None = None
+    cancellable: bool = False
+    """Whether the user may cancel it; set in the event that begins it."""
+
+
+class LogLine(_Event, frozen=True, kw_only=True):
+    """A line for the log."""
+
+    level: LogLevel
+    message: str
+
+
+class Problem(_Event, frozen=True, kw_only=True):
+    """A problem that the user must see once, and its remedy."""
+
+    message: str
+    remedy: str = ""
+
+
+class TextGrew(_Event, frozen=True, kw_only=True):
+    """The text of a request that is streamed has grown: ``text`` stands at character ``start``.
+
+    The result has the whole text: an event may be lost.
+    """
+
+    completion_id: str
+    start: int
+    text: str
+
+
+Event = StateChanged | Progress | LogLine | Problem | TextGrew
+
 
 MAX_EVENTS = 10_000
 """Events that wait for the reader; newer ones are dropped."""

@@ -1,7 +1,9 @@
 """The completer seam: what the language server and the command line call.
 
-Only the data of :mod:`speclsp.request`, resolved settings and a cancellation token cross it: no
-llama_cpp, pygls or lsprotocol object, and no callable.
+Requests, answers, documents, statistics, events, resolved settings and a cancellation token cross
+it: no llama_cpp, pygls or lsprotocol object, and no callable.  But for the token they are frozen,
+made of strings, numbers, and tuples or dicts of them, and survive a round trip through
+``msgspec.json``, so that the completer may run in this process or in another one.
 """
 
 from __future__ import annotations
@@ -9,19 +11,13 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
+from speclsp.answers import R
 from speclsp.cancellation import CancellationToken
-from speclsp.request import (
-    AcceptedText,
-    Document,
-    EngineState,
-    Event,
-    R,
-    Request,
-    SessionStats,
-    TextEdit,
-    WorkspaceFolder,
-)
+from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
+from speclsp.events import Event
+from speclsp.requests import Request
 from speclsp.settings import Settings
+from speclsp.statistics import EngineState, SessionStats
 
 _T = TypeVar("_T")
 

@@ -18,7 +18,7 @@ from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, SettingsCommand, long_option
 from speclsp.lsp import execute_command
 from speclsp.lsp.own_methods import NEXT_EDIT, OWN_METHODS
-from speclsp.request import EngineState
+from speclsp.statistics import EngineState
 from tools.settings_table import with_settings
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from speclsp.request import LogLine
+from speclsp.events import LogLine
 from tests.support.server_process import InlineItem, ServerProcess, ServerProcessError
 
 SERVER = Path(__file__).parent / "support" / "scripted_server.py"

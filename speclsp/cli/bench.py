@@ -26,12 +26,14 @@ from speclsp.cli.options import SettingsCommand, given_settings, show_timings_op
 from speclsp.cli.without_editor import running, shown_timings
 from speclsp.decoding.gain import tokens_per_pass
 from speclsp.decoding.session import summed
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.embedded import TARGET_FILE_NAME, model_files
 from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
 from speclsp.project.source_text import SourceText, read_source
-from speclsp.request import CompletionRequest, Document, RequestStats, WorkspaceFolder
+from speclsp.requests import CompletionRequest
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats
 from speclsp.suggestions.window import Window
 from speclsp.text.languages import LANGUAGES
 

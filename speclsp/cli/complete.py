@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.headless import HeadlessOptions, HeadlessServer
 from speclsp.cli.options import (
@@ -35,10 +36,11 @@ from speclsp.cli.without_editor import (
 )
 from speclsp.completer.local import IGNORED
 from speclsp.decoding.report import report_lines
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.lsp.log import logging_by
 from speclsp.lsp.stdio import claimed_descriptors, serve_pipe
 from speclsp.project.repository import repository_name
-from speclsp.request import CompletionRequest, CompletionResult, Document, WorkspaceFolder
+from speclsp.requests import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

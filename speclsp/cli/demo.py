@@ -16,8 +16,10 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.demo_screen import REMARK, Frame, Screen, comparison, picture
 from speclsp.cli.options import OutputFile, SettingsCommand, given_options, given_settings
 from speclsp.cli.without_editor import complete_when_ready, running
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.embedded import sample_project
-from speclsp.request import CompletionRequest, Document, SessionStats, WorkspaceFolder
+from speclsp.requests import CompletionRequest
+from speclsp.statistics import SessionStats
 from speclsp.suggestions.window import Window
 
 _LEAST_CHARS_TAKEN: Final = 3

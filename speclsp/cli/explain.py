@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.cli.without_editor import (
@@ -32,15 +33,10 @@ from speclsp.cli.without_editor import (
 )
 from speclsp.completer.explaining import EditExplanation, PromptExplanation
 from speclsp.completer.local import LocalCompleter
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import SpecLspError
 from speclsp.printable import printable
-from speclsp.request import (
-    CompletionRequest,
-    Document,
-    EditRequest,
-    EditResult,
-    WorkspaceFolder,
-)
+from speclsp.requests import CompletionRequest, EditRequest
 from speclsp.settings import Settings
 
 
@@ -188,7 +184,7 @@ _WITHHELD: Final = {
     "refused": "the model gets no prompt of this text; the log says why",
     "uncertain": "its first token is less probable than min_edit_confidence",
 }
-"""Why an edit is withheld, by :class:`~speclsp.request.EditResult`'s reason."""
+"""Why an edit is withheld, by :class:`~speclsp.answers.EditResult`'s reason."""
 
 
 def _print_edit(console: Console, place: str, text: str, explained: PlaceEditExplanation) -> None:

@@ -139,7 +139,7 @@ def _prompts(settings: Settings) -> Any:
 
 def _clients(make: Any, settings: Settings, projects: tuple[Path, ...]) -> Any:
     from speclsp.cli.window_completer import make_completer  # noqa: PLC0415
-    from speclsp.request import WorkspaceFolder  # noqa: PLC0415
+    from speclsp.documents import WorkspaceFolder  # noqa: PLC0415
 
     folders = [WorkspaceFolder(root=str(path), name=path.name) for path in projects]
     return make(partial(make_completer, settings), folders)

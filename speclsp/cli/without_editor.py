@@ -13,31 +13,20 @@ from pathlib import Path
 
 import click
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import draft_acceptance_line, timing_lines
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged, TextGrew
 from speclsp.lsp.log import LEVELS, EventPump
 from speclsp.project.repository import find_repository, repository_name
-from speclsp.request import (
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    Event,
-    LogLevel,
-    LogLine,
-    Problem,
-    Progress,
-    RequestStats,
-    SettingValue,
-    StateChanged,
-    TextGrew,
-    Trigger,
-    WorkspaceFolder,
-)
+from speclsp.requests import CompletionRequest, SettingValue, Trigger
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats
 from speclsp.suggestions.window import Window, is_inside_word
 
 _POLL_S = 0.01

@@ -18,13 +18,13 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 
 from speclsp.completer.learned_files import LearnedFiles, LearnInto
+from speclsp.documents import AcceptedText
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.learned import Counted, LearnedCounts, count_accepted
 from speclsp.prompt.vocabulary_protocol import Vocabulary
-from speclsp.request import AcceptedText
 from speclsp.secrets.masked_text import holds_secret
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from speclsp.answers import FinishReason, GeneratedText
 from speclsp.decoding.forks import Fork, best_rivals, grow_forks
 from speclsp.decoding.sampling import (
     RedrawingSampler,
@@ -25,7 +26,7 @@ from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import DecodeError
 from speclsp.prompt.healing import HealingSampler
-from speclsp.request import FinishReason, GeneratedText, PlacedCompletion
+from speclsp.requests import PlacedCompletion
 from speclsp.text.confidence import TextScores, text_scores
 from speclsp.text.stopping import CompletionText
 

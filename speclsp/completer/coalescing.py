@@ -11,13 +11,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from speclsp.answers import CompletionResult, FinishReason
 from speclsp.completer.jobs import AnyJob, Job, RunningJob
-from speclsp.request import (
-    CompletionRequest,
-    CompletionResult,
-    FinishReason,
-    PlacedCompletion,
-)
+from speclsp.requests import CompletionRequest, PlacedCompletion
 from speclsp.text.typed_text import contradicts, growing_text, may_share_text, rest_of
 
 GRACE_S: Final = 0.15

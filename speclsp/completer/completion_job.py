@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Final
 
+from speclsp.answers import CompletionResult, FinishReason, GeneratedText, Ranges
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
 from speclsp.completer.coalescing import RunningCompletion
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, text_of
@@ -22,15 +23,7 @@ from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 from speclsp.remote.messages import RemoteParams
-from speclsp.request import (
-    AnyPlaced,
-    CompletionRequest,
-    CompletionResult,
-    FinishReason,
-    GeneratedText,
-    PlacedCompletion,
-    Ranges,
-)
+from speclsp.requests import AnyPlaced, CompletionRequest, PlacedCompletion
 from speclsp.secrets.masked_text import before_secret, masked_path
 from speclsp.settings import Settings
 from speclsp.text.confidence import is_too_uncertain

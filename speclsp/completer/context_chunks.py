@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from speclsp.completer.project import Project
-from speclsp.documents import Documents
+from speclsp.documents import Document, TextEdit
 from speclsp.engine.weights import MAX_PROMPT
 from speclsp.events import EventQueue
+from speclsp.open_documents import Documents
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import (
     edited_candidates,
@@ -25,7 +26,7 @@ from speclsp.prompt.context.candidates import (
 )
 from speclsp.prompt.context.edited_regions import EditedRegions
 from speclsp.prompt.context.similarity import NameCodes, NameTable
-from speclsp.request import AnyPlaced, CompletionRequest, Document, TextEdit
+from speclsp.requests import AnyPlaced, CompletionRequest
 from speclsp.secrets.masked_text import masked_path
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings

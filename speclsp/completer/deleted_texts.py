@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from speclsp.documents import Document, TextEdit
 from speclsp.drafting.buffer_tokens import Tokenize
 from speclsp.drafting.drafter import TokenArray
-from speclsp.request import Document, TextEdit
 from speclsp.secrets.masked_text import PLACEHOLDER
 
 N_TEXTS: Final = 16

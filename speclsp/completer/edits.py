@@ -13,11 +13,13 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from speclsp.answers import Divergence, EditResult, FinishReason
 from speclsp.completer.completion_job import n_chunk_tokens
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
+from speclsp.documents import TextEdit
 from speclsp.drafting.drafter import DraftContext, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.suffix import NAME as SUFFIX
@@ -38,15 +40,7 @@ from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.remote.messages import RemoteParams, RemotePrompt
-from speclsp.request import (
-    Change,
-    Divergence,
-    EditRequest,
-    EditResult,
-    FinishReason,
-    PlacedRequest,
-    TextEdit,
-)
+from speclsp.requests import Change, EditRequest, PlacedRequest
 from speclsp.secrets.masked_text import PLACEHOLDER, masked_path
 from speclsp.settings import Settings
 

@@ -18,7 +18,7 @@ from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
 from speclsp.engine.remote_target import RemoteLoader
 from speclsp.engine.weights import LlamaLoader, Loader, Tokenizer
-from speclsp.request import Event
+from speclsp.events import Event
 from speclsp.settings import Settings
 from speclsp.storage.locations import WaitLimit
 

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from speclsp.answers import FinishReason, R
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.jobs import AnyJob, EngineWindow, Job, RunControl, RunningJob, Workbench, run
 from speclsp.completer.loaded_models import Models
@@ -24,18 +25,9 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
-from speclsp.events import EventQueue
-from speclsp.request import (
-    Event,
-    FinishReason,
-    LogLine,
-    Problem,
-    R,
-    RequestStats,
-    SessionStats,
-    StateChanged,
-)
+from speclsp.events import Event, EventQueue, LogLine, Problem, StateChanged
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats, SessionStats
 
 _T = TypeVar("_T")
 

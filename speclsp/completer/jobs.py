@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias
 
 import numpy as np
 
+from speclsp.answers import FinishReason, R
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.prompts import Prompts
@@ -33,10 +34,11 @@ from speclsp.drafting.proposer import Proposer
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
+from speclsp.events import Event
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, ChunkSource
 from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.remote.messages import RemoteParams, RemotePrompt
-from speclsp.request import AnyPlaced, Change, Event, FinishReason, PlacedRequest, Q, R
+from speclsp.requests import AnyPlaced, Change, PlacedRequest, Q
 from speclsp.settings import Settings
 
 N_GENERATED: Final = 8

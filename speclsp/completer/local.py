@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from speclsp import settings as settings_table
+from speclsp.answers import CompletionResult, R
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.completion_job import CompletionJob
 from speclsp.completer.context_chunks import ContextChunks
@@ -29,31 +30,16 @@ from speclsp.completer.project import Project
 from speclsp.completer.sent_corpus import SentCorpora
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.completer.texts import TextJob
-from speclsp.documents import Documents
+from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.engine.weights import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
-from speclsp.events import EventQueue
+from speclsp.events import Event, EventQueue, StateChanged
+from speclsp.open_documents import Documents
 from speclsp.prompt.document_prompts import ChunkSource
-from speclsp.request import (
-    AcceptedText,
-    AnyPlaced,
-    Change,
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    EditRequest,
-    EngineState,
-    Event,
-    R,
-    Request,
-    SessionStats,
-    StateChanged,
-    TextEdit,
-    TextRequest,
-    WorkspaceFolder,
-)
+from speclsp.requests import AnyPlaced, Change, CompletionRequest, EditRequest, Request, TextRequest
 from speclsp.seam import answered
 from speclsp.settings import Settings
+from speclsp.statistics import EngineState, SessionStats
 
 JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {
     CompletionRequest: CompletionJob,

@@ -8,17 +8,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from speclsp.documents import Documents
+from speclsp.documents import WorkspaceFolder
 from speclsp.drafting.drafter import TokenCorpus
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.events import EventQueue
+from speclsp.open_documents import Documents
 from speclsp.project.ignore import IGNORE_FILE, IgnoredFiles, root_of
 from speclsp.project.indexed_files import Outlines
 from speclsp.project.project_index import ProjectIndex
-from speclsp.request import IndexStats, WorkspaceFolder
 from speclsp.secrets.masked_text import RULES_VERSION
 from speclsp.settings import Settings
+from speclsp.statistics import IndexStats
 from speclsp.storage.locations import WaitLimit
 from speclsp.storage.token_store import TokenStore
 

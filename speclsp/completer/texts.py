@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from speclsp.answers import FinishReason, ScoredToken, TextResult
 from speclsp.completer.completion_job import prompt_question
 from speclsp.completer.edits import ends_line, prompt_regions
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
@@ -24,17 +25,11 @@ from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.registry import KEEPS_NO_TEXT, drafter_names
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.errors import RequestError
+from speclsp.events import TextGrew
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.healing import HealingSampler
-from speclsp.request import (
-    FinishReason,
-    PlacedRequest,
-    ScoredToken,
-    TextGrew,
-    TextRequest,
-    TextResult,
-)
+from speclsp.requests import PlacedRequest, TextRequest
 from speclsp.settings import Settings
 from speclsp.text.plain_text import PlainText
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from speclsp.decoding.gain import measured_speedup, own_ms, single_pass_ms
-from speclsp.request import RequestStats
 from speclsp.settings import Settings, default, shown_name
 from speclsp.settings_resolution import SHARED
+from speclsp.statistics import RequestStats
 
 ENOUGH: Final = 50
 """Passes from which on silence is judged, and draft tokens from which on their acceptance is: a

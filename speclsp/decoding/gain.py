@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from speclsp.request import DrafterStats, RequestStats
+from speclsp.statistics import DrafterStats, RequestStats
 
 
 class Expectation(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from speclsp.answers import CompletionResult, EditResult
 from speclsp.decoding.advice import advice_lines
 from speclsp.decoding.gain import (
     expectation,
@@ -21,15 +22,8 @@ from speclsp.decoding.gain import (
     tokens_per_pass,
 )
 from speclsp.decoding.session import STAGES
-from speclsp.request import (
-    CompletionResult,
-    DrafterStats,
-    EditResult,
-    Percentiles,
-    RequestStats,
-    SessionStats,
-)
 from speclsp.settings import Settings
+from speclsp.statistics import DrafterStats, Percentiles, RequestStats, SessionStats
 
 
 def report_lines(stats: SessionStats, settings: Settings) -> list[str]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
+from speclsp.answers import FinishReason
 from speclsp.decoding.sampling import LogitRow, Sampler
 from speclsp.decoding.target import Logits, Target, TreeTarget, tree_target
 from speclsp.decoding.verify import (
@@ -30,7 +31,7 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.token_tree import depth_first, is_chain, node_depths
 from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError, NoRoomError
-from speclsp.request import FinishReason, RequestStats
+from speclsp.statistics import RequestStats
 
 _COMPARE_AT_ONCE = 256
 _N_LAST = 32
@@ -46,7 +47,7 @@ class EmissionObserver(Protocol):
 
 @dataclass(slots=True)
 class PassCounts:
-    """The request's counts while it runs, as :class:`~speclsp.request.RequestStats` has them."""
+    """The request's counts while it runs, as :class:`~speclsp.statistics.RequestStats` has them."""
 
     n_prompt_evaluated: int = 0
     n_target_passes: int = 0

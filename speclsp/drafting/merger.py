@@ -38,8 +38,8 @@ from speclsp.drafting.proposer import (
 )
 from speclsp.drafting.token_tree import CandidateTrie, GrownTree, chain_tree, node_depths
 from speclsp.errors import DrafterError
-from speclsp.request import DrafterStats
 from speclsp.settings import DraftMode
+from speclsp.statistics import DrafterStats
 
 _SAVED_PRIOR: Final = 1.0
 """Passes that asking a draft model is taken to save before it was asked."""

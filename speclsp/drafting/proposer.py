@@ -20,7 +20,7 @@ from speclsp.drafting.drafter import (
     TreeDrafter,
 )
 from speclsp.errors import DrafterError
-from speclsp.request import DrafterStats
+from speclsp.statistics import DrafterStats
 
 Clock: TypeAlias = Callable[[], float]
 """Returns seconds."""
@@ -85,7 +85,7 @@ _COUNTED_AS: Final = {
     "candidates": ("n_draft_calls", "ms_draft"),
     "accept": ("n_accept_calls", "ms_accept"),
 }
-"""The fields of :class:`~speclsp.request.DrafterStats` that count a drafter's calls."""
+"""The fields of :class:`~speclsp.statistics.DrafterStats` that count a drafter's calls."""
 
 
 class MeasuredDrafter:
@@ -123,7 +123,7 @@ class MeasuredDrafter:
         self._context = context
         self._clock = clock
         self._counts: dict[str, Any] = defaultdict(int)
-        """By the fields of :class:`~speclsp.request.DrafterStats`."""
+        """By the fields of :class:`~speclsp.statistics.DrafterStats`."""
         self._drafted_at: Counter[int] = Counter()
         self._accepted_at: Counter[int] = Counter()
         self._ns_native = 0

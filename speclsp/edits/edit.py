@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
+from speclsp.documents import TextEdit
 from speclsp.edits.formats import EditFormat, lines_of, n_common
-from speclsp.request import Change, TextEdit
+from speclsp.requests import Change
 
 Withheld = Literal[
     "unchanged",

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final
 
 from speclsp.errors import EditRefusedError
-from speclsp.request import Change
+from speclsp.requests import Change
 
 _CURSOR: Final = "<|cursor|>"
 _USER_CURSOR: Final = "<|user_cursor|>"

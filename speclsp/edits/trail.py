@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from speclsp.documents import Document, TextEdit
 from speclsp.edits.formats import lines_of
-from speclsp.request import Change, Document, TextEdit
+from speclsp.requests import Change
 from speclsp.secrets.masked_text import PLACEHOLDER
 
 _N_CHANGES: Final = 16

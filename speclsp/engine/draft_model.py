@@ -15,7 +15,7 @@ from speclsp.drafting.drafter import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.draft_text import TextCrossing
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeError, SettingsError
-from speclsp.request import LogLevel
+from speclsp.events import LogLevel
 
 Log = Callable[[LogLevel, str], None]
 

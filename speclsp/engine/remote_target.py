@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from speclsp.answers import FinishReason
 from speclsp.decoding.speculate import Generation, common_prefix_length
 from speclsp.decoding.target import Logits
 from speclsp.decoding.token_scores import TokenScores
@@ -36,8 +37,8 @@ from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.prompt.vocabulary_protocol import FimTokenIds
 from speclsp.remote.credentials import api_key
 from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
-from speclsp.request import FinishReason, RequestStats
 from speclsp.settings import RemoteDrafts, Settings
+from speclsp.statistics import RequestStats
 
 if TYPE_CHECKING:  # without a remote engine nothing needs an HTTP client
     from speclsp.remote.engine import HttpEngine

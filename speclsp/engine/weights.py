@@ -24,11 +24,11 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
+from speclsp.events import LogLevel
 from speclsp.hub.references import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.vocabulary_protocol import Vocabulary
-from speclsp.request import LogLevel
 from speclsp.settings import FIELDS, Settings, info
 
 MAX_PROMPT = 2048

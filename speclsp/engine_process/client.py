@@ -21,29 +21,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from speclsp import errors
 from speclsp import settings as settings_table
+from speclsp.answers import FinishReason, R
 from speclsp.cancellation import CancellationToken
+from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import MAX_CRASHES, PAUSES_S, EngineLife, Restarts
 from speclsp.engine_process.shared_documents import SharedDocuments
 from speclsp.engine_process.transport import in_daemon_thread
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
-from speclsp.events import EventQueue
-from speclsp.request import (
-    AcceptedText,
-    AnyPlaced,
-    Document,
-    EditRequest,
-    EngineState,
-    Event,
-    FinishReason,
-    R,
-    Request,
-    SessionStats,
-    StateChanged,
-    TextEdit,
-    WorkspaceFolder,
-)
+from speclsp.events import Event, EventQueue, StateChanged
+from speclsp.requests import AnyPlaced, EditRequest, Request
 from speclsp.settings import Settings
+from speclsp.statistics import EngineState, SessionStats
 
 if TYPE_CHECKING:
     from speclsp.engine_process.start import EngineConnection

@@ -19,7 +19,8 @@ from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.engine_process.transport import Streams, in_daemon_thread
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.request import Event, Problem, Q, Request, StateChanged
+from speclsp.events import Event, Problem, Progress, StateChanged
+from speclsp.requests import Q, Request
 from speclsp.seam import Completer
 from speclsp.settings import PER_REQUEST, Settings
 from speclsp.settings_resolution import resolve
@@ -336,7 +337,7 @@ class _Window:
 
     def _send_event(self, completer: Completer, event: Event) -> None:
         with self._disconnecting():
-            if isinstance(event, StateChanged):
+            if isinstance(event, StateChanged | Progress):
                 self._send_statistics(completer)
             self._send(event)
 

@@ -10,23 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from speclsp.documents import Documents
+from speclsp.answers import R
+from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process import wire
 from speclsp.events import EventQueue
+from speclsp.open_documents import Documents
 from speclsp.project.ignore import IgnoredFiles, root_of
 from speclsp.project.repository import name_elsewhere
-from speclsp.request import (
-    AcceptedText,
-    AnyPlaced,
-    Change,
-    Document,
-    EditRequest,
-    R,
-    Request,
-    TextEdit,
-    WorkspaceFolder,
-)
+from speclsp.requests import AnyPlaced, Change, EditRequest, Request
 from speclsp.settings import Settings
 
 _T = TypeVar("_T", Document, AcceptedText)

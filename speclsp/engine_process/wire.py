@@ -14,27 +14,14 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from speclsp.answers import CompletionResult, EditResult, R, Result, TextResult
+from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
-from speclsp.request import (
-    AcceptedText,
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    EditRequest,
-    EditResult,
-    Event,
-    Q,
-    R,
-    Request,
-    Result,
-    SessionStats,
-    TextEdit,
-    TextRequest,
-    TextResult,
-    WorkspaceFolder,
-)
+from speclsp.events import Event
+from speclsp.requests import CompletionRequest, EditRequest, Q, Request, TextRequest
 from speclsp.settings import PER_REQUEST, Settings
+from speclsp.statistics import SessionStats
 
 MAX_FRAME: Final = 1 << 28
 """Bytes of the longest message."""
@@ -207,7 +194,7 @@ class Failed(_Message, frozen=True):
 class Statistics(_Message, frozen=True):
     """The engine's share of the session's statistics; also follows answers, at most once a second.
 
-    It comes before each StateChanged and Idle, too.
+    It comes before each StateChanged, Progress and Idle, too.
     """
 
     stats: SessionStats

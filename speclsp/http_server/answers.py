@@ -8,9 +8,10 @@ import uuid
 from typing import Any, Final
 
 from speclsp import __version__
+from speclsp.answers import ScoredToken, TextResult
 from speclsp.http_server.bodies import TextBody
 from speclsp.http_server.prompts import Prompts
-from speclsp.request import RequestStats, ScoredToken, TextResult
+from speclsp.statistics import RequestStats
 
 TOO_LONG: Final = "exceed_context_size_error"
 _SIZES: Final = re.compile(r"\((\d+) tokens\) exceeds the available context size \((\d+) tokens\)")

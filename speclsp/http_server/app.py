@@ -25,6 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from speclsp.answers import TextResult
 from speclsp.errors import EngineUnavailableError, RequestError, SpecLspError
 from speclsp.http_server import answers
 from speclsp.http_server.bodies import (
@@ -37,7 +38,7 @@ from speclsp.http_server.bodies import (
 )
 from speclsp.http_server.clients import Client, Clients
 from speclsp.http_server.prompts import Prompts
-from speclsp.request import TextRequest, TextResult
+from speclsp.requests import TextRequest
 
 MAX_BODY: Final = 16 << 20
 """Most bytes of a request's body."""

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from speclsp.request import SettingValue
+from speclsp.requests import SettingValue
 
 MAX_PROMPTS: Final = 16
 """Most prompts of one request."""

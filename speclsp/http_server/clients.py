@@ -14,10 +14,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
+from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import edit_between
+from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import SpecLspError
-from speclsp.request import Document, TextGrew, TextRequest, TextResult, WorkspaceFolder
+from speclsp.events import TextGrew
+from speclsp.requests import TextRequest
 from speclsp.seam import Completer
 
 MAX_CLIENTS: Final = 32

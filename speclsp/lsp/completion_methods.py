@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from lsprotocol import types
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.capabilities import Command
@@ -24,7 +25,7 @@ from speclsp.lsp.items import (
 )
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import Cursor, TextBuffer
-from speclsp.request import CompletionRequest, CompletionResult, Trigger
+from speclsp.requests import CompletionRequest, Trigger
 from speclsp.settings_resolution import for_language
 
 logger = logging.getLogger(__name__)

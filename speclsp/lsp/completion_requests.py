@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from speclsp.request import Trigger
+from speclsp.requests import Trigger
 
 
 @dataclass(slots=True, eq=False)

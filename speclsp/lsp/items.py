@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.documents import common_head
+from speclsp.answers import CompletionResult, GeneratedText
+from speclsp.documents import TextEdit, common_head
 from speclsp.lsp.text_buffer import Cursor, TextBuffer, with_line_feeds
-from speclsp.request import CompletionResult, GeneratedText, TextEdit
 
 _WORD_BEFORE: Final = re.compile(r"\w+\Z")
 _N_PASTED: Final = 2

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias, get_args
 
+from speclsp.events import Event, LogLevel
 from speclsp.printable import printable
-from speclsp.request import Event, LogLevel
 from speclsp.seam import Completer
 
 logger = logging.getLogger(__name__)

@@ -15,8 +15,10 @@ import msgspec
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
+from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import edit_line
+from speclsp.documents import TextEdit
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.own_methods import (
@@ -28,7 +30,7 @@ from speclsp.lsp.own_methods import (
 )
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer
-from speclsp.request import EditRequest, EditResult, TextEdit
+from speclsp.requests import EditRequest
 from speclsp.settings_resolution import for_language
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,10 @@ from typing import Any
 import msgspec
 
 from speclsp import settings as settings_table
+from speclsp.answers import CompletionResult
 from speclsp.decoding.report import report_lines, request_line
+from speclsp.documents import Document
+from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.client_settings import ClientSettings
 from speclsp.lsp.completion_requests import InFlightRequests, TriggerKinds
 from speclsp.lsp.document_store import DocumentStore
@@ -27,19 +30,9 @@ from speclsp.lsp.log import EventPump
 from speclsp.lsp.model_commands import NamedModels
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
-from speclsp.request import (
-    CompletionResult,
-    Document,
-    Event,
-    LogLevel,
-    LogLine,
-    Problem,
-    Progress,
-    SessionStats,
-    StateChanged,
-)
 from speclsp.seam import Completer
 from speclsp.settings import Settings
+from speclsp.statistics import SessionStats
 from speclsp.suggestions.window import Window
 
 logger = logging.getLogger(__name__)

@@ -56,7 +56,7 @@ class Impressions:
             self._n_in_part += (not to_its_end) - (before == "in part")
 
     def counts(self, now: float) -> dict[str, Any]:
-        """Return the counts, by the fields of :class:`~speclsp.request.SessionStats`."""
+        """Return the counts, by the fields of :class:`~speclsp.statistics.SessionStats`."""
         n_read = sum(now - since >= SHOWN_AFTER_S for since in self._shown_at.values())
         return {
             "n_shown": self._n_shown + n_read,

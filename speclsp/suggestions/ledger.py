@@ -12,14 +12,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.decoding.session import SessionRecorder
-from speclsp.request import (
-    AcceptedText,
-    CompletionRequest,
-    CompletionResult,
-    GeneratedText,
-    PlacedCompletion,
-)
+from speclsp.documents import AcceptedText
+from speclsp.requests import CompletionRequest, PlacedCompletion
 from speclsp.suggestions.impressions import Impressions
 from speclsp.text.typed_text import (
     CursorContext,

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Literal
 
-from speclsp.documents import Documents, edit_between, n_versions
+from speclsp.documents import Document, TextEdit, edit_between
 from speclsp.edits.trail import Trail
-from speclsp.request import Change, Document, DocumentCursor, PlacedRequest, Q, TextEdit
+from speclsp.open_documents import Documents, n_versions
+from speclsp.requests import Change, DocumentCursor, PlacedRequest, Q
 from speclsp.seam import Completer
 from speclsp.secrets.masked_text import MaskedText
 from speclsp.secrets.paths import is_secret_path

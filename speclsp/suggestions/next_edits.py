@@ -11,21 +11,14 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
+from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import percentiles, summed
-from speclsp.documents import edit_between
+from speclsp.documents import AcceptedText, Document, TextEdit, edit_between
 from speclsp.edits.edit import Hunk, is_far, left_after, place_to_go_on, smallest_edit
-from speclsp.request import (
-    AcceptedText,
-    Document,
-    EditRequest,
-    EditResult,
-    EditStats,
-    PlacedRequest,
-    RequestStats,
-    TextEdit,
-)
+from speclsp.requests import EditRequest, PlacedRequest
 from speclsp.seam import Completer
+from speclsp.statistics import EditStats, RequestStats
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 
 _N_PROPOSED: Final = 32

@@ -17,26 +17,16 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final
 
+from speclsp.answers import CompletionResult, FinishReason
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import edit_between
+from speclsp.documents import AcceptedText, Document, edit_between
 from speclsp.errors import EngineUnavailableError
-from speclsp.request import (
-    AcceptedText,
-    AnyPlaced,
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    FinishReason,
-    PlacedCompletion,
-    PlacedRequest,
-    Request,
-    RequestStats,
-    SessionStats,
-)
+from speclsp.requests import AnyPlaced, CompletionRequest, PlacedCompletion, PlacedRequest, Request
 from speclsp.seam import Completer, answered
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats, SessionStats
 from speclsp.suggestions.ledger import Ledger, Suggestion
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 from speclsp.suggestions.next_edits import NextEdits

@@ -9,8 +9,8 @@ import codecs
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from speclsp.answers import StopKind
 from speclsp.prompt.vocabulary_protocol import Vocabulary
-from speclsp.request import StopKind
 
 _INDENT: Final = " \t"
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from speclsp.request import AnyPlaced
+from speclsp.requests import AnyPlaced
 from speclsp.settings import Settings
 from speclsp.text.code_reader import AUTO_CLOSERS, CodeState, read_code
 from speclsp.text.languages import INDENTED, language_of, opens_block

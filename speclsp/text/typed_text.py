@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from speclsp.request import AnyPlaced, GeneratedText, PlacedCompletion, ranges_from
+from speclsp.answers import GeneratedText, ranges_from
+from speclsp.requests import AnyPlaced, PlacedCompletion
 from speclsp.settings import Settings
 from speclsp.text.code_reader import AUTO_CLOSERS, MAX_AUTO_CLOSERS
 from speclsp.text.fitting import n_closers_replaced

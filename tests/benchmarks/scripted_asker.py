@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
-from speclsp.request import SessionStats
+from speclsp.statistics import SessionStats
 
 
 class ScriptedAsker:

@@ -10,7 +10,7 @@ from benchmarks.askers import Answer, Asker
 from benchmarks.cases import EditCase
 from benchmarks.peers.contract import PeerOptions, PeerSession
 from speclsp.errors import EngineError
-from speclsp.request import RequestStats
+from speclsp.statistics import RequestStats
 from tests.benchmarks.scripted_asker import ScriptedAsker
 
 Suggest = Callable[[EditCase, int], Answer | str]

@@ -15,7 +15,8 @@ from suspended import suspend
 
 from benchmarks.askers import ServerAsker
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.request import LogLine, SessionStats
+from speclsp.events import LogLine
+from speclsp.statistics import SessionStats
 from tests.benchmarks.case_folders import case
 from tests.support.server_process import CaseServer, InlineItem, ServerProcessError
 

@@ -16,7 +16,7 @@ from benchmarks.figures import (
     ratios,
     side_named,
 )
-from speclsp.request import DrafterStats, RequestStats
+from speclsp.statistics import DrafterStats, RequestStats
 
 
 def column(better: Literal["least", "most", ""], n_digits: int = 1) -> Column[float]:

@@ -19,8 +19,8 @@ from benchmarks.typing_session import (
     count_typing,
     replay_typing,
 )
-from speclsp.request import RequestStats, SessionStats
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats, SessionStats
 from tests.benchmarks.case_folders import case
 from tests.benchmarks.scripted_asker import ScriptedAsker
 

@@ -4,23 +4,15 @@ from concurrent.futures import Future
 
 import pytest
 
+from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import Documents
+from speclsp.documents import AcceptedText, Document, TextEdit
 from speclsp.errors import EngineUnavailableError
-from speclsp.request import (
-    AcceptedText,
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    EngineState,
-    Event,
-    GeneratedText,
-    PlacedCompletion,
-    RequestStats,
-    SessionStats,
-    TextEdit,
-)
+from speclsp.events import Event
+from speclsp.open_documents import Documents
+from speclsp.requests import CompletionRequest, PlacedCompletion
 from speclsp.settings import Settings
+from speclsp.statistics import EngineState, RequestStats, SessionStats
 
 
 class FakeCompleter:

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cli.demo import SCENES, Scene, type_scene
 from speclsp.cli.demo_screen import (
     DRAFTED_STYLE,
@@ -18,17 +19,11 @@ from speclsp.cli.demo_screen import (
     picture,
     render_frame,
 )
+from speclsp.documents import Document
 from speclsp.embedded import sample_project
-from speclsp.request import (
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    DrafterStats,
-    GeneratedText,
-    RequestStats,
-    SessionStats,
-)
+from speclsp.requests import CompletionRequest
 from speclsp.seam import answered
+from speclsp.statistics import DrafterStats, RequestStats, SessionStats
 
 STATS = SessionStats(
     n_requests=5,

@@ -17,9 +17,9 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.explain import PlaceEditExplanation, PlaceExplanation
 from speclsp.cli.main import cli
 from speclsp.cli.without_editor import complete_when_ready
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
-from speclsp.request import Document, WorkspaceFolder
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real

@@ -10,8 +10,8 @@ import pytest
 
 from speclsp.cli.headless import HeadlessConnection, HeadlessOptions, HeadlessServer
 from speclsp.lsp import json_rpc
-from speclsp.request import SessionStats
 from speclsp.settings import Settings
+from speclsp.statistics import SessionStats
 from speclsp.suggestions.window import Window
 
 

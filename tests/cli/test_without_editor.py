@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from speclsp.cli.without_editor import describe, running, write_event, write_line
-from speclsp.events import EventQueue
+from speclsp.events import Event, EventQueue, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.log import EventPump, logging_by
-from speclsp.request import Event, LogLine, Problem, Progress, StateChanged
 from speclsp.settings import Settings
 
 

@@ -19,11 +19,11 @@ from speclsp.completer import accepted
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.completer.local import LocalCompleter
+from speclsp.documents import AcceptedText, WorkspaceFolder
 from speclsp.drafting.drafter import TokenArray, sum_of
-from speclsp.events import EventQueue
+from speclsp.events import EventQueue, LogLine
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import Layout, open_statistics, write
-from speclsp.request import AcceptedText, LogLine, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore

@@ -11,10 +11,10 @@ import pytest
 from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.engine.weights import Weights
 from speclsp.errors import DecodeError
-from speclsp.request import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60

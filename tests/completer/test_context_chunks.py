@@ -16,10 +16,11 @@ from typed_requests import remade, request_between
 from speclsp.completer import context_chunks
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.project import Project, ProjectIndexes
-from speclsp.documents import Documents, edit_between
+from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.events import EventQueue
+from speclsp.open_documents import Documents
 from speclsp.prompt.chunks import ContextChunk
-from speclsp.request import Document, PlacedCompletion, WorkspaceFolder
+from speclsp.requests import PlacedCompletion
 from speclsp.settings import Settings
 
 WAIT_S = 60

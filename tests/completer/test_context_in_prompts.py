@@ -11,8 +11,9 @@ from indexed_project import write
 from scripted_models import ScriptedLoader
 from typed_requests import request_between, typed_completer
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
-from speclsp.request import CompletionResult, Document, WorkspaceFolder
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typed_requests import request_between
 
+from speclsp.answers import GeneratedText
 from speclsp.completer.completion_job import _cut_before_secrets
-from speclsp.request import GeneratedText
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.text.fitting import Fit, balanced

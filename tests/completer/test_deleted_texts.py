@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 
 from speclsp.completer.deleted_texts import MOST_CHARS, DeletedTexts
-from speclsp.documents import edit_between
-from speclsp.request import Document, TextEdit
+from speclsp.documents import Document, TextEdit, edit_between
 from speclsp.secrets.masked_text import PLACEHOLDER, masked
 
 

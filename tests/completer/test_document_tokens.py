@@ -15,8 +15,8 @@ from speclsp.completer.document_tokens import (
     PIECE_CHARS,
     DocumentTokens,
 )
-from speclsp.documents import Documents
-from speclsp.request import Document, TextEdit
+from speclsp.documents import Document, TextEdit
+from speclsp.open_documents import Documents
 
 
 class CountingTokenizer:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from speclsp.answers import ranges_from
 from speclsp.completer.completion_job import _drafted_ranges
 from speclsp.decoding.speculate import Generation
-from speclsp.request import RequestStats, ranges_from
+from speclsp.statistics import RequestStats
 
 PIECES = [b"re", b"turn", b" \xc3", b"\xa9", b"x", b"\n    "]
 

@@ -14,9 +14,10 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer.edits import edit_tokens
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.speculate import common_prefix_length
+from speclsp.documents import Document
 from speclsp.edits.formats import FORMATS
 from speclsp.embedded import embedded_draft
-from speclsp.request import CompletionRequest, Document, EditRequest
+from speclsp.requests import CompletionRequest, EditRequest
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

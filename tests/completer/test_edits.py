@@ -19,25 +19,20 @@ from scripted_models import ScriptedLoader
 from scripted_remote import ScriptedRemote
 from shared_engine import AcrossSocket
 
+from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.edits import EditJob
 from speclsp.completer.local import LocalCompleter
+from speclsp.documents import Document, TextEdit, WorkspaceFolder
 from speclsp.edits.edit import hunks, why_withheld
 from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, Region
 from speclsp.embedded import embedded_draft
 from speclsp.engine.remote_target import RemoteLoader
 from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import EngineUnavailableError
+from speclsp.events import Problem
 from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt
-from speclsp.request import (
-    CompletionRequest,
-    Document,
-    EditRequest,
-    EditResult,
-    Problem,
-    TextEdit,
-    WorkspaceFolder,
-)
+from speclsp.requests import CompletionRequest, EditRequest
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from scripted_models import END, ScriptedLoader
 
+from speclsp.answers import FinishReason, Result
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import local
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
@@ -17,16 +18,11 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
+from speclsp.documents import Document
 from speclsp.drafting.drafter import DraftContext
-from speclsp.request import (
-    CompletionRequest,
-    Document,
-    FinishReason,
-    Request,
-    RequestStats,
-    Result,
-)
+from speclsp.requests import CompletionRequest, Request
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats
 
 WAIT_S = 20.0
 URIS = ("file:///a.py", "file:///b.py")

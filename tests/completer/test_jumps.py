@@ -10,8 +10,8 @@ import pytest
 from scripted_models import ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
-from speclsp.request import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60

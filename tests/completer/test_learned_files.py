@@ -15,23 +15,18 @@ from llama_cpp_statistics import saved
 from scripted_models import ScriptedLoader
 from typed_requests import request_between, result_of
 
+from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import learned_files
 from speclsp.completer.local import LocalCompleter
+from speclsp.documents import AcceptedText, Document
 from speclsp.drafting.drafter import sum_of
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
+from speclsp.events import LogLine, Problem
 from speclsp.ngrams import files, journal
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.learned_file import LearnedFile
-from speclsp.request import (
-    AcceptedText,
-    CompletionResult,
-    Document,
-    GeneratedText,
-    LogLine,
-    Problem,
-)
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import BusyError

@@ -17,10 +17,12 @@ import typed_requests
 from scripted_models import ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import loaded_models, local
 from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import (
     DecodeError,
     EngineError,
@@ -28,17 +30,8 @@ from speclsp.errors import (
     ModelNotFoundError,
     SettingsError,
 )
-from speclsp.request import (
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    Event,
-    LogLine,
-    Problem,
-    Progress,
-    StateChanged,
-    WorkspaceFolder,
-)
+from speclsp.events import Event, LogLine, Problem, Progress, StateChanged
+from speclsp.requests import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 

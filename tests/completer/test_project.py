@@ -14,13 +14,13 @@ from indexed_project import line, wait_until, write
 from scripted_models import ByteVocabulary, ScriptedLoader
 
 from speclsp.completer.project import Project, ProjectIndexes
-from speclsp.documents import Documents
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.drafting.drafter import TokenArray
-from speclsp.events import EventQueue, ProgressReport
+from speclsp.events import Event, EventQueue, LogLine, Progress, ProgressReport
+from speclsp.open_documents import Documents
 from speclsp.project import project_index
 from speclsp.project.corpus import Corpus
 from speclsp.project.ignore import IgnoredFiles
-from speclsp.request import Document, Event, LogLine, Progress, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage.locations import token_store_path
 from speclsp.storage.token_store import TokenStore

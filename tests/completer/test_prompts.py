@@ -13,13 +13,14 @@ from scripted_models import N_TOKENS, ByteVocabulary
 from scripted_target import ScriptedTarget, hashing
 from typed_requests import TypedWindow, request_between, typed_completer
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.prompts import Prompts
 from speclsp.decoding.speculate import common_prefix_length
+from speclsp.documents import Document, WorkspaceFolder
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
-from speclsp.request import CompletionResult, Document, WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60

@@ -18,13 +18,15 @@ from scripted_models import ByteVocabulary, ScriptedLoader
 from scripted_remote import DEAD, ScriptedRemote
 from typed_requests import TypedWindow, request_at, typed_completer
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines
+from speclsp.documents import WorkspaceFolder
 from speclsp.engine.remote_target import RemoteLoader, StandInVocabulary, api_key
 from speclsp.errors import EngineUnavailableError, OtherModelError, SettingsError
+from speclsp.events import Problem
 from speclsp.remote.engine import HttpEngine
 from speclsp.remote.messages import Piece, RemoteModel, RemoteStats
-from speclsp.request import CompletionResult, Problem, WorkspaceFolder
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 

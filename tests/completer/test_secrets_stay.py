@@ -14,8 +14,10 @@ from planted_secrets import Planted, planted_secrets
 from scripted_models import ByteVocabulary, ScriptedLoader
 from typed_requests import request_between, typed_completer
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
-from speclsp.request import CompletionResult, Document, LogLine, WorkspaceFolder
+from speclsp.documents import Document, WorkspaceFolder
+from speclsp.events import LogLine
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 

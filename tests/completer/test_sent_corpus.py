@@ -15,7 +15,8 @@ from scripted_http import Request, ScriptedServer, response, scripted_server
 from typed_requests import TypedWindow, typed_completer
 
 from speclsp.completer import sent_corpus
-from speclsp.request import Problem, WorkspaceFolder
+from speclsp.documents import WorkspaceFolder
+from speclsp.events import Problem
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 

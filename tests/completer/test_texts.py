@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.edits import edit_tokens, prompt_regions
 from speclsp.completer.engine import Engine
 from speclsp.completer.jobs import Workbench
 from speclsp.completer.local import LocalCompleter
+from speclsp.documents import Document
 from speclsp.edits.formats import FORMATS, EditSource
 from speclsp.errors import RequestError
-from speclsp.request import CompletionRequest, Document, TextRequest, TextResult
+from speclsp.requests import CompletionRequest, TextRequest
 from speclsp.settings import Settings
 
 WAIT_S = 120

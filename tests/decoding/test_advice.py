@@ -18,9 +18,9 @@ from speclsp.decoding.advice import (
     advice_lines,
 )
 from speclsp.drafting.registry import DRAFT_MODEL, GROUP
-from speclsp.request import DrafterStats, RequestStats
 from speclsp.settings import Settings
 from speclsp.settings_resolution import canonical_name, resolve
+from speclsp.statistics import DrafterStats, RequestStats
 
 
 def drafter(

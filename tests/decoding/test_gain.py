@@ -11,7 +11,7 @@ from speclsp.decoding.gain import (
     measured_speedup,
     measured_step_speedup,
 )
-from speclsp.request import DrafterStats, RequestStats
+from speclsp.statistics import DrafterStats, RequestStats
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 0.75, 1.0])

@@ -6,6 +6,7 @@ import dataclasses
 
 from drafted_session import LOOKUP, totals
 
+from speclsp.answers import CompletionResult, EditResult, GeneratedText
 from speclsp.decoding.report import (
     draft_acceptance_line,
     drafter_line,
@@ -14,18 +15,15 @@ from speclsp.decoding.report import (
     request_line,
     timing_lines,
 )
-from speclsp.request import (
-    CompletionResult,
+from speclsp.settings import Settings
+from speclsp.statistics import (
     DrafterStats,
-    EditResult,
     EditStats,
-    GeneratedText,
     IndexStats,
     Percentiles,
     RequestStats,
     SessionStats,
 )
-from speclsp.settings import Settings
 
 
 def test_llama_cpps_statistics_line():

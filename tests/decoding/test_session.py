@@ -6,22 +6,14 @@ import dataclasses
 
 import msgspec
 
+from speclsp.answers import CompletionResult, FinishReason, GeneratedText
 from speclsp.decoding.session import (
     N_LATENCIES,
     SessionRecorder,
     percentiles,
     summed,
 )
-from speclsp.request import (
-    CompletionResult,
-    DrafterStats,
-    FinishReason,
-    GeneratedText,
-    IndexStats,
-    Percentiles,
-    RequestStats,
-    SessionStats,
-)
+from speclsp.statistics import DrafterStats, IndexStats, Percentiles, RequestStats, SessionStats
 
 READY = SessionStats(state="ready")
 

@@ -17,6 +17,7 @@ from scripted_drafters import (
 from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, random_trees, tree_of
 from scripted_target import ScriptedTarget, following, hashing
 
+from speclsp.answers import FinishReason
 from speclsp.decoding.gain import measured_speedup
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
@@ -26,7 +27,6 @@ from speclsp.drafting.drafter import NO_TREE, Draft, DraftContext, Drafter, Draf
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError, NoRoomError
-from speclsp.request import FinishReason
 
 N_VOCAB = 7
 PROMPT = [1, 2, 3, 4, 5, 6, 1, 2]

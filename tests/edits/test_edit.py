@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from recorded_edits import RecordedAnswer, recorded_answers
 
-from speclsp.documents import edit_between
+from speclsp.documents import TextEdit, edit_between
 from speclsp.edits.edit import (
     Hunk,
     departures,
@@ -20,7 +20,7 @@ from speclsp.edits.edit import (
     why_withheld,
 )
 from speclsp.edits.formats import FORMATS, Zeta2
-from speclsp.request import Change, TextEdit
+from speclsp.requests import Change
 
 OLD = "one\ntwo\nthree\nfour\nfive\n"
 ZETA_2 = FORMATS[Zeta2.name]

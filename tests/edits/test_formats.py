@@ -16,7 +16,7 @@ from speclsp.edits.formats import (
     format_of,
 )
 from speclsp.errors import EditRefusedError
-from speclsp.request import Change
+from speclsp.requests import Change
 
 ANSWERS = recorded_answers()
 TEXT = "".join(f"line {number}\n" for number in range(1, 41))

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from speclsp.documents import edit_between
+from speclsp.documents import Document, edit_between
 from speclsp.edits.trail import Trail
-from speclsp.request import Change, Document
+from speclsp.requests import Change
 from speclsp.secrets.masked_text import PLACEHOLDER
 
 TEXT = "".join(f"line {number}\n" for number in range(30))

@@ -19,6 +19,7 @@ from scripted_completer import Asked, ScriptedCompleter
 from shared_engine import ThreadedEngine
 
 from speclsp.cancellation import CancellationToken
+from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.engine_process import wire
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.restarts import MAX_CRASHES
@@ -30,18 +31,10 @@ from speclsp.errors import (
     EngineUnavailableError,
     ModelNotFoundError,
 )
-from speclsp.request import (
-    AcceptedText,
-    CompletionRequest,
-    Document,
-    LogLine,
-    Problem,
-    SessionStats,
-    StateChanged,
-    TextEdit,
-    WorkspaceFolder,
-)
+from speclsp.events import LogLine, Problem, StateChanged
+from speclsp.requests import CompletionRequest
 from speclsp.settings import Settings
+from speclsp.statistics import SessionStats
 
 WAIT_S = 30
 URI = "file:///p/a.py"

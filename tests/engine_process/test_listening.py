@@ -24,21 +24,15 @@ from typed_requests import answer_of
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.engine import engine
 from speclsp.cli.window_completer import make_completer
+from speclsp.documents import AcceptedText, Document, WorkspaceFolder
 from speclsp.engine_process import listening, start, wire
 from speclsp.engine_process.listening import connect_elsewhere, open_endpoint
 from speclsp.engine_process.place import engine_place
 from speclsp.engine_process.start import known_places, running_engines, status_of
 from speclsp.engine_process.transport import TokenRefusedError, opened, prove_to_engine
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.request import (
-    AcceptedText,
-    Change,
-    CompletionRequest,
-    Document,
-    EditRequest,
-    Problem,
-    WorkspaceFolder,
-)
+from speclsp.events import Problem
+from speclsp.requests import Change, CompletionRequest, EditRequest
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore

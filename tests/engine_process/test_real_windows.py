@@ -24,8 +24,8 @@ import pytest_asyncio
 
 from speclsp.engine_process.place import known_places, read_info
 from speclsp.engine_process.start import running_engines, status_of
+from speclsp.events import LogLine, StateChanged
 from speclsp.ngrams.files import open_statistics
-from speclsp.request import LogLine, StateChanged
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.locations import accepted_store_path
 from tests.support.server_process import InlineItem, ServerProcess

@@ -13,20 +13,15 @@ from scripted_models import ScriptedLoader
 from shared_engine import ThreadedEngine
 from typed_requests import TypedWindow, request_between
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
+from speclsp.documents import AcceptedText, WorkspaceFolder
 from speclsp.engine_process import wire
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.errors import EngineUnavailableError, SettingsError
-from speclsp.request import (
-    AcceptedText,
-    CompletionResult,
-    LogLine,
-    Problem,
-    StateChanged,
-    WorkspaceFolder,
-)
+from speclsp.events import LogLine, Problem, StateChanged
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

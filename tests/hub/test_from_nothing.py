@@ -15,8 +15,8 @@ import pytest_asyncio
 from fake_hub import FakeHub, serve_hub
 
 from speclsp import embedded
+from speclsp.events import LogLine, StateChanged
 from speclsp.hub.presets import PRESETS
-from speclsp.request import LogLine, StateChanged
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.real

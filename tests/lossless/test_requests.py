@@ -23,7 +23,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.completer import alternatives, jobs
 from speclsp.decoding.sampling import LogitRow, SamplingParams, SeededSampler, make_sampler
 from speclsp.decoding.speculate import Generation
-from speclsp.request import PlacedCompletion
+from speclsp.requests import PlacedCompletion
 from speclsp.settings import Settings
 from tests.support.margins import EPSILON, draw_margin, greedy_margin
 

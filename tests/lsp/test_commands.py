@@ -9,7 +9,7 @@ import pytest
 from lsp_wire import LspWire, span
 
 from speclsp.lsp import session
-from speclsp.request import DrafterStats, RequestStats, SessionStats
+from speclsp.statistics import DrafterStats, RequestStats, SessionStats
 
 EXECUTE = "workspace/executeCommand"
 SHOW = "textDocument/didShowCompletion"

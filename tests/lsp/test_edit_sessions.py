@@ -17,7 +17,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from speclsp.request import SessionStats
+from speclsp.statistics import SessionStats
 from tests.support.asking_client import AskingMoments, EditingClient
 from tests.support.recording_server import RecordingServer, recording_server
 from tests.support.server_process import ServerProcess

@@ -7,8 +7,8 @@ from typing import Any
 
 from lsp_wire import LspWire
 
+from speclsp.events import LoadedModel, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.log import RecordLog
-from speclsp.request import LoadedModel, LogLine, Problem, Progress, StateChanged
 
 ABLE = {"window": {"workDoneProgress": True}}
 

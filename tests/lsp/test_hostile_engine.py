@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from scripted_http import Request, response, scripted_server, stream
 
-from speclsp.request import LogLine, StateChanged
+from speclsp.events import LogLine, StateChanged
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.real

@@ -6,7 +6,7 @@ import pytest
 from lsp_wire import INLINE, URI, LspWire, at, span
 from scripted_completer import Asked
 
-from speclsp.request import GeneratedText
+from speclsp.answers import GeneratedText
 from speclsp.suggestions.window import Window
 
 # The cursor is at ¦.  What the marker stands in is what the client has open.

@@ -13,8 +13,8 @@ from lsprotocol import converters, types
 
 from speclsp import __version__
 from speclsp.errors import ModelNotFoundError
+from speclsp.events import LogLine
 from speclsp.lsp.capabilities import answer_to_initialize
-from speclsp.request import LogLine
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 

@@ -10,8 +10,10 @@ import pytest
 from lsp_wire import URI, LspWire
 from scripted_completer import Asked
 
+from speclsp.answers import EditResult
+from speclsp.documents import TextEdit
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.request import EditResult, RequestStats, TextEdit
+from speclsp.statistics import RequestStats
 
 METHOD = "textDocument/copilotInlineEdit"
 TEXT = "s = '😋'\r\nt = '😋'\r\nu\r\n"

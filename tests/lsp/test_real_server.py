@@ -21,9 +21,10 @@ import pytest_asyncio
 
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.events import LogLine, Progress, StateChanged
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import open_statistics, write
-from speclsp.request import LogLine, Progress, SessionStats, StateChanged
+from speclsp.statistics import SessionStats
 from speclsp.storage.locations import accepted_store_path
 from tests.support.server_process import InlineItem, ServerProcess
 

@@ -14,8 +14,8 @@ from indexed_project import IndexUnderTest, WordTokenizer, git, line, wait_until
 from watchdog.observers.api import BaseObserver
 
 from speclsp.errors import EngineError, StoreError
+from speclsp.events import LogLine, Problem, Progress
 from speclsp.project import project_index
-from speclsp.request import LogLine, Problem, Progress
 from speclsp.storage.token_store import TokenStore
 
 MakeIndex = Callable[..., IndexUnderTest]

@@ -14,8 +14,8 @@ import pytest
 from indexed_project import IndexUnderTest, line, write
 
 from speclsp.errors import StoreError
+from speclsp.events import LogLine, Problem
 from speclsp.project import corpus
-from speclsp.request import LogLine, Problem
 from speclsp.storage.token_store import TokenStore
 
 MakeIndex = Callable[..., IndexUnderTest]

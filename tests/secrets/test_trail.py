@@ -8,7 +8,7 @@ import pytest
 from planted_secrets import planted_secrets
 from scripted_completer import ScriptedCompleter
 
-from speclsp.request import Document
+from speclsp.documents import Document
 from speclsp.settings import Settings
 from speclsp.suggestions.masked_documents import MaskedDocuments
 from tests.support.secret_forms import FORMS

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from typed_requests import remade, request_at, result_of
 
+from speclsp.answers import GeneratedText
 from speclsp.decoding.session import SessionRecorder
-from speclsp.request import AcceptedText, GeneratedText, PlacedCompletion, SessionStats
+from speclsp.documents import AcceptedText
+from speclsp.requests import PlacedCompletion
+from speclsp.statistics import SessionStats
 from speclsp.suggestions.ledger import (
     MAX_SUGGESTIONS,
     Ledger,

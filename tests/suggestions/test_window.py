@@ -16,10 +16,11 @@ import pytest
 from scripted_models import END, N_TOKENS, ScriptedLoader
 from typed_requests import request_at, typed_completer
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.coalescing import GRACE_S
+from speclsp.documents import Document
 from speclsp.errors import DecodeError
-from speclsp.request import CompletionResult, Document
 from speclsp.settings import Settings
 
 WAIT_S = 60

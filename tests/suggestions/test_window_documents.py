@@ -17,9 +17,11 @@ from planted_secrets import planted_secrets
 from scripted_completer import ScriptedCompleter
 from typed_requests import request_between
 
+from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
+from speclsp.documents import Document, TextEdit
 from speclsp.errors import EngineUnavailableError
-from speclsp.request import CompletionRequest, CompletionResult, Document, TextEdit
+from speclsp.requests import CompletionRequest
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

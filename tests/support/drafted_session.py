@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from speclsp.request import DrafterStats, RequestStats
+from speclsp.statistics import DrafterStats, RequestStats
 
 LOOKUP = DrafterStats(
     n_begin_calls=12,

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from speclsp.documents import WorkspaceFolder
 from speclsp.drafting.drafter import TokenArray
-from speclsp.events import EventQueue
+from speclsp.events import Event, EventQueue
 from speclsp.project.project_index import ProjectIndex
-from speclsp.request import Event, WorkspaceFolder
 from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
 

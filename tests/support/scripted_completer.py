@@ -8,25 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import Documents
+from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.errors import EngineUnavailableError
-from speclsp.events import EventQueue
-from speclsp.request import (
-    AcceptedText,
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    EngineState,
-    Event,
-    GeneratedText,
-    PlacedCompletion,
-    RequestStats,
-    SessionStats,
-    TextEdit,
-    WorkspaceFolder,
-)
+from speclsp.events import Event, EventQueue
+from speclsp.open_documents import Documents
+from speclsp.requests import CompletionRequest, PlacedCompletion
 from speclsp.settings import Settings
+from speclsp.statistics import EngineState, RequestStats, SessionStats
 
 
 @dataclasses.dataclass

@@ -18,10 +18,10 @@ from lsp_wire import numbered_ids
 from scripted_completer import Asked, ScriptedCompleter
 
 from speclsp.errors import EngineError
+from speclsp.events import LogLine
 from speclsp.lsp.server import create_server
 from speclsp.lsp.sockets import serve_tcp
 from speclsp.lsp.stdio import serve_stdio
-from speclsp.request import LogLine
 from speclsp.settings import Settings
 
 

@@ -22,9 +22,9 @@ from pygls.lsp.client import LanguageClient
 from speclsp import __version__
 from speclsp.documents import edit_between
 from speclsp.errors import SpecLspError
+from speclsp.events import LogLevel, LogLine, Progress, StateChanged
 from speclsp.lsp.own_methods import DID_PARTIALLY_ACCEPT
 from speclsp.lsp.text_buffer import code_units
-from speclsp.request import LogLevel, LogLine, Progress, StateChanged
 
 _LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}
 _STDERR_LINES_KEPT = 50

@@ -11,20 +11,15 @@ from typing import Any
 
 from shared_engine import AcrossSocket
 
+from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
+from speclsp.documents import Document
 from speclsp.errors import SpecLspError
-from speclsp.request import (
-    CompletionRequest,
-    CompletionResult,
-    Document,
-    GeneratedText,
-    PlacedCompletion,
-    PlacedRequest,
-    RequestStats,
-)
+from speclsp.requests import CompletionRequest, PlacedCompletion, PlacedRequest
 from speclsp.settings import FIELDS, Settings
+from speclsp.statistics import RequestStats
 from speclsp.suggestions.window import Window
 
 

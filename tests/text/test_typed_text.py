@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from typed_requests import request_at
 
-from speclsp.request import GeneratedText
+from speclsp.answers import GeneratedText
 from speclsp.text.typed_text import (
     N_CHARS,
     contradicts,

@@ -11,7 +11,7 @@ from typing import Final
 from speclsp.prompt.chunks import ContextChunk, Reason
 from speclsp.prompt.context.edited_regions import EditedRegion
 from speclsp.prompt.context.similarity import NameTable, best_window, codes_of, names_in
-from speclsp.request import AnyPlaced
+from speclsp.requests import AnyPlaced
 
 MAX_CHUNKS: Final = 24
 _KNOWN_SHARE: Final = 0.6

@@ -21,7 +21,7 @@ from benchmarks.typing_session import TypedSession
 from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.errors import ModelLoadError, SpecLspError, StoreError
 from speclsp.ngrams.own_layout import MAGIC
-from speclsp.request import RequestStats, SessionStats
+from speclsp.statistics import RequestStats, SessionStats
 from tests.benchmarks.case_folders import write_lines
 
 PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"

@@ -16,7 +16,7 @@ from benchmarks.peers.decoding import OURS_HUMAN
 from benchmarks.peers.own import OURS, OURS_PLAIN
 from benchmarks.peers.report import typed_ratio_table, typed_table
 from benchmarks.report import as_json
-from speclsp.request import RequestStats
+from speclsp.statistics import RequestStats
 
 
 def typed_side(name: str, *p50: float) -> Figures:

@@ -9,7 +9,7 @@ from benchmarks.figures import Percentiles, figures_of, tokens_per_s
 from benchmarks.peers.report import TYPED_COLUMNS
 from benchmarks.peers.typed_rounds import TypedRound
 from benchmarks.typing_session import TypedSession
-from speclsp.request import RequestStats, SessionStats
+from speclsp.statistics import RequestStats, SessionStats
 
 
 def test_decoding_counts_what_comes_behind_the_prompts_last_batch() -> None:

@@ -10,7 +10,7 @@ from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
 from benchmarks.peers.infill import InfillAnswer, JsonObject
 from benchmarks.peers.vim_asker import VimAsker
-from speclsp.request import RequestStats
+from speclsp.statistics import RequestStats
 
 COST = RequestStats(n_prompt=10, n_prompt_evaluated=4, n_predicted=3, n_target_passes=3)
 

@@ -1,6 +1,5 @@
-from speclsp.documents import edit_between
+from speclsp.documents import Document, TextEdit, edit_between
 from speclsp.prompt.context.edited_regions import MAX_REGIONS, EditedRegions
-from speclsp.request import Document, TextEdit
 
 OLD = [f"line {n}" for n in range(60)]
 

@@ -11,15 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed_requests import request_between
 
-from speclsp import request, seam
+from speclsp import answers, documents, events, requests, seam, statistics
 from speclsp.cancellation import CancellationToken
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
 
 SEAM_CLASSES = [
     value
-    for value in vars(request).values()
-    if inspect.isclass(value) and dataclasses.is_dataclass(value)
+    for module in (answers, documents, events, requests, statistics)
+    for value in vars(module).values()
+    if inspect.isclass(value)
+    and dataclasses.is_dataclass(value)
+    and value.__module__ == module.__name__
 ]
 
 
@@ -28,12 +31,12 @@ def test_seam_data_is_frozen(cls):
     assert cls.__dataclass_params__.frozen
 
 
-def full_stats() -> request.SessionStats:
-    drafter = request.DrafterStats(n_drafts=2, n_drafted=7, n_accepted=3, n_drafted_at=(2, 2))
-    return request.SessionStats(
+def full_stats() -> statistics.SessionStats:
+    drafter = statistics.DrafterStats(n_drafts=2, n_drafted=7, n_accepted=3, n_drafted_at=(2, 2))
+    return statistics.SessionStats(
         n_requests=3,
-        totals=request.RequestStats(n_prompt=5, drafters={"prompt-lookup": drafter}),
-        latency={"total": request.Percentiles(n=3, p50=1.5, p95=2.5, p99=2.5)},
+        totals=statistics.RequestStats(n_prompt=5, drafters={"prompt-lookup": drafter}),
+        latency={"total": statistics.Percentiles(n=3, p50=1.5, p95=2.5, p99=2.5)},
         layers={"CPU": 5},
         state="ready",
     )
@@ -41,16 +44,16 @@ def full_stats() -> request.SessionStats:
 
 def test_statistics_survive_json():
     stats = full_stats()
-    assert msgspec.json.decode(msgspec.json.encode(stats), type=request.SessionStats) == stats
+    assert msgspec.json.decode(msgspec.json.encode(stats), type=statistics.SessionStats) == stats
 
 
 @given(prefix=st.text(), suffix=st.text(), n_predict=st.none() | st.integers(1, 4096))
 def test_requests_survive_json(prefix, suffix, n_predict):
-    original = request.CompletionRequest(
+    original = requests.CompletionRequest(
         uri="untitled:1",
         version=3,
         offset=len(prefix),
-        edit=request.TextEdit(0, len(prefix), suffix),
+        edit=documents.TextEdit(0, len(prefix), suffix),
         above=(("untitled:2", 4),),
         settings={} if n_predict is None else {"n_predict": n_predict},
     )
@@ -58,17 +61,17 @@ def test_requests_survive_json(prefix, suffix, n_predict):
         wire = msgspec.json.encode(original)
     except UnicodeEncodeError:
         return  # lone surrogates cannot be sent by any JSON client either
-    assert msgspec.json.decode(wire, type=request.CompletionRequest) == original
+    assert msgspec.json.decode(wire, type=requests.CompletionRequest) == original
 
 
 def test_events_survive_json_by_their_type():
-    events = [
-        request.StateChanged(state="ready"),
-        request.Progress(token="t", stage="report", percentage=5),
-        request.LogLine(level="info", message="é🙂"),
-        request.Problem(message="m", remedy="r"),
+    told = [
+        events.StateChanged(state="ready"),
+        events.Progress(token="t", stage="report", percentage=5),
+        events.LogLine(level="info", message="é🙂"),
+        events.Problem(message="m", remedy="r"),
     ]
-    for event in events:
+    for event in told:
         assert msgspec.json.decode(msgspec.json.encode(event), type=type(event)) == event
 
 
@@ -80,8 +83,8 @@ def test_nothing_but_plain_data_and_the_cancellation_token_crosses_the_seam():
         hints = typing.get_type_hints(method)
         returned = hints.pop("return", None)
         for hint in hints.values():
-            parts = {typing.get_origin(hint) or hint, *typing.get_args(hint)} - {request.R}
-            assert parts <= {*plain, request.Request, types.UnionType}, (name, hint)
+            parts = {typing.get_origin(hint) or hint, *typing.get_args(hint)} - {answers.R}
+            assert parts <= {*plain, requests.Request, types.UnionType}, (name, hint)
         assert "Callable" not in str(returned), name
 
 
@@ -92,7 +95,7 @@ def test_settings_are_resolved_once_for_requests_that_agree(monkeypatch):
         calls.append(layers)
         return resolve(layers, base=base)
 
-    monkeypatch.setattr(request, "resolve", counted)
+    monkeypatch.setattr(requests, "resolve", counted)
     base = Settings()
     own = {"n_predict": 3, "lookup": "\ud800"}
     first, second = (request_between("x", settings=dict(own)) for _ in range(2))

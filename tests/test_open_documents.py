@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.documents import N_VERSIONS, Documents, edit_between
-from speclsp.request import CompletionRequest, Document, TextEdit
+from speclsp.documents import Document, TextEdit, edit_between
+from speclsp.open_documents import N_VERSIONS, Documents
+from speclsp.requests import CompletionRequest
 
 TEXT = st.text(st.sampled_from("ab\n"), max_size=12)
 
