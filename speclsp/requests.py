@@ -86,6 +86,17 @@ class Request(DocumentCursor, Generic[R]):
         """The document and kind, of which a newer request supersedes the older ones."""
         return self.uri, self.kind
 
+    def settings_over(self, settings: Settings, language_id: str) -> Settings:
+        """Return the settings that hold for the request in a document of a language.
+
+        Its own settings come before its language's, those before its folder's, and those before
+        ``settings``.  Other settings than ``PER_REQUEST`` and wrong values are left out: requests
+        come from other machines, too.
+        """
+        # msgspec refuses lone surrogates, which a client's JSON may have.
+        overrides, own = json.dumps(self.overrides), json.dumps(self.settings)
+        return _settings_over(_Identity(settings), overrides, language_id, own)
+
     def empty(self, reason: FinishReason, source: AnswerSource = "model") -> R:
         """Return an answer without text."""
         raise NotImplementedError
@@ -231,15 +242,8 @@ class PlacedRequest(Generic[Q_co]):
         return self.plain.origin == "editor"
 
     def settings_over(self, settings: Settings) -> Settings:
-        """Return the settings that hold for the request.
-
-        Its own settings come before its language's, those before its folder's, and those before
-        ``settings``.  Other settings than ``PER_REQUEST`` and wrong values are left out: requests
-        come from other machines, too.
-        """
-        # msgspec refuses lone surrogates, which a client's JSON may have.
-        overrides, own = json.dumps(self.plain.overrides), json.dumps(self.plain.settings)
-        return _settings_over(_Identity(settings), overrides, self.language_id, own)
+        """Return the settings that hold for the request, see :meth:`Request.settings_over`."""
+        return self.plain.settings_over(settings, self.language_id)
 
     @cached_property
     def prefix(self) -> str:

@@ -30,7 +30,7 @@ from speclsp.engine_process.shared_documents import SharedDocuments
 from speclsp.engine_process.transport import in_daemon_thread
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import Event, EventQueue, StateChanged
-from speclsp.requests import AnyPlaced, EditRequest, Request
+from speclsp.requests import EditRequest, Request
 from speclsp.settings import Settings
 from speclsp.statistics import EngineState, SessionStats
 
@@ -95,7 +95,6 @@ class _Pending:
 
     number: int
     request: Request[Any]
-    placed: AnyPlaced
     cancel: CancellationToken
     future: Future[Any]
     overdue: asyncio.TimerHandle
@@ -333,8 +332,8 @@ class SharedCompleter:
         return future
 
     def _submit(self, request: Request[R], cancel: CancellationToken, future: Future[R]) -> None:
-        placed = self._documents.place(request)
-        if placed is None:
+        document = self._documents.get(request.uri)
+        if document is None:
             future.set_result(request.empty("cancelled"))
             return
         if not self._documents.share(request.uri):
@@ -347,11 +346,11 @@ class SharedCompleter:
             future.set_exception(refusal.with_traceback(None))
             return
         number = next(self._numbers)
-        deadline_s = (placed.settings_over(self._settings).deadline_ms + request.debounce_ms) / 1000
+        settings = request.settings_over(self._settings, document.language_id)
+        deadline_s = (settings.deadline_ms + request.debounce_ms) / 1000
         pending = self._waiting[number] = _Pending(
             number=number,
             request=request,
-            placed=placed,
             cancel=cancel,
             future=future,
             overdue=self._loop.call_later(deadline_s + _SLACK_S, self._is_overdue, number),
@@ -449,7 +448,7 @@ class SharedCompleter:
         pending.is_sent = True
         request = pending.request
         if isinstance(request, EditRequest):
-            changes = self._documents.sent_changes(request, pending.placed.file)
+            changes = self._documents.sent_changes(request)
             request = replace(request, changes=changes)
         self._send(wire.ASKS[type(request)](pending.number, request))
 
@@ -473,7 +472,7 @@ class SharedCompleter:
         self._absence = _STARTING
         self._is_told = False
         for pending in self._waiting.values():
-            if documents.has(pending.placed.uri):  # else it is answered when overdue
+            if documents.has(pending.request.uri):  # else it is answered when overdue
                 self._send_pending(pending)
         self._move(_Phase.CONNECTED)
         return True

@@ -6,19 +6,17 @@ nothing of an ignored file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from speclsp.answers import R
 from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process import wire
 from speclsp.events import EventQueue
-from speclsp.open_documents import Documents
 from speclsp.project.ignore import IgnoredFiles, root_of
 from speclsp.project.repository import name_elsewhere
-from speclsp.requests import AnyPlaced, Change, EditRequest, Request
+from speclsp.requests import Change, EditRequest
 from speclsp.settings import Settings
 
 _T = TypeVar("_T", Document, AcceptedText)
@@ -27,7 +25,7 @@ _T = TypeVar("_T", Document, AcceptedText)
 class SharedDocuments:
     """Holds a window's documents and folders, and sends an engine what it may have of them.
 
-    Not thread-safe but for :meth:`place`: the caller's lock is held.
+    The engine has their latest versions, too, and places the requests in them.
     """
 
     def __init__(
@@ -37,7 +35,8 @@ class SharedDocuments:
         self.settings = settings
         self._send = send
         self._events = events
-        self._documents = Documents()
+        self._documents: dict[str, Document] = {}
+        """The open documents as they are, by URI, the last used last."""
         self._folders: dict[str, WorkspaceFolder] = {}
         self._ignored = IgnoredFiles((), events.problem)
         self._still_ignored: set[str] = set()
@@ -58,21 +57,25 @@ class SharedDocuments:
 
     def close_folder(self, root: str) -> None:
         """Forget a folder."""
-        files = {document.file for document in self._documents.newest()} | self._still_ignored
+        files = {document.file for document in self._documents.values()} | self._still_ignored
         self._still_ignored = {file for file in files if self._is_ignored(file)}
         self._folders.pop(root, None)
         self._send(wire.CloseFolder(root))
 
     def open(self, document: Document) -> None:
         """Take an opened document."""
-        self._documents.open(document)
+        self._documents.pop(document.uri, None)
+        self._documents[document.uri] = document
         self._ignored.renew(self.settings.exclude)
         self._share(document, wire.OpenDocument(self.without_path(document)))
 
     def change(self, uri: str, version: int, edit: TextEdit) -> None:
         """Take an edit of an open document."""
-        document = self._documents.change(uri, version, edit)
-        self._share(document, wire.ChangeDocument(uri, version, edit))
+        former = self._documents.pop(uri, None)
+        if former is not None:
+            text = edit.applied_to(former.text)
+            document = self._documents[uri] = replace(former, version=version, text=text)
+            self._share(document, wire.ChangeDocument(uri, version, edit))
 
     def save(self, uri: str) -> None:
         """Note that a document was written to its file."""
@@ -81,17 +84,13 @@ class SharedDocuments:
 
     def close(self, uri: str) -> None:
         """Forget a document."""
-        self._documents.close(uri)
+        self._documents.pop(uri, None)
         self._unsendable.discard(uri)
         self._withdraw(uri)
 
-    def newest(self) -> Sequence[Document]:
-        """Return the open documents as they are, the last used first."""
-        return self._documents.newest()
-
-    def place(self, request: Request[R]) -> AnyPlaced | None:
-        """Return a request with its document's text; None where that is not open."""
-        return self._documents.place(request)
+    def get(self, uri: str) -> Document | None:
+        """Return a document as it is; None where it is not open."""
+        return self._documents.get(uri)
 
     def share(self, uri: str) -> bool:
         """Return whether the engine has a document, once it got what it lacked."""
@@ -104,7 +103,7 @@ class SharedDocuments:
     def renew_rules(self) -> None:
         """Read again which files are ignored; withdraw documents that are, share others."""
         self._ignored.renew(self.settings.exclude)
-        for document in self._documents.newest():
+        for document in [*self._documents.values()]:
             self._share(document)
 
     def hand_over(self) -> Iterable[wire.WindowMessage]:
@@ -112,14 +111,14 @@ class SharedDocuments:
         self._ignored.renew(self.settings.exclude)
         documents = [
             document
-            for document in self._documents.newest()
+            for document in self._documents.values()
             if len(document.text) <= wire.MAX_CHARS and not self.is_kept_here(document.file)
         ]
         self._handed = {document.uri for document in documents}
         return (
             wire.ApplySettings(self.sent_settings()),
             *map(wire.OpenFolder, self._folders.values()),
-            *map(wire.OpenDocument, map(self.without_path, reversed(documents))),
+            *map(wire.OpenDocument, map(self.without_path, documents)),
         )
 
     def left_out(self, uri: str, reason: str) -> None:
@@ -146,14 +145,14 @@ class SharedDocuments:
             return with_absolute_paths(self.settings)
         return wire.settings_elsewhere(Settings(), self.settings)
 
-    def sent_changes(self, request: EditRequest, file: str) -> tuple[Change, ...]:
-        """Return what the engine gets of the earlier changes; ``file`` is the document's.
+    def sent_changes(self, request: EditRequest) -> tuple[Change, ...]:
+        """Return what the engine gets of the earlier changes.
 
         One elsewhere has no folders, so that only those of the document's folder are sent to it.
         """
         if not self.settings.engine_listens:
             return request.changes
-        root = root_of(self._folders, file)
+        root = root_of(self._folders, self._documents[request.uri].file)
         return tuple(
             replace(change, file="")
             for change in request.changes

@@ -38,7 +38,8 @@ class ThreadedEngine:
         self.asked: list[Settings] = []
         self.on_link: Callable[[], object] = lambda: None
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     async def link(self, settings: Settings) -> EngineConnection:
         self.asked.append(settings)
@@ -67,6 +68,11 @@ class ThreadedEngine:
         for window in self.served:
             window.result(WAIT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
 
     def window(self, settings: Settings) -> SharedCompleter:
         return SharedCompleter(settings, self.link)
