@@ -75,7 +75,7 @@ class _Phase(enum.Enum):
     """What a window has of an engine."""
 
     CONNECTING = enum.auto()
-    """None yet, or none any more: the thread connects, after a pause where that failed."""
+    """None yet, or none any more: the loop connects, after a pause where that failed."""
     CONNECTED = enum.auto()
     STOPPED = enum.auto()
     """None, since it was stopped on purpose: the next request connects."""
@@ -161,9 +161,11 @@ class SharedCompleter:
             if self._is_closed:
                 return
             self._is_closed = True
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        closed = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+        with suppress(TimeoutError):  # reading ignore files, for example, does not end
+            closed.result(2 * _CLOSE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._thread.join(_CLOSE_S)
         self._events.close()
 
     def _run(self) -> None:
