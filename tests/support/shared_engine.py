@@ -64,7 +64,9 @@ class ThreadedEngine:
         asyncio.run_coroutine_threadsafe(self.server.close(), self._loop).result(WAIT_S)
 
     def close(self) -> None:
-        """Wait until all windows have gone."""
+        """Wait until all windows have gone; further calls do nothing."""
+        if self._loop.is_closed():
+            return
         for window in self.served:
             window.result(WAIT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
