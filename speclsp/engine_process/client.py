@@ -142,7 +142,7 @@ class SharedCompleter:
         self._moved = asyncio.Event()
         """Set when the phase or the settings change."""
         self._serving: asyncio.Task[None] | None = None
-        self._loop = asyncio.new_event_loop()
+        self._loop = asyncio.SelectorEventLoop()  # a Proactor's takes the main thread's signals
         self._posting = threading.Lock()
         self._is_closed = False
         """Whether the loop gets no more work."""
@@ -161,11 +161,8 @@ class SharedCompleter:
             if self._is_closed:
                 return
             self._is_closed = True
-        closed = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
-        with suppress(TimeoutError):  # reading ignore files, for example, does not end
-            closed.result(2 * _CLOSE_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CLOSE_S)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+        self._thread.join(2 * _CLOSE_S)  # longer where, for example, reading ignore files hangs
         self._events.close()
 
     def _run(self) -> None:
@@ -186,6 +183,7 @@ class SharedCompleter:
         if others:
             await asyncio.wait(others)
         self._fail(_CLOSING)
+        self._loop.stop()
 
     def _post(self, work: Callable[..., object], *arguments: object) -> bool:
         """Let the loop do something, after what was posted before; return whether it will."""
@@ -334,6 +332,15 @@ class SharedCompleter:
         return future
 
     def _submit(self, request: Request[R], cancel: CancellationToken, future: Future[R]) -> None:
+        try:
+            self._ask(request, cancel, future)
+        except Exception as error:  # noqa: BLE001  every request gets an answer
+            for pending in [*self._waiting.values()]:
+                if pending.future is future:
+                    self._taken(pending.number)
+            future.set_exception(EngineError(f"the request cannot be sent: {error!r}."))
+
+    def _ask(self, request: Request[R], cancel: CancellationToken, future: Future[R]) -> None:
         document = self._documents.get(request.uri)
         if document is None:
             future.set_result(request.empty("cancelled"))
@@ -441,6 +448,9 @@ class SharedCompleter:
                 raise _UnsendableError(text, remedy=_UNSENDABLE_SETTINGS) from error
             case wire.OpenDocument(document=Document(uri=uri)) | wire.ChangeDocument(uri=uri):
                 self._documents.left_out(uri, error.message)
+            case wire.Ask():
+                if (pending := self._taken(message.number)) is not None:
+                    pending.future.set_exception(error)
             case wire.CloseDocument():
                 pass  # the engine never got a document of this URI
             case _:

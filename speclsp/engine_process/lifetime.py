@@ -70,7 +70,6 @@ _ACCEPT_PAUSE_S: Final = 0.1
 _GIB: Final = 1 << 30
 
 _GREETINGS: Final = msgspec.json.Decoder(Greeting)
-"""Made once: msgspec looks at the class then, and crashes where two threads do so at once."""
 
 ServeWindow = Callable[[Streams], Awaitable[None]]
 """Serves a window until it has gone; the main loop closes the streams."""
@@ -200,7 +199,7 @@ class EngineLoop:
         endpoints = [*filter(None, (self._own, self._elsewhere))]
         for endpoint in endpoints:
             endpoint.listener.setblocking(False)
-            loop.add_reader(endpoint.listener, self._accept, endpoint)
+            self._accept_from(endpoint)
         self._end_if_idle()
         await self._is_ending.wait()
         for endpoint in endpoints:
@@ -222,6 +221,11 @@ class EngineLoop:
             logger.info("no window for %d s", self._exit_s)
             self._is_ending.set()
 
+    def _accept_from(self, endpoint: Endpoint) -> None:
+        if not self._is_ending.is_set():
+            loop = asyncio.get_running_loop()
+            loop.add_reader(endpoint.listener, self._accept, endpoint)
+
     def _accept(self, endpoint: Endpoint) -> None:
         loop = asyncio.get_running_loop()
         try:
@@ -231,9 +235,7 @@ class EngineLoop:
         except OSError as error:  # no descriptors are left; others may close some
             logger.warning("a window cannot be accepted: %s", error)
             loop.remove_reader(endpoint.listener)
-            loop.call_later(
-                _ACCEPT_PAUSE_S, loop.add_reader, endpoint.listener, self._accept, endpoint
-            )
+            loop.call_later(_ACCEPT_PAUSE_S, self._accept_from, endpoint)
             return
         is_open_to_others = endpoint is self._elsewhere
         if is_open_to_others and self._n_unauthenticated >= _MAX_UNAUTHENTICATED:
@@ -319,7 +321,8 @@ class EngineLoop:
 
     async def _end(self, socket_file: tuple[int, ...]) -> None:
         """Shut down under the lock, so that the next engine finds the memory free."""
-        threading.Thread(target=_end_anyway, daemon=True).start()
+        with suppress(RuntimeError):  # the limit of the user's threads
+            threading.Thread(target=_end_anyway, daemon=True).start()
         with ExitStack() as stack:
             with suppress(TimeoutError, OSError):
                 stack.enter_context(self._place.locked(_LOCK_TIMEOUT_S))
@@ -353,7 +356,7 @@ async def _admitted(connection: socket.socket, endpoint: Endpoint) -> tuple[Stre
             await admit_window(streams, endpoint.address.token)
         return streams, await read_line(streams[0])
     except BaseException:
-        streams[1].close()
+        streams[1].transport.abort()  # TLS would wait for the client to close, too
         raise
 
 

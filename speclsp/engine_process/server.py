@@ -108,7 +108,7 @@ class EngineServer:
         self._numbers = itertools.count(1)
 
     async def serve_window(self, streams: Streams) -> None:
-        """Serve a window until it has gone; closes the streams."""
+        """Serve a window until it has gone."""
         connection = wire.engine_connection(streams, max_waiting=MAX_WAITING)
         window = _Window(connection, next(self._numbers), self._own)
         self._windows.add(window)
@@ -181,7 +181,10 @@ class _Window:
             for token in self._tokens.values():
                 token.cancel(for_good=True)
             if completer is not None:
-                await in_daemon_thread(completer.close)
+                try:
+                    await in_daemon_thread(completer.close)
+                except RuntimeError:  # the limit of the user's threads
+                    completer.close()
 
     def _settled(self, settings: Settings) -> Settings:
         return settings if self._own is None else wire.settings_elsewhere(self._own, settings)
@@ -308,15 +311,17 @@ class _Window:
         """Disconnect the window after a defect, and tell it that it was one."""
         self._connection.send(wire.Dropped())
         self._connection.close()
+        self._loop.call_later(_DISMISS_S, self._connection.abort)  # of one that does not read
 
     def _answer(self, completer: Completer, number: int, future: Future[Any]) -> None:
-        del self._tokens[number]
+        self._tokens.pop(number, None)
         self._may_ask.release()
         with self._disconnecting():
             self._send(_answer_of(number, future))
         if self._loop.time() - self._counted_at >= _STATISTICS_S:
             # So that the window's log has them if the engine is killed.  What has arrived is read
             # first: sending to a window that has left discards what it had sent.
+            self._counted_at = self._loop.time()
             self._loop.call_later(0.0, self._send_statistics, completer)
 
     def _send_statistics(self, completer: Completer) -> None:

@@ -309,8 +309,10 @@ class Connection(Generic[_Received]):
     def _frame(self, message: msgspec.Struct) -> bytes:
         try:
             body = self._encoder.encode(message)
-        except UnicodeEncodeError as error:
-            raise EngineProcessError(f"a text cannot be sent to the engine: {error}.") from error
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise EngineProcessError(
+                f"a text or number cannot be sent to the engine: {error}."
+            ) from error
         if len(body) > MAX_FRAME:
             raise EngineProcessError(f"{len(body):,} bytes are too many for one message.")
         return len(body).to_bytes(_LENGTH_BYTES) + body

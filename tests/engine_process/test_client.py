@@ -30,6 +30,7 @@ from speclsp.errors import (
     EngineProcessError,
     EngineUnavailableError,
     ModelNotFoundError,
+    SpecLspError,
 )
 from speclsp.events import LogLine, Problem, StateChanged
 from speclsp.requests import CompletionRequest
@@ -776,6 +777,30 @@ def test_an_engine_in_another_folder_gets_the_whole_paths_of_files(scripted, mon
     window.apply_settings(Settings(lookup_cache_dynamic=["c.bin"]))
     until(lambda: scripted.completer.applied)
     assert scripted.completer.settings.lookup_cache_dynamic == [str(tmp_path / "c.bin")]
+
+
+def test_a_window_whose_loop_hangs_closes_and_its_requests_end(scripted, monkeypatch):
+    window = SharedCompleter(Settings(), scripted.engine.link)
+    window.open_document(document())
+    waiting = ask(window, wait_for_model=True)
+    goes_on = threading.Event()
+    monkeypatch.setattr("speclsp.engine_process.client._CLOSE_S", 0.01)
+    monkeypatch.setattr(window._documents, "renew_rules", lambda: goes_on.wait(WAIT_S))
+    window.reindex()
+    window.close()
+    assert not waiting.done()
+    goes_on.set()
+    with pytest.raises(EngineUnavailableError, match="shutting down"):
+        waiting.result(WAIT_S)
+
+
+def test_a_request_that_cannot_be_sent_fails(scripted):
+    window = scripted.window()
+    window.open_document(document())
+    for wrong in ({1, 2}, 10**30):
+        with pytest.raises(SpecLspError, match="cannot be sent"):
+            ask(window, overrides={"n_predict": wrong}).result(WAIT_S)
+    assert ask(window).result(WAIT_S).generated.text == "completed"
 
 
 def test_an_engine_that_answers_while_the_window_closes_gets_nothing(scripted, monkeypatch):

@@ -223,13 +223,19 @@ def test_a_greeting_that_trickles_in_ends_in_time(engines: Engines) -> None:
         assert n_windows(connection) == 1
 
 
-def test_an_engine_that_may_start_no_thread_goes_on(
+def test_an_engine_that_may_start_no_thread_goes_on_and_ends_orderly(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ECHO_ENGINE_WITHOUT_THREADS", "3")
-    with closing(engines.connect().socket) as window:
+    connection = engines.connect()
+    with closing(connection.socket) as window:
         window.sendall(b"x")
         assert window.recv(1) == b"x"
+        os.kill(connection.pid, signal.SIGTERM)
+        assert window.recv(1) == b""
+    assert connection.process is not None
+    assert connection.process.wait(10) == 0
+    assert not connection.place.socket.exists()
     assert len(engines.pids()) == 1
 
 

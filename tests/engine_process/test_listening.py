@@ -214,6 +214,31 @@ def test_tls_with_a_token(
         old.wrap_socket(connection, server_hostname="localhost")
 
 
+def test_tls_clients_without_the_token_hold_no_descriptor(
+    elsewhere: Elsewhere, certificate: tuple[Path, Path]
+) -> None:
+    """TLS's own end would wait for them."""
+    cert, key = certificate
+    token = elsewhere.folder / "token"
+    address = elsewhere.listen("localhost:0", "--cert", cert, "--key", key, "--token-file", token)
+    process = psutil.Process(elsewhere.processes[0].pid)
+    with closing(dialled(address)) as plain:  # answered once the engine serves
+        plain.sendall(b"no TLS\n")
+        plain.recv(1)
+    n_files = process.num_fds()
+    port = int(address.rpartition(":")[2])
+    with ExitStack() as stack:
+        for _ in range(20):
+            plain = stack.enter_context(socket.create_connection(("localhost", port), WAIT_S))
+            context = ssl.create_default_context(cafile=cert)
+            client = stack.enter_context(context.wrap_socket(plain, server_hostname="localhost"))
+            client.sendall(b"garbage\n")
+        until_s = time.monotonic() + 20.0
+        while process.num_fds() > n_files:
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+
+
 def test_a_loopback_port_needs_the_token_and_no_tls(
     elsewhere: Elsewhere, certificate: tuple[Path, Path]
 ) -> None:
