@@ -880,6 +880,24 @@ def frames(*messages: wire.WindowMessage) -> bytes:
     return b"".join(len(body).to_bytes(4) + body for body in bodies)
 
 
+def test_a_window_that_does_not_read_is_disconnected_after_a_defect(scripted, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.server._DISMISS_S", 0.01)
+    ours, theirs = socket.socketpair()
+    served = scripted.engine.serve(theirs)
+    ours.sendall(frames(wire.ApplySettings(Settings())))
+    until(lambda: scripted.made)
+    scripted.completer.emit(LogLine(level="info", message="x" * 4_000_000))
+
+    def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(ScriptedCompleter, "statistics", fail)
+    scripted.completer.emit(StateChanged(state="ready"))
+    served.result(WAIT_S)
+    until(lambda: scripted.completer.closed)
+    ours.close()
+
+
 def test_a_windows_requests_wait_in_its_own_queue_beyond_a_bound(scripted, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.server.MAX_UNANSWERED", 5)
     scripted.script = leave_open
