@@ -123,7 +123,7 @@ def run(
         refusal = lifetime.no_room(place, settings)
     else:
         with ExitStack() as undo:
-            listener, descriptor = listen_alone(place)
+            listener = listen_alone(place)
             undo.callback(place.socket.unlink, missing_ok=True)
             undo.callback(listener.close)
             if (refusal := lifetime.no_room(place, settings)) is not None:
@@ -132,11 +132,9 @@ def run(
             undo.pop_all()
         click.echo(f"Process {os.getpid()} listens at {endpoint.address}; `speclsp engine log -f`.")
         sys.stdout.flush()
-        os.dup2(descriptor, 1)
-        os.dup2(descriptor, 2)
-        os.close(descriptor)
     faulthandler.enable()
-    logging.basicConfig(level=logging.DEBUG, handlers=[lifetime.LogFile(place)])
+    logging.basicConfig(handlers=[lifetime.LogFile(place)])
+    logging.getLogger("speclsp").setLevel(logging.DEBUG)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()
     models = Engine(settings, log=_log)

@@ -7,11 +7,12 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
@@ -376,34 +377,24 @@ def _end_anyway() -> None:
     os._exit(1)
 
 
-class LogFile(logging.StreamHandler[Any]):
-    """Writes log records to standard error, which is the engine's log file, and bounds that file.
+class LogFile(RotatingFileHandler):
+    """Writes log records, standard output and standard error to the engine's log file.
 
-    llama.cpp and the interpreter write their fatal errors to standard error, too.
+    llama.cpp and the interpreter write their fatal errors to standard error.
     What is not printable in a record, which may quote other programs, is replaced.
     """
 
     def __init__(self, place: EnginePlace) -> None:
-        super().__init__(sys.stderr)
-        self._path = place.log
+        super().__init__(place.log, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8")
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record's line."""
         return printable(super().format(record), keep="\t\n")
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; start a new file once this one is too large."""
-        super().emit(record)
-        with suppress(OSError):
-            size = os.fstat(2)
-            if size.st_size > MAX_LOG_BYTES and os.path.samestat(size, self._path.lstat()):
-                self._rotate()
-
-    def _rotate(self) -> None:
-        self._path.replace(f"{self._path}.1")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_EXCL
-        descriptor = os.open(self._path, flags, PRIVATE)
-        os.dup2(descriptor, 1)
-        os.dup2(descriptor, 2)
-        os.close(descriptor)
+    def _open(self) -> TextIOWrapper:
+        stream = super()._open()
+        os.fchmod(stream.fileno(), PRIVATE)
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+        return stream

@@ -130,7 +130,7 @@ async def connect_elsewhere(settings: Settings) -> EngineConnection:
             except ConnectionError as error:
                 raise NotAnEngineError("it ended the handshake") from error
             greeting = Greeting(purpose="window", version=__version__)
-            if await greet(streams, address, greeting) is None:
+            if await greet(streams, greeting, address.token) is None:
                 raise ConnectionResetError("it ended the connection")
     except OSError as error:
         raise _explained(error, settings.engine_host, is_tls=context is not None) from error

@@ -34,7 +34,6 @@ from speclsp.engine_process.place import (
 )
 from speclsp.engine_process.restarts import EngineLife
 from speclsp.engine_process.transport import (
-    Address,
     EndBeforeNonceError,
     NotAnEngineError,
     Streams,
@@ -54,9 +53,6 @@ START_TIMEOUT_S: Final = 30.0
 _PROGRAM: Final = (sys.executable, "-P", "-m", "speclsp")
 _RETRY_S: Final = 0.02
 _LONGEST_RETRY_S: Final = 1.0
-_ENDING_S: Final = 5.0
-"""Seconds in which an engine that ends removes its socket; what ends connections for longer is no
-engine."""
 _CONTROL_TIMEOUT_S: Final = 5.0
 _REAP_S: Final = 2.0
 _STALE_S: Final = 7 * 24 * 3600.0
@@ -118,9 +114,8 @@ async def connect(
     place = engine_place(settings)
     life = EngineLife(place.log)
     greeting = Greeting(purpose="window", exit_seconds=settings.engine_exit_seconds)
-    deadline = ends_at = time.monotonic() + timeout_s
+    deadline = time.monotonic() + timeout_s
     pause_s = _RETRY_S
-    last_bound: tuple[int, ...] | None = None
     process: subprocess.Popen[bytes] | None = None
     try:
         while True:
@@ -131,19 +126,14 @@ async def connect(
                 found, process = await in_daemon_thread(_start, place, settings, program, deadline)
                 if found is None:
                     continue
-            connection, address = found
-            streams, welcome = await _greeted(connection, address, greeting, deadline)
+            streams, welcome = await _greeted(found, place, greeting, deadline)
             if welcome is not None:
                 return EngineConnection(streams, place, welcome.pid, process)
             # It is ending, has died while it started, or is something else.
-            bound = _bound(place)
-            if bound != last_bound:
-                last_bound, pause_s = bound, _RETRY_S
-                ends_at = min(deadline, time.monotonic() + _ENDING_S)
-            if time.monotonic() >= ends_at:
+            if time.monotonic() + pause_s >= deadline:
                 raise EngineProcessError(
-                    f"What listens at {address} ends each connection: it is no engine.",
-                    remedy=f"End it (`fuser {address}` names it), or {OWN_ENGINE}",
+                    f"What listens at {place.socket} ends each connection: it is no engine.",
+                    remedy=f"End it (`fuser {place.socket}` names it), or {OWN_ENGINE}",
                 )
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
@@ -154,7 +144,7 @@ async def connect(
 
 
 async def _greeted(
-    connection: socket.socket, address: Address, greeting: Greeting, deadline: float
+    connection: socket.socket, place: EnginePlace, greeting: Greeting, deadline: float
 ) -> tuple[Streams, Welcome | None]:
     """Greet an engine at a connection, which is taken over.
 
@@ -163,26 +153,14 @@ async def _greeted(
     try:
         async with asyncio.timeout(deadline - time.monotonic()):
             streams = await opened(connection)
-            return streams, await greet(streams, address, greeting)
+            return streams, await greet(streams, greeting)
     except TimeoutError as error:
-        raise _no_answer(address) from error
-
-
-def _bound(place: EnginePlace) -> tuple[int, ...]:
-    """Return what tells one engine's socket from the next one's; nothing where there is none."""
-    try:
-        found = place.socket.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_ctime_ns
+        raise _no_answer(place) from error
 
 
 def _start(
-    place: EnginePlace,
-    settings: Settings,
-    program: Sequence[str],
-    deadline: float,
-) -> tuple[_Dialled | None, subprocess.Popen[bytes] | None]:
+    place: EnginePlace, settings: Settings, program: Sequence[str], deadline: float
+) -> tuple[socket.socket | None, subprocess.Popen[bytes] | None]:
     """Start the engine, or connect to the one that another window has started."""
     try:
         with place.locked(max(0.0, deadline - time.monotonic())):
@@ -241,25 +219,20 @@ def _spawn(
     return process
 
 
-def listen_alone(place: EnginePlace) -> tuple[socket.socket, int]:
-    """Return a listening socket and the log's descriptor for an engine in this process.
+def listen_alone(place: EnginePlace) -> socket.socket:
+    """Return a listening socket for an engine in this process.
 
     Raises :class:`EngineProcessError`, also where one runs already.
     """
     try:
         with place.locked(_CONTROL_TIMEOUT_S):
-            if (found := _dial(place)) is not None:
-                found[0].close()
+            if _listens(place):
                 raise EngineProcessError(
                     "An engine with these settings listens already.",
                     remedy="`speclsp engine status` names its process, and `engine stop` ends it.",
                 )
-            log = open_log(place)
-            try:
-                return place.listen(), log
-            except OSError:
-                os.close(log)
-                raise
+            os.close(open_log(place))
+            return place.listen()
     except TimeoutError as error:
         raise EngineProcessError(
             f"The engine at {place.socket} does not answer, or is being started.",
@@ -291,7 +264,7 @@ def _listens(place: EnginePlace) -> bool:
     with suppress(EngineProcessError, OSError):
         found = _dial(place)
         if found is not None:
-            found[0].close()
+            found.close()
             return True
     return False
 
@@ -325,13 +298,12 @@ async def _ask(
     found = _dial(place)
     if found is None:
         return None
-    connection, address = found
-    streams, welcome = await _greeted(connection, address, Greeting(purpose=purpose), deadline)
+    streams, welcome = await _greeted(found, place, Greeting(purpose=purpose), deadline)
     try:
         async with asyncio.timeout(deadline - time.monotonic()):
             return await read_answer(streams[0], kind) if welcome is not None else None
     except TimeoutError as error:
-        raise _no_answer(address) from error
+        raise _no_answer(place) from error
     except OSError:
         return None
     finally:
@@ -349,36 +321,32 @@ def remove_stale(places: Sequence[EnginePlace]) -> None:
                     file.unlink(missing_ok=True)
 
 
-_Dialled = tuple[socket.socket, Address]
-
-
-def _dial(place: EnginePlace) -> _Dialled | None:
+def _dial(place: EnginePlace) -> socket.socket | None:
     """Connect to an engine; None where nobody listens."""
     address = place.address()
     if address is None:
         return None
     try:
-        connection = dial(address, _CONTROL_TIMEOUT_S)
+        return dial(address, _CONTROL_TIMEOUT_S)
     except PermissionError as error:
         raise EngineProcessError(
             f"The engine at {place.socket} cannot be used: {error}.",
             remedy=f"Remove the socket, or {OWN_ENGINE}",
         ) from error
     except OSError as error:
-        raise _no_answer(address) from error
-    return None if connection is None else (connection, address)
+        raise _no_answer(place) from error
 
 
-async def greet(streams: Streams, address: Address, greeting: Greeting) -> Welcome | None:
-    """Exchange proofs and greetings; None where the engine ended meanwhile.
+async def greet(streams: Streams, greeting: Greeting, token: bytes = b"") -> Welcome | None:
+    """Exchange greetings, and proofs of a token before; None where the engine ended meanwhile.
 
     Raises :class:`EngineProcessError` where the engine refuses, :class:`NotAnEngineError` where it
     is none, and :class:`EndBeforeNonceError`.  Closes the streams unless it returns a welcome.
     """
     welcome: Welcome | None = None
     try:
-        if address.token:
-            await prove_to_engine(streams, address.token)
+        if token:
+            await prove_to_engine(streams, token)
         await send_answer(streams[1], greeting)
         welcome = await read_answer(streams[0], Welcome)
     except (NotAnEngineError, EndBeforeNonceError):
@@ -419,7 +387,7 @@ def _no_place(place: EnginePlace, error: Exception) -> EngineProcessError:
     )
 
 
-def _no_answer(engine: object) -> TimeoutError:
+def _no_answer(place: EnginePlace) -> TimeoutError:
     return TimeoutError(
-        f"The engine at {engine} does not answer; `speclsp engine status` names its process."
+        f"The engine at {place.socket} does not answer; `speclsp engine status` names its process."
     )

@@ -241,7 +241,6 @@ def test_what_is_in_an_engines_way_is_said_and_once_it_is_gone_suggestions_come_
 ):
     """The obstacle appears when the engine has died, which the window survives."""
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.05, 0.05, 0.05))
-    monkeypatch.setattr("speclsp.engine_process.start._ENDING_S", 0.05)
     obstacle, what, remedy = OBSTACLES[name]
     window = windows.open()
     assert text_of(window, "x = 1\n") == "return 1"

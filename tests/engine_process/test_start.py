@@ -26,7 +26,6 @@ from suspended import suspend
 import speclsp
 from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process import place as place_module
-from speclsp.engine_process import start
 from speclsp.engine_process.place import engine_place, read_info, user_folder
 from speclsp.engine_process.start import running_engines, status_of, stop
 from speclsp.engine_process.transport import Streams
@@ -256,7 +255,7 @@ def test_a_program_that_ends_connections_is_not_asked_without_end(
         monkeypatch.setattr("speclsp.engine_process.start.greet", end)
         with pytest.raises(EngineProcessError, match="ends each connection") as error:
             plain_connection(Settings(), program=PROGRAM)
-    assert len(accepted) < 12
+    assert len(accepted) < 40
     assert str(place.socket) in error.value.remedy
 
 
@@ -279,7 +278,7 @@ def test_engines_that_are_killed_one_after_another_are_engines(
 
         async def die(streams: Streams, *_: object) -> None:
             streams[1].close()
-            if clock.now > 2 * start._ENDING_S:
+            if clock.now > 10.0:
                 raise EnoughError
             listen()
 
