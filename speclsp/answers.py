@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeAlias, TypeVar
 
+import msgspec
+
 from speclsp.documents import TextEdit
 from speclsp.statistics import RequestStats
 
@@ -43,9 +45,11 @@ class GeneratedText:
     """The parts of ``text`` that accepted draft tokens gave."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What the answers to all kinds of requests have."""
+class Result(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """What the answers to all kinds of requests have.
+
+    It is written as an array: its class's name, then the fields in order.
+    """
 
     stats: RequestStats
     source: AnswerSource = "model"
@@ -57,11 +61,11 @@ class Result:
 
     def timed(self, *, ms_queue: float, ms_total: float) -> Self:
         """Return the result with the times in the queue and in all."""
-        return replace(self, stats=replace(self.stats, ms_queue=ms_queue, ms_total=ms_total))
+        stats = replace(self.stats, ms_queue=ms_queue, ms_total=ms_total)
+        return msgspec.structs.replace(self, stats=stats)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionResult(Result):
+class CompletionResult(Result, frozen=True, kw_only=True):
     """The text that was generated, and others in its place."""
 
     generated: GeneratedText
@@ -93,8 +97,7 @@ class ScoredToken:
     """The most probable tokens at its place and their log-probabilities, the best first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextResult(Result):
+class TextResult(Result, frozen=True, kw_only=True):
     """The text that the model wrote, up to what ended it, and not fitted to any document."""
 
     completion_id: str
@@ -126,8 +129,7 @@ class Divergence:
     """By the model, at temperature 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditResult(Result):
+class EditResult(Result, frozen=True, kw_only=True):
     """The next edit of a document, or none."""
 
     completion_id: str

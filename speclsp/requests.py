@@ -6,9 +6,11 @@ A request is a cursor, options, and what its kind adds.  :class:`PlacedRequest` 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
 
 from speclsp.answers import (
     AnswerSource,
@@ -39,8 +41,7 @@ Q = TypeVar("Q", bound="Request[Any]")
 Q_co = TypeVar("Q_co", bound="Request[Any]", covariant=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentCursor:
+class DocumentCursor(msgspec.Struct, frozen=True, kw_only=True):
     """A cursor in one version of an open document."""
 
     uri: str
@@ -55,11 +56,11 @@ class DocumentCursor:
     below: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request(DocumentCursor, Generic[R]):
+class Request(DocumentCursor, Generic[R], frozen=True, kw_only=True, tag=True, array_like=True):
     """What the requests of all kinds have: a cursor and options.  ``R`` is the kind's answer.
 
     A newer request of an editor supersedes older ones of the same :attr:`key`.
+    It is written as an array: its class's name, then the fields in order.
     """
 
     kind: ClassVar[str]
@@ -68,9 +69,9 @@ class Request(DocumentCursor, Generic[R]):
 
     completion_id: str = ""
     """The id of the answer's text; the completer makes one where it is empty."""
-    settings: dict[str, SettingValue] = field(default_factory=dict)
+    settings: dict[str, SettingValue] = msgspec.field(default_factory=dict)
     """Settings of this request alone, of ``PER_REQUEST``, by canonical name."""
-    overrides: dict[str, SettingValue] = field(default_factory=dict)
+    overrides: dict[str, SettingValue] = msgspec.field(default_factory=dict)
     """Such settings of the document's workspace folder."""
     origin: Origin = "editor"
     is_prefetch: bool = False
@@ -102,8 +103,7 @@ class Request(DocumentCursor, Generic[R]):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionRequest(Request[CompletionResult]):
+class CompletionRequest(Request[CompletionResult], frozen=True, kw_only=True):
     """A request for a completion at the cursor."""
 
     kind: ClassVar[str] = "completion"
@@ -142,8 +142,7 @@ class Change:
         return (self.path, self.old, self.new, self.before, self.after)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditRequest(Request[EditResult]):
+class EditRequest(Request[EditResult], frozen=True, kw_only=True):
     """A request for the next edit around the cursor."""
 
     kind: ClassVar[str] = "edit"
@@ -164,8 +163,7 @@ class EditRequest(Request[EditResult]):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextRequest(Request[TextResult]):
+class TextRequest(Request[TextResult], frozen=True, kw_only=True):
     """A program's request for the model's own text, as it comes.
 
     It is the text between what is before and after the cursor or, with ``prompt``, what follows

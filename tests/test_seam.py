@@ -21,14 +21,15 @@ SEAM_CLASSES = [
     for module in (answers, documents, events, requests, statistics)
     for value in vars(module).values()
     if inspect.isclass(value)
-    and dataclasses.is_dataclass(value)
+    and (dataclasses.is_dataclass(value) or issubclass(value, msgspec.Struct))
     and value.__module__ == module.__name__
 ]
 
 
 @pytest.mark.parametrize("cls", SEAM_CLASSES, ids=lambda c: c.__name__)
 def test_seam_data_is_frozen(cls):
-    assert cls.__dataclass_params__.frozen
+    params = getattr(cls, "__dataclass_params__", None) or cls.__struct_config__
+    assert params.frozen
 
 
 def full_stats() -> statistics.SessionStats:

@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
@@ -207,5 +207,5 @@ def suggested(window: Window, settings: Settings, cursor: CompletionRequest) -> 
 
 def _answer(window: Window, cursor: CompletionRequest, trigger: Trigger) -> CompletionResult:
     settings: dict[str, SettingValue] = {"deadline_ms": NO_DEADLINE_MS}
-    request = replace(cursor, trigger=trigger, settings=settings)
+    request = structs.replace(cursor, trigger=trigger, settings=settings)
     return window.ask(request, CancellationToken()).result()

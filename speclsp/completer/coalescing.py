@@ -6,10 +6,11 @@ the rest of its text.  Where typed and generated text differ, it stops at its ne
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable
 from typing import Final
+
+from msgspec import structs
 
 from speclsp.answers import CompletionResult, FinishReason
 from speclsp.completer.jobs import AnyJob, Job, RunningJob
@@ -68,7 +69,7 @@ class RunningCompletion(RunningJob[CompletionRequest, CompletionResult]):
         found = rest_of(self._growing.place, whole, job.request)
         if found is None:
             return None
-        return dataclasses.replace(result, generated=found[1], alternatives=())
+        return structs.replace(result, generated=found[1], alternatives=())
 
     def interrupted(self, now: float) -> FinishReason | None:
         """Return why decoding has to stop now, also where other text was typed, or None."""

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import ClassVar, Final
 
 import numpy as np
+from msgspec import structs
 
 from speclsp.answers import Divergence, EditResult, FinishReason
 from speclsp.completer.completion_job import n_chunk_tokens
@@ -170,10 +171,10 @@ class EditPlan(Plan[EditResult]):
         old, start = self.prompt.old, self.prompt.region.start
         new = self.edit_format.rewritten(self.prompt, self.output.so_far)
         if new is None:
-            return replace(empty, withheld="unchanged")
+            return structs.replace(empty, withheld="unchanged")
         divergences = self._divergences(generation)
         probability = divergences[0].probability if divergences else None
-        empty = replace(empty, probability=probability, divergences=divergences)
+        empty = structs.replace(empty, probability=probability, divergences=divergences)
         why: str | None = why_withheld(
             old,
             new,
@@ -190,10 +191,10 @@ class EditPlan(Plan[EditResult]):
         if why is None and probability is not None and probability < least:
             why = "uncertain"
         if why is not None:
-            return replace(empty, withheld=why)
+            return structs.replace(empty, withheld=why)
         edit = smallest_edit(changed, old)
         moved = TextEdit(edit.start + start, edit.end + start, edit.text)
-        return replace(
+        return structs.replace(
             empty,
             edit=moved,
             hunks=tuple(TextEdit(one.start + start, one.end + start, one.new) for one in changed),

@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from msgspec import structs
+
 from speclsp import settings as settings_table
 from speclsp.answers import CompletionResult, R
 from speclsp.cancellation import CancellationToken
@@ -236,7 +238,7 @@ class LocalCompleter:
         """Queue a request in the version of the document that it names."""
         submitted = self._clock()
         if not request.completion_id:
-            request = replace(request, completion_id=uuid.uuid4().hex)
+            request = structs.replace(request, completion_id=uuid.uuid4().hex)
         placed = self._documents.place(request)
         if placed is None:
             return answered(request.empty("cancelled"))

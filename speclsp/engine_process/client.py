@@ -17,7 +17,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+
+from msgspec import structs
 
 from speclsp import errors
 from speclsp import settings as settings_table
@@ -56,9 +58,6 @@ _OF_FOLDERS: Final = (wire.OpenFolder, wire.CloseFolder, wire.Reindex)
 
 _STARTING: Final = EngineUnavailableError("the engine is starting, and the model is loading.")
 _CLOSING: Final = EngineUnavailableError("the server is shutting down.")
-_UNSENDABLE_SETTINGS: Final = (
-    "Give paths in UTF-8, and start the server in a folder with such a path."
-)
 
 
 _T = TypeVar("_T")
@@ -83,10 +82,6 @@ class _Phase(enum.Enum):
     """None until the settings change."""
     CLOSING = enum.auto()
     """The window ends."""
-
-
-class _UnsendableError(EngineProcessError):
-    """The settings cannot be sent to any engine."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -209,10 +204,8 @@ class SharedCompleter:
     @property
     def n_sent(self) -> int:
         """Bytes that went to the engine that is connected."""
-        return self._result(self._count_sent(), 0)
-
-    async def _count_sent(self) -> int:
-        return self._connection.n_sent if self._connection is not None else 0
+        connection = self._connection
+        return connection.n_sent if connection is not None else 0
 
     def next_event(self, timeout_s: float | None = None) -> Event | None:
         """Wait for the next event; None when none came in time or the completer is closed."""
@@ -244,10 +237,7 @@ class SharedCompleter:
         self._restarts.forget()
         self._moved.set()
         if not is_another:
-            try:
-                self._send(wire.ApplySettings(self._documents.sent_settings()))
-            except EngineProcessError as error:  # the engine keeps the former ones
-                self._events.problem(error.message, error.remedy)
+            self._send(wire.ApplySettings(self._documents.sent_settings()))
         return tuple(name for name, scope in scopes.items() if scope == "restart")
 
     def statistics(self) -> SessionStats:
@@ -424,45 +414,20 @@ class SharedCompleter:
     # --- sending ----------------------------------------------------------------------------------
 
     def _send(self, *messages: wire.WindowMessage) -> bool:
-        """Send messages; return whether there is a connection.
-
-        A message that cannot be sent is left out, and logged; the engine lacks its document then.
-        Raises :class:`_UnsendableError` for settings.
-        """
+        """Send messages; return whether there is a connection."""
         if self._connection is None:
             return False
         if self._settings.engine_listens:  # it has no folders
             messages = tuple(m for m in messages if not isinstance(m, _OF_FOLDERS))
-        try:
-            return self._connection.send(*messages)
-        except EngineProcessError as error:
-            if len(messages) > 1:
-                return all(self._send(message) for message in messages)
-            self._left_out(messages[0], error)
-            return True
-
-    def _left_out(self, message: wire.WindowMessage, error: EngineProcessError) -> None:
-        match message:
-            case wire.ApplySettings():
-                text = f"of the settings, {error.message}"
-                raise _UnsendableError(text, remedy=_UNSENDABLE_SETTINGS) from error
-            case wire.OpenDocument(document=Document(uri=uri)) | wire.ChangeDocument(uri=uri):
-                self._documents.left_out(uri, error.message)
-            case wire.Ask():
-                if (pending := self._taken(message.number)) is not None:
-                    pending.future.set_exception(error)
-            case wire.CloseDocument():
-                pass  # the engine never got a document of this URI
-            case _:
-                self._events.warn(error)
+        return self._connection.send(*messages)
 
     def _send_pending(self, pending: _Pending) -> None:
         pending.is_sent = True
         request = pending.request
         if isinstance(request, EditRequest):
             changes = self._documents.sent_changes(request)
-            request = replace(request, changes=changes)
-        self._send(wire.ASKS[type(request)](pending.number, request))
+            request = structs.replace(request, changes=changes)
+        self._send(wire.Ask(pending.number, cast("wire.AnyRequest", request)))
 
     def _hand_over(
         self, connection: wire.Connection[wire.EngineMessage], settings: Settings
@@ -594,7 +559,7 @@ class SharedCompleter:
             case _:
                 self._take_event(message)
 
-    def _take_answer(self, message: wire.Answer[Any] | wire.Failed) -> None:
+    def _take_answer(self, message: wire.Answer | wire.Failed) -> None:
         pending = self._taken(message.number)
         if pending is None:  # overdue, and answered
             return
@@ -673,7 +638,7 @@ class SharedCompleter:
         """Fail the open requests, and report why there is no engine.
 
         The window tries again after growing pauses, and shows the problem once until it is
-        connected.  It gives up where the settings cannot be sent or the engine crashes each time.
+        connected.  It gives up where the engine crashes each time.
         """
         is_crash = isinstance(error, EngineProcessError) and error.is_crash
         if self._is_outdated(settings):
@@ -681,7 +646,7 @@ class SharedCompleter:
         is_hopeless = self._restarts.lost(is_crash=is_crash)
         pause_s = self._restarts.pause_s
         line = f"{error} speclsp tries again {f'in {pause_s:.0f} s' if pause_s else 'now'}."
-        if is_hopeless or isinstance(error, _UnsendableError):
+        if is_hopeless:
             self._give_up(error)
         else:
             self._absence = error

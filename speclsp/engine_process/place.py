@@ -32,7 +32,7 @@ from speclsp.errors import EngineProcessError, ModelNotFoundError
 from speclsp.settings import FIELDS, Settings, changed, info
 from speclsp.storage.locations import cache_dir, check_own
 
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 """Version of what windows and engines say to each other."""
 
 OWN_ENGINE: Final = "set `engine` to own, and each window loads the model itself."

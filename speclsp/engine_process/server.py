@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.engine_process.transport import Streams, in_daemon_thread
@@ -267,12 +269,12 @@ class _Window:
             )
             self._send(problem)
 
-    def _ask(self, completer: Completer, message: wire.Ask[Any]) -> None:
+    def _ask(self, completer: Completer, message: wire.Ask) -> None:
         self._n_requests += 1
         if self._own is not None and not self._has_logged_settings:
             self._log_wrong_settings(message.request)
         token = self._tokens[message.number] = CancellationToken()
-        future = completer.submit(self._scoped(message.request), token)
+        future: Future[Any] = completer.submit(self._scoped(message.request), token)
         future.add_done_callback(
             lambda answered: self._post(self._answer, completer, message.number, answered)
         )
@@ -291,7 +293,7 @@ class _Window:
 
     def _scoped(self, request: Q) -> Q:
         scope = self._scope
-        return replace(
+        return structs.replace(
             request,
             uri=scope + request.uri,
             above=tuple((scope + uri, version) for uri, version in request.above),
@@ -352,24 +354,14 @@ class _Window:
             self._loop.call_soon_threadsafe(work, *arguments)
 
     def _send(self, *messages: wire.EngineMessage) -> None:
-        if self._connection.is_closed:
-            return
-        try:
-            if not self._connection.send(*messages):
-                logger.warning("a window is disconnected: it does not read, or is gone")
-        except EngineProcessError as error:
-            logger.warning("%s", error)
-            for message in messages:
-                if isinstance(message, wire.Answer | wire.Failed):
-                    what = "the answer cannot be sent; see the engine's log."
-                    self._connection.send(wire.Failed(message.number, "EngineError", what, ""))
+        if not self._connection.is_closed and not self._connection.send(*messages):
+            logger.warning("a window is disconnected: it does not read, or is gone")
 
 
 def _answer_of(number: int, future: Future[Any]) -> wire.EngineMessage:
     error = future.exception()
     if error is None:
-        result = future.result()
-        return wire.ANSWERS[type(result)](number, result)
+        return wire.Answer(number, future.result())
     if isinstance(error, SpecLspError):
         return wire.Failed(number, type(error).__name__, error.message, error.remedy)
     return wire.Failed(number, "EngineError", f"the engine failed: {error!r}.", "")

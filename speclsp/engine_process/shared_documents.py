@@ -31,7 +31,7 @@ class SharedDocuments:
     def __init__(
         self, settings: Settings, send: Callable[[wire.WindowMessage], bool], events: EventQueue
     ) -> None:
-        """``send`` returns whether there is an engine; it may call :meth:`left_out`."""
+        """``send`` returns whether there is an engine."""
         self.settings = settings
         self._send = send
         self._events = events
@@ -46,7 +46,7 @@ class SharedDocuments:
         """
         self._handed: set[str] = set()
         """URIs of the documents that the engine has."""
-        self._unsendable: set[str] = set()
+        self._too_long: set[str] = set()
         """URIs of documents that cannot be sent, which the log names once."""
 
     def open_folder(self, folder: WorkspaceFolder) -> None:
@@ -85,7 +85,7 @@ class SharedDocuments:
     def close(self, uri: str) -> None:
         """Forget a document."""
         self._documents.pop(uri, None)
-        self._unsendable.discard(uri)
+        self._too_long.discard(uri)
         self._withdraw(uri)
 
     def get(self, uri: str) -> Document | None:
@@ -120,11 +120,6 @@ class SharedDocuments:
             *map(wire.OpenFolder, self._folders.values()),
             *map(wire.OpenDocument, map(self.without_path, documents)),
         )
-
-    def left_out(self, uri: str, reason: str) -> None:
-        """Note that a document's message could not be sent: its next change sends it whole."""
-        self._withdraw(uri)
-        self._log_unsendable(uri, f"{uri} gets no suggestions: {reason}")
 
     def is_kept_here(self, file: str) -> bool:
         """Whether an ignored file's text stays on this machine, the engine being on another one."""
@@ -169,12 +164,13 @@ class SharedDocuments:
         n_chars = len(document.text)
         if self.is_kept_here(document.file) or n_chars > wire.MAX_CHARS:
             self._withdraw(document.uri)
-            if n_chars > wire.MAX_CHARS:
-                name = document.path or document.uri
-                self._log_unsendable(
-                    document.uri,
-                    f"{name} has {n_chars:,} characters and gets no suggestions: the shared engine "
-                    f"takes {wire.MAX_CHARS:,}, and one with `engine` set to own takes more.",
+            if n_chars > wire.MAX_CHARS and document.uri not in self._too_long:
+                self._too_long.add(document.uri)
+                self._events.log(
+                    "warning",
+                    f"{document.path or document.uri} has {n_chars:,} characters and gets no "
+                    f"suggestions: the shared engine takes {wire.MAX_CHARS:,}, and one with "
+                    "`engine` set to own takes more.",
                 )
             return False
         if document.uri not in self._handed:
@@ -182,17 +178,12 @@ class SharedDocuments:
             change = wire.OpenDocument(self.without_path(document))
         if change is not None:
             self._send(change)
-        return document.uri in self._handed
+        return True
 
     def _withdraw(self, uri: str) -> None:
         if uri in self._handed:
             self._handed.discard(uri)
             self._send(wire.CloseDocument(uri))
-
-    def _log_unsendable(self, uri: str, line: str) -> None:
-        if uri not in self._unsendable:
-            self._unsendable.add(uri)
-            self._events.log("warning", line)
 
     def _is_ignored(self, file: str) -> bool:
         root = root_of(self._folders, file)

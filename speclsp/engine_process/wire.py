@@ -7,19 +7,18 @@ Texts are masked before they get here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from speclsp.answers import CompletionResult, EditResult, R, Result, TextResult
+from speclsp.answers import CompletionResult, EditResult, TextResult
 from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
 from speclsp.events import Event
-from speclsp.requests import CompletionRequest, EditRequest, Q, Request, TextRequest
+from speclsp.requests import CompletionRequest, EditRequest, TextRequest
 from speclsp.settings import PER_REQUEST, Settings
 from speclsp.statistics import SessionStats
 
@@ -29,6 +28,9 @@ MAX_CHARS: Final = (MAX_FRAME >> 2) - (1 << 16)
 """Characters of a document that fits into a message, whatever its characters are."""
 
 _LENGTH_BYTES: Final = 4
+
+
+AnyRequest: TypeAlias = CompletionRequest | EditRequest | TextRequest
 
 
 class _Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -98,23 +100,11 @@ class CloseDocument(_Message, frozen=True):
     uri: str
 
 
-class Ask(_Message, Generic[Q], frozen=True):
+class Ask(_Message, frozen=True):
     """A request; the engine answers each number once, with Answer or Failed."""
 
     number: int
-    request: Q
-
-
-class Complete(Ask[CompletionRequest], frozen=True):
-    """A request for a completion."""
-
-
-class AskEdit(Ask[EditRequest], frozen=True):
-    """A request for a next edit."""
-
-
-class AskText(Ask[TextRequest], frozen=True):
-    """A request for the model's own text."""
+    request: AnyRequest
 
 
 class Cancel(_Message, frozen=True):
@@ -150,9 +140,7 @@ WindowMessage = (
     | ChangeDocument
     | SaveDocument
     | CloseDocument
-    | Complete
-    | AskEdit
-    | AskText
+    | Ask
     | Cancel
     | Learn
     | AskStatistics
@@ -163,23 +151,11 @@ WindowMessage = (
 # --- from the engine to a window ------------------------------------------------------------------
 
 
-class Answer(_Message, Generic[R], frozen=True):
+class Answer(_Message, frozen=True):
     """The result of a request."""
 
     number: int
-    result: R
-
-
-class Completed(Answer[CompletionResult], frozen=True):
-    """The result of a request for a completion."""
-
-
-class Edited(Answer[EditResult], frozen=True):
-    """The result of a request for a next edit."""
-
-
-class Wrote(Answer[TextResult], frozen=True):
-    """The result of a request for the model's own text."""
+    result: CompletionResult | EditResult | TextResult
 
 
 class Failed(_Message, frozen=True):
@@ -215,19 +191,7 @@ class Dropped(_Message, frozen=True):
     """A defect ended the engine's service for this window; the engine's log has more."""
 
 
-ASKS: Final[Mapping[type[Request[Any]], Callable[[int, Any], Complete | AskEdit | AskText]]] = {
-    CompletionRequest: Complete,
-    EditRequest: AskEdit,
-    TextRequest: AskText,
-}
-ANSWERS: Final[Mapping[type[Result], Callable[[int, Any], Completed | Edited | Wrote]]] = {
-    CompletionResult: Completed,
-    EditResult: Edited,
-    TextResult: Wrote,
-}
-"""The messages of each kind of request and result."""
-
-EngineMessage = Completed | Edited | Wrote | Failed | Event | Statistics | Idle | Closing | Dropped
+EngineMessage = Answer | Failed | Event | Statistics | Idle | Closing | Dropped
 
 
 # --- the connection -------------------------------------------------------------------------------
@@ -253,8 +217,8 @@ class Connection(Generic[_Received]):
     def send(self, *messages: msgspec.Struct) -> bool:
         """Send messages in order, or let them wait; return whether the connection is open.
 
-        Raises :class:`~speclsp.errors.EngineProcessError`, and sends nothing, where a message
-        cannot be encoded or is too long.
+        Raises :class:`~speclsp.errors.EngineProcessError`, and sends nothing, where a message is
+        too long.
         """
         frames = b"".join(map(self._frame, messages))
         if self.is_closed:
@@ -309,13 +273,24 @@ class Connection(Generic[_Received]):
     def _frame(self, message: msgspec.Struct) -> bytes:
         try:
             body = self._encoder.encode(message)
-        except (UnicodeEncodeError, OverflowError) as error:
-            raise EngineProcessError(
-                f"a text or number cannot be sent to the engine: {error}."
-            ) from error
+        except UnicodeEncodeError:
+            body = self._encoder.encode(_in_utf8(msgspec.to_builtins(message)))
         if len(body) > MAX_FRAME:
             raise EngineProcessError(f"{len(body):,} bytes are too many for one message.")
         return len(body).to_bytes(_LENGTH_BYTES) + body
+
+
+def _in_utf8(value: Any) -> Any:
+    """Return a value with question marks for what UTF-8 cannot encode: a path may have that."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case list():
+            return [_in_utf8(one) for one in value]
+        case dict():
+            return {_in_utf8(name): _in_utf8(one) for name, one in value.items()}
+        case _:
+            return value
 
 
 # Made once: msgspec looks at the classes then, and crashes where two threads do so at once.

@@ -8,7 +8,6 @@ name may be made to lead here (DNS rebinding).
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
@@ -261,7 +261,7 @@ class _Service:
         prompts = [self._prompts.tokens(prompt) for prompt in body.prompts]
         if not all(prompts):
             raise BodyError('"prompt" must not be empty')
-        return [dataclasses.replace(request, prompt=prompt) for prompt in prompts]
+        return [structs.replace(request, prompt=prompt) for prompt in prompts]
 
     def _client(self, request: Request) -> Client:
         address = request.client.host if request.client is not None else ""

@@ -11,8 +11,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
@@ -88,7 +89,7 @@ class Client:
         self._predict(prediction)
         generation = Generation(str(self._n_requests))
         self._become(prefix + suffix)
-        request = replace(
+        request = structs.replace(
             request,
             uri=_URI,
             version=self._version,

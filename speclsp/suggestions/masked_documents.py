@@ -18,6 +18,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Literal
 
+from msgspec import structs
+
 from speclsp.documents import Document, TextEdit, edit_between
 from speclsp.edits.trail import Trail
 from speclsp.open_documents import Documents, n_versions
@@ -137,7 +139,7 @@ class MaskedDocuments:
             return "private"
         if edit is not None:
             edit = edit_between(text, masked.text, cursor=offset)
-        return self.place_masked(dataclasses.replace(request, offset=offset, edit=edit))
+        return self.place_masked(structs.replace(request, offset=offset, edit=edit))
 
     def raw_edit(self, uri: str, version: int, edit: TextEdit) -> TextEdit | None:
         """Return an edit of a version's masked text as one of the window's text.

@@ -11,6 +11,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
+from msgspec import structs
+
 from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import percentiles, summed
@@ -86,7 +88,7 @@ class NextEdits:
         started = self._clock()
         with self._lock:
             self._counts["n_asked"] += 1
-        named = dataclasses.replace(request, completion_id=uuid.uuid4().hex)
+        named = structs.replace(request, completion_id=uuid.uuid4().hex)
         await self._documents.until_masked(named)
         plain = self.masked_request(named)
         masked = self._documents.at_version(named.uri, named.version)
@@ -99,12 +101,12 @@ class NextEdits:
             declined = tuple(self._declined)
         if rest is not None:
             return self._kept_on(named, masked, rest)
-        plain = dataclasses.replace(plain, declined=declined)
+        plain = structs.replace(plain, declined=declined)
         try:
             result = await self._answer(plain, cancel)
             place = _place_to_go_on(plain, masked) if result.withheld == "unchanged" else None
             if place is not None:
-                there = await self._answer(dataclasses.replace(plain, offset=place), cancel)
+                there = await self._answer(structs.replace(plain, offset=place), cancel)
                 result = _as_seen_from(plain.offset, there, result.stats)
         except BaseException as error:
             is_cancelled = isinstance(error, asyncio.CancelledError)
@@ -124,7 +126,7 @@ class NextEdits:
         placed = self._documents.place(request)
         if not isinstance(placed, PlacedRequest):
             return placed
-        return dataclasses.replace(placed.plain, changes=self._documents.changes())
+        return structs.replace(placed.plain, changes=self._documents.changes())
 
     def shown(self, edit_id: str) -> None:
         """Note that an edit is on screen; it counts once."""
@@ -214,7 +216,7 @@ class NextEdits:
             self._kept = None
             return None
         edit = smallest_edit(left, masked.text)
-        return dataclasses.replace(
+        return structs.replace(
             kept.result,
             edit=edit,
             hunks=tuple(TextEdit(one.start, one.end, one.new) for one in left),
@@ -279,7 +281,7 @@ class NextEdits:
         """Count and return a result that shows nothing."""
         with self._lock:
             self._withheld[withheld or result.finish_reason] += 1
-        return dataclasses.replace(result, edit=None, hunks=(), withheld=withheld)
+        return structs.replace(result, edit=None, hunks=(), withheld=withheld)
 
     def _unmasked(self, request: EditRequest, result: EditResult) -> EditResult:
         if result.edit is None:
@@ -290,8 +292,8 @@ class NextEdits:
         ]
         whole = [edit for edit in own if edit is not None]
         if len(whole) < len(own):
-            return dataclasses.replace(result, edit=None, hunks=(), withheld="secret")
-        return dataclasses.replace(result, edit=whole[0], hunks=tuple(whole[1:]))
+            return structs.replace(result, edit=None, hunks=(), withheld="secret")
+        return structs.replace(result, edit=whole[0], hunks=tuple(whole[1:]))
 
 
 def _place_to_go_on(request: EditRequest, masked: Document) -> int | None:
@@ -302,8 +304,8 @@ def _place_to_go_on(request: EditRequest, masked: Document) -> int | None:
 
 def _as_seen_from(cursor: int, result: EditResult, before: RequestStats) -> EditResult:
     """Return the result of asking elsewhere, after an answer that cost ``before``."""
-    result = dataclasses.replace(result, is_far=True, stats=summed(before, result.stats))
+    result = structs.replace(result, is_far=True, stats=summed(before, result.stats))
     is_inserted = all(one.start == one.end for one in result.hunks)
     if result.edit is not None and is_inserted and result.edit.start <= cursor:
-        return dataclasses.replace(result, edit=None, hunks=(), withheld="above-cursor")
+        return structs.replace(result, edit=None, hunks=(), withheld="above-cursor")
     return result

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final
 
+from msgspec import structs
+
 from speclsp.answers import CompletionResult, FinishReason
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import SessionRecorder
@@ -138,7 +140,7 @@ class Window:
         known = self._known(placed, arrived)
         if known is not None:
             return known
-        plain = dataclasses.replace(placed.plain, debounce_ms=self._debounce_ms(placed))
+        plain = structs.replace(placed.plain, debounce_ms=self._debounce_ms(placed))
         placed = dataclasses.replace(placed, plain=plain)
         # The completer's thread sets the future, so it must not be cancelled.
         answer = asyncio.wrap_future(self._ask(placed, cancel, arrived))
@@ -163,7 +165,7 @@ class Window:
         return placed.plain if isinstance(placed, PlacedRequest) else placed
 
     def _place(self, request: CompletionRequest) -> PlacedCompletion | Refusal:
-        placed = self._documents.place(dataclasses.replace(request, completion_id=new_id()))
+        placed = self._documents.place(structs.replace(request, completion_id=new_id()))
         if isinstance(placed, PlacedRequest):
             self._cursor = (placed.uri, placed.plain.offset)
             self._learn_left_lines()
@@ -283,10 +285,10 @@ class Window:
             generated = result.generated
             if self._was_rejected(self._settings_of(request), request, generated.text):
                 empty = request.plain.empty(generated.finish_reason, "filter")
-                result = dataclasses.replace(empty, stats=result.stats)
+                result = structs.replace(empty, stats=result.stats)
             if request.is_editors and cancel.cancelled:
                 generated = dataclasses.replace(result.generated, finish_reason="cancelled")
-                result = dataclasses.replace(result, generated=generated)
+                result = structs.replace(result, generated=generated)
             self._counts.add(result)
             if not result.is_empty and result.generated.finish_reason != "cancelled":
                 self._ledger.given(request.completion_id)
@@ -380,7 +382,7 @@ class Window:
         prefix = text[: request.offset] + shown.text
         suffix = text[request.offset + shown.generated.n_replaced :]
         after = self._documents.place_masked(
-            dataclasses.replace(
+            structs.replace(
                 request,
                 offset=len(prefix),
                 edit=edit_between(document.text, prefix + suffix, cursor=len(prefix)),
@@ -396,7 +398,7 @@ class Window:
         wants = settings.idle_work in ("auto", "always") and settings.suggestion_memory
         if not wants or self._ledger.has_text_at(after):
             return None
-        named = dataclasses.replace(after.plain, completion_id=new_id())
+        named = structs.replace(after.plain, completion_id=new_id())
         return dataclasses.replace(after, plain=named)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from indexed_project import write
+from msgspec import structs
 from planted_secrets import planted_secrets
 from recorded_edits import RecordedAnswer, recorded_answers
 from scripted_models import ScriptedLoader
@@ -878,7 +879,7 @@ def test_a_newer_request_supersedes_the_older_one(make) -> None:
         return await asyncio.gather(
             *(
                 edited.window.next_edits.next_edit(
-                    replace(request, offset=offset), CancellationToken()
+                    structs.replace(request, offset=offset), CancellationToken()
                 )
                 for offset in (10, 30, 60)
             )

@@ -28,8 +28,7 @@ WAIT_S = 20.0
 URIS = ("file:///a.py", "file:///b.py")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoudResult(Result):
+class LoudResult(Result, frozen=True, kw_only=True):
     completion_id: str
     finish_reason: FinishReason
     text: str
@@ -39,8 +38,7 @@ class LoudResult(Result):
         return not self.text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoudRequest(Request[LoudResult]):
+class LoudRequest(Request[LoudResult], frozen=True, kw_only=True):
     kind: ClassVar[str] = "loud"
     urgency: ClassVar[int] = 1
 

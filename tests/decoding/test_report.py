@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from drafted_session import LOOKUP, totals
+from msgspec import structs
 
 from speclsp.answers import CompletionResult, EditResult, GeneratedText
 from speclsp.decoding.report import (
@@ -251,5 +252,5 @@ def test_a_completion_without_the_model_has_a_short_line() -> None:
     result = CompletionResult(generated=generated, stats=stats, source="memory")
     assert request_line(result) == "completion 7: by memory, 3 characters in 0.25 ms"
     generated = dataclasses.replace(generated, drafted=((0, 1), (2, 3)))
-    drafted = dataclasses.replace(result, generated=generated)
+    drafted = structs.replace(result, generated=generated)
     assert request_line(drafted).endswith(" in 0.25 ms, characters from drafts: 0-1 2-3")

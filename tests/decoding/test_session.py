@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
+from msgspec import structs
 
 from speclsp.answers import CompletionResult, FinishReason, GeneratedText
 from speclsp.decoding.session import (
@@ -130,9 +129,9 @@ def test_a_snapshot_does_not_change_later():
 
 def test_what_the_model_was_spared_is_counted_apart() -> None:
     recorder = SessionRecorder()
-    memory = dataclasses.replace(result("abc", stats=RequestStats(ms_total=0.5)), source="memory")
+    memory = structs.replace(result("abc", stats=RequestStats(ms_total=0.5)), source="memory")
     recorder.add(memory)
-    recorder.add(dataclasses.replace(result(""), source="filter"))
+    recorder.add(structs.replace(result(""), source="filter"))
     in_vain = SessionStats(n_coalesced=1, totals=RequestStats(n_predicted=5))
     recorder.prefetched(RequestStats(n_predicted=7))
     recorder.prefetch_used()

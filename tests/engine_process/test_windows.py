@@ -13,12 +13,11 @@ from scripted_models import ScriptedLoader
 from shared_engine import ThreadedEngine
 from typed_requests import TypedWindow, request_between
 
-from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import AcceptedText, WorkspaceFolder
-from speclsp.engine_process import wire
+from speclsp.engine_process import server
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.errors import EngineUnavailableError, SettingsError
 from speclsp.events import LogLine, Problem, StateChanged
@@ -107,14 +106,13 @@ def test_windows_share_one_model_and_its_memory(windows):
 
 def test_a_window_whose_answer_cannot_be_made_is_connected_again(windows, monkeypatch):
     window = windows.open()
-    answers = dict(wire.ANSWERS)
+    answer_of = server._answer_of
 
     def fail(*_: object) -> None:
-        answers[CompletionResult] = wire.Completed
+        monkeypatch.setattr(server, "_answer_of", answer_of)
         raise MemoryError
 
-    answers[CompletionResult] = fail
-    monkeypatch.setattr(wire, "ANSWERS", answers)
+    monkeypatch.setattr(server, "_answer_of", fail)
     assert ask(window).result(WAIT_S).generated.finish_reason == "cancelled"
     until(lambda: len(windows.completers) == 2)
     assert ask(window, prefix="def g():\n    ").result(WAIT_S).generated.text == TEXT

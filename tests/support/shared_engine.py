@@ -7,9 +7,10 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from speclsp.completer.engine import Engine
 from speclsp.completer.explaining import PromptExplanation
@@ -98,7 +99,7 @@ class AcrossSocket(SharedCompleter):
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
         assert self.wait_idle(60)
         scope = f"{len(self.completers)}:"
-        return self.completers[-1].explain(replace(request, uri=scope + request.uri))
+        return self.completers[-1].explain(structs.replace(request, uri=scope + request.uri))
 
     def close(self) -> None:
         super().close()

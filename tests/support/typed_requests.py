@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+import msgspec
 from shared_engine import AcrossSocket
 
 from speclsp.answers import CompletionResult, GeneratedText
@@ -28,7 +29,7 @@ def request_at(text: str, **fields: Any) -> PlacedCompletion:
     return request_between(prefix, suffix, **{"language_id": "python", **fields})
 
 
-_OF_REQUEST = {field.name for field in dataclasses.fields(CompletionRequest)}
+_OF_REQUEST = {*CompletionRequest.__struct_fields__}
 
 
 def request_between(prefix: str, suffix: str = "", **fields: Any) -> PlacedCompletion:
@@ -52,7 +53,8 @@ def request_between(prefix: str, suffix: str = "", **fields: Any) -> PlacedCompl
 
 def remade(request: PlacedCompletion, **fields: Any) -> PlacedCompletion:
     """Return a placed request with other fields of the plain one."""
-    return dataclasses.replace(request, plain=dataclasses.replace(request.plain, **fields))
+    plain = msgspec.structs.replace(request.plain, **fields)
+    return dataclasses.replace(request, plain=plain)
 
 
 def result_of(
@@ -133,7 +135,7 @@ class TypedWindow:
             self.window.change_document(request.uri, version, request.text)
         else:
             self.window.open_document(document)
-        return dataclasses.replace(request.plain, version=version)
+        return msgspec.structs.replace(request.plain, version=version)
 
     def complete(
         self, request: PlacedCompletion, cancel: CancellationToken
