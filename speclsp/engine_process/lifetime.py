@@ -197,21 +197,16 @@ class EngineLoop:
                 partial.write_bytes(msgspec.json.encode(self._info))
         except OSError as error:  # no window needs it
             logger.warning("%s cannot be written: %s", self._place.info, error)
-        endpoints = [*filter(None, (self._own, self._elsewhere))]
-        for endpoint in endpoints:
-            endpoint.listener.setblocking(False)
-            self._accept_from(endpoint)
+        endpoints = filter(None, (self._own, self._elsewhere))
+        accepting = [loop.create_task(self._accept_from(endpoint)) for endpoint in endpoints]
         self._end_if_idle()
         await self._is_ending.wait()
-        for endpoint in endpoints:
-            loop.remove_reader(endpoint.listener)
+        for task in accepting:
+            task.cancel()
         await self._end(socket_file)
 
     def _end_if_idle(self) -> None:
-        """End the process if nobody has used it for long enough, or look again then.
-
-        The event loop accepts clients before it calls this, if both are due.
-        """
+        """End the process if nobody has used it for long enough, or look again then."""
         if self._elsewhere is not None or self._clients or self._is_ending.is_set():
             return
         ends_at = self._idle_since + self._exit_s
@@ -222,30 +217,25 @@ class EngineLoop:
             logger.info("no window for %d s", self._exit_s)
             self._is_ending.set()
 
-    def _accept_from(self, endpoint: Endpoint) -> None:
-        if not self._is_ending.is_set():
-            loop = asyncio.get_running_loop()
-            loop.add_reader(endpoint.listener, self._accept, endpoint)
-
-    def _accept(self, endpoint: Endpoint) -> None:
+    async def _accept_from(self, endpoint: Endpoint) -> None:
         loop = asyncio.get_running_loop()
-        try:
-            connection, peer = endpoint.listener.accept()
-        except BlockingIOError:
-            return
-        except OSError as error:  # no descriptors are left; others may close some
-            logger.warning("a window cannot be accepted: %s", error)
-            loop.remove_reader(endpoint.listener)
-            loop.call_later(_ACCEPT_PAUSE_S, self._accept_from, endpoint)
-            return
+        endpoint.listener.setblocking(False)
         is_open_to_others = endpoint is self._elsewhere
-        if is_open_to_others and self._n_unauthenticated >= _MAX_UNAUTHENTICATED:
-            connection.close()
-            return
-        self._n_unauthenticated += is_open_to_others
-        client = loop.create_task(self._serve(connection, peer, endpoint))
-        self._clients.add(client)
-        client.add_done_callback(self._left)
+        while True:
+            await asyncio.sleep(0)  # a flood of clients leaves windows their turns
+            try:
+                connection, peer = await loop.sock_accept(endpoint.listener)
+            except OSError as error:  # no descriptors are left; others may close some
+                logger.warning("a window cannot be accepted: %s", error)
+                await asyncio.sleep(_ACCEPT_PAUSE_S)
+                continue
+            if is_open_to_others and self._n_unauthenticated >= _MAX_UNAUTHENTICATED:
+                connection.close()
+                continue
+            self._n_unauthenticated += is_open_to_others
+            client = loop.create_task(self._serve(connection, peer, endpoint))
+            self._clients.add(client)
+            client.add_done_callback(self._left)
 
     def _left(self, client: asyncio.Task[None]) -> None:
         self._clients.discard(client)

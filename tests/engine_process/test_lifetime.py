@@ -25,6 +25,7 @@ from echo_engines import (
 
 from speclsp.embedded import embedded_target
 from speclsp.engine_process.lifetime import MAX_LOG_BYTES, needed_bytes
+from speclsp.engine_process.place import PROTOCOL
 from speclsp.engine_process.start import running_engines, status_of
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
@@ -65,6 +66,7 @@ def test_windows_leave_no_thread_descriptor_or_memory_behind(engines: Engines) -
     def left() -> tuple[int, int, int]:
         wait_until(lambda: n_windows(first) == 1)
         wait_until(lambda: engine.num_threads() == 1)
+        time.sleep(0.1)  # in which the connection that asked for the windows is closed
         return engine.num_fds(), here.num_fds(), here.num_threads()
 
     come_and_go(20)
@@ -201,7 +203,7 @@ def test_a_window_that_has_not_greeted_keeps_the_engine(engines: Engines) -> Non
         wait_until(lambda: engine.num_fds() == n_files + 1)
         connection.socket.close()
         time.sleep(0.5)  # in which it would end
-        late.sendall(b'{"purpose": "window", "protocol": 3, "exit_seconds": 0}\n')
+        late.sendall(b'{"purpose": "window", "protocol": %d, "exit_seconds": 0}\n' % PROTOCOL)
         late.settimeout(60)
         assert b'"pid"' in late.recv(4096)
     wait_for_end(connection.pid)

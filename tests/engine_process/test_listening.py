@@ -27,7 +27,7 @@ from speclsp.cli.window_completer import make_completer
 from speclsp.documents import AcceptedText, Document, WorkspaceFolder
 from speclsp.engine_process import listening, start, wire
 from speclsp.engine_process.listening import connect_elsewhere, open_endpoint
-from speclsp.engine_process.place import engine_place
+from speclsp.engine_process.place import PROTOCOL, engine_place
 from speclsp.engine_process.start import known_places, running_engines, status_of
 from speclsp.engine_process.transport import TokenRefusedError, opened, prove_to_engine
 from speclsp.errors import EngineProcessError, SpecLspError
@@ -589,7 +589,8 @@ def test_another_version_is_named_on_both_sides(
     elsewhere.listen(f"unix:{path}")
     own = listening.__version__
     monkeypatch.setattr(listening, "__version__", "9.9")
-    with pytest.raises(EngineProcessError, match=rf"speclsp {own}, protocol 3.* speclsp 9\.9") as e:
+    told = rf"speclsp {own}, protocol {PROTOCOL}.* speclsp 9\.9"
+    with pytest.raises(EngineProcessError, match=told) as e:
         asyncio.run(connect_elsewhere(Settings(engine_url=f"speclsp+unix://{path}")))
     assert "same version" in e.value.remedy
 
