@@ -322,15 +322,16 @@ class SharedCompleter:
         return future
 
     def _submit(self, request: Request[R], cancel: CancellationToken, future: Future[R]) -> None:
+        number = next(self._numbers)
         try:
-            self._ask(request, cancel, future)
+            self._ask(number, request, cancel, future)
         except Exception as error:  # noqa: BLE001  every request gets an answer
-            for pending in [*self._waiting.values()]:
-                if pending.future is future:
-                    self._taken(pending.number)
+            self._taken(number)
             future.set_exception(EngineError(f"the request cannot be sent: {error!r}."))
 
-    def _ask(self, request: Request[R], cancel: CancellationToken, future: Future[R]) -> None:
+    def _ask(
+        self, number: int, request: Request[R], cancel: CancellationToken, future: Future[R]
+    ) -> None:
         document = self._documents.get(request.uri)
         if document is None:
             future.set_result(request.empty("cancelled"))
@@ -344,7 +345,6 @@ class SharedCompleter:
             # Otherwise the shared error's traceback grows with each request that raises it.
             future.set_exception(refusal.with_traceback(None))
             return
-        number = next(self._numbers)
         settings = request.settings_over(self._settings, document.language_id)
         deadline_s = (settings.deadline_ms + request.debounce_ms) / 1000
         pending = self._waiting[number] = _Pending(
