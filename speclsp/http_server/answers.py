@@ -85,10 +85,10 @@ def native(
     return answer
 
 
-def native_part(text: str, n_told: int, *, index: int = 0) -> dict[str, Any]:
+def native_part(text: str, n_told: int) -> dict[str, Any]:
     """Return a part of a streamed text; ``n_told`` counts the parts."""
     return {
-        "index": index,
+        "index": 0,
         "content": text,
         "tokens": [],
         "stop": False,
@@ -127,7 +127,7 @@ class OpenAIAnswer:
             "system_fingerprint": f"speclsp-{__version__}",
         }
 
-    def whole(self, body: TextBody, results: list[TextResult]) -> dict[str, Any]:
+    def whole(self, results: list[TextResult]) -> dict[str, Any]:
         """Return the answer."""
         choices = [
             {
@@ -140,7 +140,6 @@ class OpenAIAnswer:
             }
             for index, result in enumerate(results)
         ]
-        del body
         first = results[0].stats
         return {**self._head, "choices": choices, **_usage(first), "timings": timings(first)}
 

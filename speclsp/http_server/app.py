@@ -178,7 +178,7 @@ class _Service:
         answer = answers.OpenAIAnswer(self._prompts)
         if not body.is_streamed:
             results = await self._results(request, client, body)
-            return _response(answer.whole(body, results))
+            return _response(answer.whole(results))
 
         async def events() -> AsyncIterator[bytes]:
             text_request = self._text_requests(body)[0]

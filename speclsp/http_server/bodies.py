@@ -58,7 +58,6 @@ class TextBody:
     is_streamed: bool = False
     returns_tokens: bool = False
     response_fields: tuple[str, ...] = ()
-    includes_usage: bool = False
     sampling: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings of the request."""
 
@@ -112,19 +111,14 @@ def openai_body(body: Mapping[str, Any]) -> TextBody:
     if body.get("max_tokens") == 0:
         own["n_predict"] = 0
     own["n_probs"] = _field(body, "logprobs", _count, 0)
-    options = body.get("stream_options")
-    includes = isinstance(options, dict) and options.get("include_usage") is True
-    prediction = body.get("prediction")
-    content = prediction.get("content") if isinstance(prediction, dict) else ""
-    more = {
-        "prediction": content if isinstance(content, str) else "",
-        "includes_usage": includes,
-    }
+    given = body.get("prediction")
+    content = given.get("content") if isinstance(given, dict) else ""
+    prediction = content if isinstance(content, str) else ""
     suffix = body.get("suffix")
     if isinstance(suffix, str) and suffix and isinstance(body["prompt"], str):
-        return _with_options(own, prefix=body["prompt"], suffix=suffix, **more)
+        return _with_options(own, prefix=body["prompt"], suffix=suffix, prediction=prediction)
     prompts, has_many = _prompts(body["prompt"])
-    return _with_options(own, prompts=prompts, has_many=has_many, **more)
+    return _with_options(own, prompts=prompts, has_many=has_many, prediction=prediction)
 
 
 def _with_options(body: Mapping[str, Any], **given: Any) -> TextBody:
