@@ -8,6 +8,7 @@ name may be made to lead here (DNS rebinding).
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -174,59 +175,60 @@ class _Service:
     async def openai(self, request: Request) -> Response:
         """Answer as OpenAI's API does."""
         body = openai_body(await _json(request))
-        client = self._client(request)
         answer = answers.OpenAIAnswer(self._prompts)
-        if not body.is_streamed:
-            results = await self._results(request, client, body)
-            return _response(answer.whole(results))
-
-        async def events() -> AsyncIterator[bytes]:
-            text_request = self._text_requests(body)[0]
-            async with client.generating(
-                text_request, body.prefix, body.suffix, body.prediction
-            ) as generation:
-                async for part in generation.parts():
-                    yield _event(answer.part(part))
-                yield _event(answer.last(await generation.result))
-            yield b"data: [DONE]\n\n"
-
-        return self._stream(body, events())
+        if body.is_streamed:
+            return self._stream(request, body, answer.part, answer.last, end=b"data: [DONE]\n\n")
+        return _response(answer.whole(await self._results(request, body)))
 
     async def _native(self, request: Request, body: TextBody) -> Response:
-        client = self._client(request)
-        if not body.is_streamed:
-            results = await self._results(request, client, body)
-            found = [
-                answers.native(body, result, self._prompts, index=index)
-                for index, result in enumerate(results)
-            ]
-            return _response(found if body.has_many else found[0])
+        if body.is_streamed:
+            numbers = itertools.count(1)
+            return self._stream(
+                request,
+                body,
+                lambda text: answers.native_part(text, next(numbers)),
+                lambda result: answers.native(body, result, self._prompts),
+            )
+        found = [
+            answers.native(body, result, self._prompts, index=index)
+            for index, result in enumerate(await self._results(request, body))
+        ]
+        return _response(found if body.has_many else found[0])
 
-        async def events() -> AsyncIterator[bytes]:
-            text_request = self._text_requests(body)[0]
-            async with client.generating(
-                text_request, body.prefix, body.suffix, body.prediction
-            ) as generation:
-                n_told = 0
-                async for part in generation.parts():
-                    n_told += 1
-                    yield _event(answers.native_part(part, n_told))
-                yield _event(answers.native(body, await generation.result, self._prompts))
-
-        return self._stream(body, events())
-
-    def _stream(self, body: TextBody, events: AsyncIterator[bytes]) -> Response:
+    def _stream(
+        self,
+        request: Request,
+        body: TextBody,
+        part: Callable[[str], dict[str, Any]],
+        last: Callable[[TextResult], dict[str, Any]],
+        *,
+        end: bytes = b"",
+    ) -> Response:
+        """Return the events of a text: its parts, its result, and what comes after them."""
         if len(body.prompts) > 1:
             raise BodyError("several prompts cannot be streamed at once")
-        return StreamingResponse(_guarded(events), media_type="text/event-stream")
+        client = self._client(request)
+        (text_request,) = self._text_requests(body)
 
-    async def _results(self, request: Request, client: Client, body: TextBody) -> list[TextResult]:
+        async def events() -> AsyncIterator[bytes]:
+            try:
+                async with client.generating(text_request, body) as generation:
+                    async for text in generation.parts():
+                        yield _event(part(text))
+                    yield _event(last(await generation.result))
+                if end:
+                    yield end
+            except SpecLspError as failure:  # told in the stream, since its head has gone
+                yield _event(answers.error(*_told(failure)))
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def _results(self, request: Request, body: TextBody) -> list[TextResult]:
         """Generate the texts; one whose client hangs up is cancelled."""
+        client = self._client(request)
         results: list[TextResult] = []
         for text_request in self._text_requests(body):
-            async with client.generating(
-                text_request, body.prefix, body.suffix, body.prediction
-            ) as generation:
+            async with client.generating(text_request, body) as generation:
                 gone = asyncio.ensure_future(_hung_up(request))
                 try:
                     await asyncio.wait(
@@ -331,15 +333,6 @@ async def _hung_up(request: Request) -> None:
         pass
 
 
-async def _guarded(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Tell an error in the stream: its head has gone."""
-    try:
-        async for event in events:
-            yield event
-    except SpecLspError as failure:
-        yield _event(answers.error(*_told(failure)))
-
-
 def _told(failure: SpecLspError) -> tuple[str, int, str]:
     """Return an error's words, status and kind."""
     if isinstance(failure, RequestError):
@@ -382,8 +375,7 @@ async def _body_error(_: Request, failure: Exception) -> Response:
 
 async def _engine_error(_: Request, failure: Exception) -> Response:
     assert isinstance(failure, SpecLspError)
-    message, status, kind = _told(failure)
-    return _error(message, status, kind)
+    return _error(*_told(failure))
 
 
 async def _gone(_: Request, __: Exception) -> Response:

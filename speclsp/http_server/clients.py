@@ -20,6 +20,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import SpecLspError
 from speclsp.events import TextGrew
+from speclsp.http_server.bodies import TextBody
 from speclsp.requests import TextRequest
 from speclsp.seam import Completer
 
@@ -78,22 +79,20 @@ class Client:
         return bool(self._running)
 
     @asynccontextmanager
-    async def generating(
-        self, request: TextRequest, prefix: str, suffix: str, prediction: str
-    ) -> AsyncIterator[Generation]:
+    async def generating(self, request: TextRequest, body: TextBody) -> AsyncIterator[Generation]:
         """Generate a text; leaving the block cancels it.
 
-        ``request`` lacks its document, which holds ``prefix`` and ``suffix``.
+        ``request`` lacks its document, which holds the prefix and the suffix of ``body``.
         """
         self._n_requests += 1
-        self._predict(prediction)
+        self._predict(body.prediction)
         generation = Generation(str(self._n_requests))
-        self._become(prefix + suffix)
+        self._become(body.prefix + body.suffix)
         request = structs.replace(
             request,
             uri=_URI,
             version=self._version,
-            offset=len(prefix),
+            offset=len(body.prefix),
             completion_id=generation.request_id,
         )
         self._running[generation.request_id] = generation

@@ -106,11 +106,22 @@ def test_what_is_not_there_is_not_found(server: Server) -> None:
         ("/completion", b'{"prompt":[999999]}', 400, "invalid_request_error"),
         ("/completion", b'{"prompt":"' + b"x " * 5000 + b'"}', 400, "exceed_context_size_error"),
         ("/completion", b'{"prompt":""}', 400, "invalid_request_error"),
+        ("/completion", b'{"prompt":"","stream":true}', 400, "invalid_request_error"),
         ("/completion", b'{"prompt":["a","b"],"stream":true}', 400, "invalid_request_error"),
         ("/detokenize", b'{"tokens":[99999]}', 500, "server_error"),
         ("/completion", b" " * (17 << 20), 413, "invalid_request_error"),
     ],
-    ids=["json", "key", "token", "context", "empty", "streams", "detokenize", "large"],
+    ids=[
+        "json",
+        "key",
+        "token",
+        "context",
+        "empty",
+        "empty stream",
+        "streams",
+        "detokenize",
+        "large",
+    ],
 )
 def test_errors_have_a_status_and_a_kind(
     path: str, raw: bytes, status: int, kind: str, server: Server
