@@ -17,11 +17,11 @@ from typing import Final
 import platformdirs
 from filelock import FileLock
 
+from speclsp.atomic_write import PRIVATE
 from speclsp.errors import StoreError
 
 _NAME: Final = "speclsp"
 _FOLDER_MODE: Final = 0o700
-FILE_MODE: Final = 0o600
 _FLAGS: Final = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
 _ID_BYTES: Final = 16
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
@@ -83,11 +83,11 @@ def make_private_file(path: Path) -> None:
     """
     check_own(path)
     # SQLite copies a database's mode to the files beside it.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, FILE_MODE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, PRIVATE)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path} is no regular file")
-        path.chmod(FILE_MODE)
+        path.chmod(PRIVATE)
     finally:
         os.close(descriptor)
 
@@ -137,7 +137,7 @@ def locked(lock: Path, timeout_s: float, limit: WaitLimit | None = None) -> Gene
     limit = limit or WaitLimit()
     with ExitStack() as stack:
         try:
-            held = FileLock(lock, mode=FILE_MODE)
+            held = FileLock(lock, mode=PRIVATE)
             stack.enter_context(held.acquire(limit.seconds(timeout_s), cancel_check=limit.is_over))
         except (OSError, NotImplementedError) as error:
             if not lacks_locks(error):
