@@ -10,6 +10,8 @@ import asyncio
 import dataclasses
 import os
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -210,20 +212,9 @@ class HeadlessServer(JsonRPCServer):
 
     async def _complete(self, params: Any) -> dict[str, Any]:
         """Complete as soon as the model is loaded."""
-        msg_id = self.protocol.msg_id
-        assert msg_id is not None
-        cancel = self.protocol.cancellations[msg_id]
-        try:
-            async with self._turn:
-                result = await asyncio.to_thread(self._result, params, cancel)
-        except SpecLspError as error:
-            data = {"type": type(error).__name__, "remedy": error.remedy}
-            raise JsonRpcException(str(error), ENGINE_ERROR, data) from error
-        finally:
+        async with self._answering() as (msg_id, cancel):
+            result = await asyncio.to_thread(self._result, params, cancel)
             cancelled = cancel.cancelled
-            cancel.cancel()  # this task was cancelled where nobody reads the answers
-            # From here on ``cancel`` answers false.
-            del self.protocol.cancellations[msg_id]
         if text := result.generated.text:
             self._completed[msg_id] = self._accepted_text(params, text)
             while len(self._completed) > MAX_COMPLETED:
@@ -232,21 +223,29 @@ class HeadlessServer(JsonRPCServer):
 
     async def _next_edit(self, params: Any) -> dict[str, Any]:
         """Return the next edit as soon as the model is loaded."""
+        async with self._answering() as (_, cancel):
+            try:
+                request = self._open_edited(params)
+                return edit_object(await self._window.next_edits.next_edit(request, cancel))
+            finally:
+                self._close_documents()
+
+    @asynccontextmanager
+    async def _answering(self) -> AsyncIterator[tuple[MessageId, CancellationToken]]:
+        """Wait for the turn of this request; yield its id and its cancellation."""
         msg_id = self.protocol.msg_id
         assert msg_id is not None
         cancel = self.protocol.cancellations[msg_id]
         try:
             async with self._turn:
-                request = self._open_edited(params)
-                result = await self._window.next_edits.next_edit(request, cancel)
+                yield msg_id, cancel
         except SpecLspError as error:
             data = {"type": type(error).__name__, "remedy": error.remedy}
             raise JsonRpcException(str(error), ENGINE_ERROR, data) from error
         finally:
-            self._close_documents()
-            cancel.cancel()
+            cancel.cancel()  # this task was cancelled where nobody reads the answers
+            # From here on ``cancel`` answers false.
             del self.protocol.cancellations[msg_id]
-        return edit_object(result)
 
     def _open_edited(self, params: Any) -> EditRequest:
         """Open the document of a request, and make its earlier changes."""
@@ -255,30 +254,13 @@ class HeadlessServer(JsonRPCServer):
                 f"invalid params: $.params.offset: the text has {len(params.text)} characters",
                 data={"field": "$.params.offset"},
             )
-        file = self._file(params.path)
-        uri = Path(file).as_uri() if file else f"headless:{params.path}"
-        self._open_documents.pop(uri, None)
         texts = [*params.before, params.text]
-        self._window.open_document(
-            Document(
-                uri=uri,
-                path=params.path,
-                file=file,
-                repo_name=self._options.repo_name,
-                language_id=params.language_id,
-                version=1,
-                text=texts[0],
-            )
-        )
-        self._open_documents[uri] = len(texts)
-        for version, text in enumerate(texts[1:], 2):
-            self._window.change_document(uri, version, text)
-        deadline_ms = params.deadline_ms or self._options.deadline_ms
+        uri, version = self._open_document(params, texts, self._options.repo_name)
         return EditRequest(
             uri=uri,
-            version=len(texts),
+            version=version,
             offset=params.offset,
-            settings={"deadline_ms": deadline_ms},
+            settings={"deadline_ms": params.deadline_ms or self._options.deadline_ms},
             origin="program",
             wait_for_model=True,
         )
@@ -341,26 +323,13 @@ class HeadlessServer(JsonRPCServer):
             self.protocol.exit()
 
     def _open(self, params: Any) -> CompletionRequest:
-        """Open the document of a request; while it is open, its text replaces the file's."""
+        """Open the document of a request."""
         own = {name: getattr(params, name) for name in REQUEST_SETTINGS}
         own = {name: value for name, value in own.items() if value is not None}
         if params.single_line is not None:
             own["multiline"] = "never" if params.single_line else "always"
-        file = self._file(params.path)
-        uri = Path(file).as_uri() if file else f"headless:{params.path}"
-        version = self._open_documents.pop(uri, 0) + 1
-        self._open_documents[uri] = version
-        self._window.open_document(
-            Document(
-                uri=uri,
-                path=params.path,
-                file=file,
-                repo_name=self._options.repo_name if params.repo_name is None else params.repo_name,
-                language_id=params.language_id,
-                version=version,
-                text=params.prefix + params.suffix,
-            )
-        )
+        repo_name = self._options.repo_name if params.repo_name is None else params.repo_name
+        uri, version = self._open_document(params, [params.prefix + params.suffix], repo_name)
         return CompletionRequest(
             uri=uri,
             version=version,
@@ -370,6 +339,30 @@ class HeadlessServer(JsonRPCServer):
             trigger=params.trigger,
             n_candidates=params.n_candidates,
         )
+
+    def _open_document(self, params: Any, texts: list[str], repo_name: str) -> tuple[str, int]:
+        """Open a document that becomes each of ``texts``; return its URI and version.
+
+        While it is open, its text replaces the file's.
+        """
+        file = self._file(params.path)
+        uri = Path(file).as_uri() if file else f"headless:{params.path}"
+        first = self._open_documents.pop(uri, 0) + 1
+        last = self._open_documents[uri] = first + len(texts) - 1
+        self._window.open_document(
+            Document(
+                uri=uri,
+                path=params.path,
+                file=file,
+                repo_name=repo_name,
+                language_id=params.language_id,
+                version=first,
+                text=texts[0],
+            )
+        )
+        for version, text in enumerate(texts[1:], first + 1):
+            self._window.change_document(uri, version, text)
+        return uri, last
 
     def _close_documents(self) -> None:
         """Close the documents; those of a project stay open, up to MAX_OPEN_DOCUMENTS.
