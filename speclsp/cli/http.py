@@ -7,7 +7,6 @@ import secrets
 import sys
 from dataclasses import replace
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,9 @@ from speclsp.cli.options import (
     given_settings,
     leave_no_core_file,
 )
+from speclsp.documents import WorkspaceFolder
 from speclsp.errors import SettingsError
+from speclsp.remote.credentials import is_loopback
 from speclsp.settings import Settings
 
 KEY_VARIABLE = "SPECLSP_HTTP_KEY"
@@ -62,13 +63,14 @@ def http(
             "`speclsp http` needs Starlette and uvicorn.",
             remedy="Install them: pip install 'speclsp[http]'.",
         ) from error
+    from speclsp.cli.window_completer import make_completer  # noqa: PLC0415
     from speclsp.http_server.app import Access, create_app  # noqa: PLC0415
     from speclsp.http_server.clients import Clients  # noqa: PLC0415
 
     leave_no_core_file()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     key = _key(key_file)
-    if not _is_loopback(host) and not key:
+    if not is_loopback(host) and not key:
         raise SettingsError(
             f"{host} is open to other machines, and no API key is set.",
             remedy=f"Set {KEY_VARIABLE}, or give --key-file.",
@@ -76,8 +78,9 @@ def http(
     # What programs send is kept nowhere.
     settings = replace(given_settings(options), persist=False, lookup_cache_update="off")
     prompts = _prompts(settings)
+    folders = [WorkspaceFolder(root=str(path), name=path.name) for path in projects]
     app = create_app(
-        partial(_clients, Clients, settings, projects),
+        lambda: Clients(partial(make_completer, settings), folders),
         prompts,
         Access(key=key, origins=origins, hosts=(host.lower(),)),
     )
@@ -116,13 +119,6 @@ def _key(file: Path | None) -> str:
     return key
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _prompts(settings: Settings) -> Any:
     from speclsp.embedded import model_files  # noqa: PLC0415
     from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
@@ -135,11 +131,3 @@ def _prompts(settings: Settings) -> Any:
         )
     target = model_files(settings).target
     return Prompts(target.stem, load_vocabulary(target))
-
-
-def _clients(make: Any, settings: Settings, projects: tuple[Path, ...]) -> Any:
-    from speclsp.cli.window_completer import make_completer  # noqa: PLC0415
-    from speclsp.documents import WorkspaceFolder  # noqa: PLC0415
-
-    folders = [WorkspaceFolder(root=str(path), name=path.name) for path in projects]
-    return make(partial(make_completer, settings), folders)

@@ -13,7 +13,6 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any, Final
 
 import msgspec
@@ -39,6 +38,7 @@ from speclsp.http_server.bodies import (
 )
 from speclsp.http_server.clients import Client, Clients
 from speclsp.http_server.prompts import Prompts
+from speclsp.remote.credentials import is_loopback
 from speclsp.requests import TextRequest
 
 MAX_BODY: Final = 16 << 20
@@ -48,7 +48,6 @@ BODY_TIMEOUT_S: Final = 30.0
 _DEADLINE_MS: Final = 3_600_000
 """Programs say themselves how long they wait, and hang up."""
 _CONTEXT_ERROR: Final = "exceeds the available context size"
-_LOOPBACK_NAMES: Final = frozenset({"localhost", "localhost.localdomain"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +92,7 @@ def is_known_host(header: str, hosts: tuple[str, ...]) -> bool:
         name = name[1:].partition("]")[0]
     elif name.count(":") == 1:
         name = name.partition(":")[0]
-    if name in _LOOPBACK_NAMES or name in hosts:
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(name) or name in ("localhost.localdomain", *hosts)
 
 
 def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access) -> Starlette:
