@@ -207,9 +207,7 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     with _progress() as progress:
         bar = progress.add_task("Downloading", total=wanted.size)
         arrived = download.fetch(
-            wanted,
-            output,
-            report=lambda n_bytes, _: progress.update(bar, completed=n_bytes),
+            wanted, output, report=lambda n_bytes: progress.update(bar, completed=n_bytes)
         )
     try:
         open_statistics(arrived, vocabulary)

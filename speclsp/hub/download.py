@@ -46,9 +46,6 @@ from speclsp.hub.references import Reference, parse_reference, parts_of, some_of
 if TYPE_CHECKING:
     import httpx2
 
-Report = Callable[[int, int], None]
-"""Called with the bytes present and the bytes in total."""
-
 _GGUF: Final = b"GGUF"
 _NO_MODEL: Final = "is no model: it does not begin with GGUF"
 _RANGE: Final = re.compile(r"bytes ([0-9]{1,13})-")
@@ -69,10 +66,6 @@ _RESUME_REMEDY: Final = "The received part is kept: the same command resumes the
 _LOGIN_REMEDY: Final = (
     "Log in with `hf auth login`, or set HF_TOKEN to a token that may read the repository."
 )
-
-
-def _no_report(_done: int, _total: int) -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,22 +93,19 @@ def plan(references: Sequence[Reference]) -> Plan:
         place = place_of(file)
         if _size(place) != file.size:
             missing += max(0, file.size - _size(_partial(place)))
-    folder = cache_folder()
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    free = shutil.disk_usage(existing).free
-    if missing > free:
-        raise _no_space(folder, missing, free)
+    _check_space(cache_folder(), missing)
     return Plan(files=tuple(files), missing_bytes=missing)
 
 
 def pull(
     wanted: Plan,
     *,
-    report: Report = _no_report,
+    report: Callable[[int, int], object] = lambda _done, _total: None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> None:
     """Download what a plan's files lack into the cache.
 
+    ``report`` is called with the bytes present and the bytes in total.
     An interrupted download is resumed, and what another program has put there is verified.
     Raises :class:`~speclsp.errors.DownloadError`, also where it is cancelled.
     """
@@ -163,9 +153,10 @@ def locate(source: str, *, sha256: str = "") -> RemoteFile:
     return file
 
 
-def fetch(file: RemoteFile, output: Path, *, report: Report = _no_report) -> Path:
+def fetch(file: RemoteFile, output: Path, *, report: Callable[[int], object]) -> Path:
     """Download a file, and return its path: a hidden name in the folder of ``output``.
 
+    ``report`` is called with the bytes present.
     Resumes an interrupted download, and removes those of other versions of the output.
     Raises DownloadError.
     """
@@ -174,15 +165,8 @@ def fetch(file: RemoteFile, output: Path, *, report: Report = _no_report) -> Pat
         with suppress(FileNotFoundError):
             # An interrupted pull left it, or somebody else: verify its checksum.
             place.replace(_partial(place))
-        missing = file.size - _size(_partial(place))
-        free = shutil.disk_usage(output.parent).free
-        if missing > free:
-            raise _no_space(output.parent, missing, free)
-        _Transfer(
-            file,
-            place,
-            report=lambda n_bytes: report(n_bytes, file.size),
-        ).run()
+        _check_space(output.parent, file.size - _size(_partial(place)))
+        _Transfer(file, place, report=report).run()
         others = output.with_name(f".{glob.escape(output.name)}.{'?' * 16}")
         for other in output.parent.glob(_partial(others).name):
             other.unlink(missing_ok=True)
@@ -257,7 +241,7 @@ class _Transfer:
         file: RemoteFile,
         place: Path,
         *,
-        report: Callable[[int], None],
+        report: Callable[[int], object],
         magic: bytes = b"",
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -377,7 +361,7 @@ class _Transfer:
         with path.open("rb") as file:
             return self._verifies(file, self._report)
 
-    def _verifies(self, file: IO[bytes], report: Callable[[int], None] = lambda _: None) -> bool:
+    def _verifies(self, file: IO[bytes], report: Callable[[int], object] = lambda _: None) -> bool:
         """Return whether an open file has the size and checksum; raises where it is no model."""
         digest, n_bytes, start = hashlib.sha256(), 0, b""
         while chunk := file.read(_READ_BYTES):
@@ -452,7 +436,7 @@ def _mapped_errors(origin: str, folder: Path, partials: Sequence[Path] = ()) -> 
         ) from error
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise _no_space(folder, 0, 0) from error
+            raise _no_space(folder) from error
         raise DownloadError(
             f"The download cannot be written: {error.strerror or error}.",
             remedy=f"Check {folder}; HF_HOME names another folder for models.",
@@ -490,8 +474,16 @@ def _refusal(origin: str, error: client.RefusedError, remedy: str) -> DownloadEr
     )
 
 
-def _no_space(folder: Path, needed: int, free: int) -> DownloadError:
-    detail = f": {needed / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free" if needed else ""
+def _check_space(folder: Path, needed: int) -> None:
+    """Raise DownloadError where the disk of a folder, which may not exist, has less space."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if needed > free:
+        sizes = f"{needed / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free"
+        raise _no_space(folder, f": {sizes}")
+
+
+def _no_space(folder: Path, detail: str = "") -> DownloadError:
     return DownloadError(
         f"There is no space on the disk of {folder}{detail}.",
         remedy="Free some, or name a folder on another disk, for models with HF_HOME.",
