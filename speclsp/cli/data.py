@@ -97,14 +97,10 @@ def _remove_links() -> None:
 def _remove_damaged_stores() -> None:
     """Remove the databases that were set aside: which folders' data they hold is unknown."""
     for path in _paths().values():
-        _remove_database(aside_files_of(path), "a damaged database with data of any folder")
-
-
-def _remove_database(files: list[Path], what: str) -> None:
-    if files := _without_linked(files):
-        for file in files:
-            _remove(file)
-        click.echo(f"Removed {files[0]}, {what}.")
+        if files := _without_linked(aside_files_of(path)):
+            for file in files:
+                _remove(file)
+            click.echo(f"Removed {files[0]}, a damaged database with data of any folder.")
 
 
 def _without_linked(files: list[Path]) -> list[Path]:

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final
@@ -38,23 +37,6 @@ from speclsp.errors import SpecLspError
 from speclsp.printable import printable
 from speclsp.requests import CompletionRequest, EditRequest
 from speclsp.settings import Settings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceExplanation(PromptExplanation):
-    """The prompt at a place, and what the model makes of it."""
-
-    suggestion: str = ""
-    why_not: str = ""
-    """Why no suggestion is shown while you type; empty where one is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceEditExplanation(EditExplanation):
-    """The prompt for the next edit at a place, and what the model makes of it."""
-
-    result: EditResult | None = None
-    """None where nothing is requested."""
 
 
 @click.command(cls=SettingsCommand)
@@ -98,22 +80,31 @@ def explain(
     document = document_at(folder, file, text)
     if next_edit:
         former = [read_text(path) for path in before]
-        edit = _explain_edit(resolved, document, offset, folder, former)
+        edit, result = _explain_edit(resolved, document, offset, folder, former)
         if as_json:
-            click.echo(msgspec.json.format(msgspec.json.encode(edit), indent=2))
+            _print_json(edit, result=result)
         else:
-            _print_edit(Console(highlight=False, markup=False), place, document.text, edit)
+            _print_edit(Console(highlight=False, markup=False), place, document.text, edit, result)
         return
     if before:
         raise click.UsageError("--before belongs to --next-edit.")
-    explanation = _explain(resolved, document, offset, folder)
+    prompt, suggestion, why_not = _explain(resolved, document, offset, folder)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))
+        _print_json(prompt, suggestion=suggestion, why_not=why_not)
     else:
-        _print(Console(highlight=False, markup=False), place, explanation)
+        _print(Console(highlight=False, markup=False), place, prompt, suggestion, why_not)
 
 
-def _explain(resolved: Settings, document: Document, offset: int, folder: Path) -> PlaceExplanation:
+def _print_json(explained: PromptExplanation | EditExplanation, **found: object) -> None:
+    """Print the prompt at a place, and what the model makes of it, as one object."""
+    members = {**msgspec.to_builtins(explained), **found}
+    click.echo(msgspec.json.format(msgspec.json.encode(members), indent=2))
+
+
+def _explain(
+    resolved: Settings, document: Document, offset: int, folder: Path
+) -> tuple[PromptExplanation, str, str]:
+    """Return the prompt at a place, the suggestion, and why none is shown while you type."""
     cursor = CompletionRequest(
         uri=document.uri,
         version=document.version,
@@ -126,24 +117,19 @@ def _explain(resolved: Settings, document: Document, offset: int, folder: Path) 
         window.open_document(document)
         request = window.masked_request(cursor)
         if not isinstance(request, CompletionRequest):
-            return PlaceExplanation(refused=refusal_of(document))
+            return PromptExplanation(refused=refusal_of(document)), "", ""
         assert isinstance(window.completer, LocalCompleter)
         explained = window.completer.explain(request).result()
-        suggestion, why_not = (
-            "",
-            "a remote engine is not asked here: `speclsp complete FILE:LINE:COL` asks it",
-        )
-        if not (explained.refused or resolved.engine_url):
-            suggestion, why_not = suggested(window, resolved, cursor)
-        fields = {
-            each.name: getattr(explained, each.name) for each in dataclasses.fields(explained)
-        }
-        return PlaceExplanation(**fields, suggestion=suggestion, why_not=why_not)
+        if explained.refused or resolved.engine_url:
+            asks = "a remote engine is not asked here: `speclsp complete FILE:LINE:COL` asks it"
+            return explained, "", asks
+        return explained, *suggested(window, resolved, cursor)
 
 
 def _explain_edit(
     resolved: Settings, document: Document, offset: int, folder: Path, before: list[str]
-) -> PlaceEditExplanation:
+) -> tuple[EditExplanation, EditResult | None]:
+    """Return the prompt for the next edit at a place, and the edit; None if it is not asked for."""
     texts = [*before, document.text]
     request = EditRequest(
         uri=document.uri,
@@ -160,16 +146,12 @@ def _explain_edit(
             window.change_document(document.uri, version, text)
         masked = window.next_edits.masked_request(request)
         if not isinstance(masked, EditRequest):
-            return PlaceEditExplanation(refused=refusal_of(document))
+            return EditExplanation(refused=refusal_of(document)), None
         assert isinstance(window.completer, LocalCompleter)
         explained = window.completer.explain_edit(masked).result()
-        fields = {
-            each.name: getattr(explained, each.name) for each in dataclasses.fields(explained)
-        }
         if explained.refused:
-            return PlaceEditExplanation(**fields)
-        result = asyncio.run(window.next_edits.next_edit(request, CancellationToken()))
-        return PlaceEditExplanation(**fields, result=result)
+            return explained, None
+        return explained, asyncio.run(window.next_edits.next_edit(request, CancellationToken()))
 
 
 _WITHHELD: Final = {
@@ -187,13 +169,12 @@ _WITHHELD: Final = {
 """Why an edit is withheld, by :class:`~speclsp.answers.EditResult`'s reason."""
 
 
-def _print_edit(console: Console, place: str, text: str, explained: PlaceEditExplanation) -> None:
+def _print_edit(
+    console: Console, place: str, text: str, explained: EditExplanation, result: EditResult | None
+) -> None:
     lines = [f"No next edit is requested at {place}: {explained.refused}"]
-    if explained.result is not None:
-        lines = [
-            *_edit_lines(place, text, explained.result),
-            *_edit_prompt_lines(explained, explained.result),
-        ]
+    if result is not None:
+        lines = [*_edit_lines(place, text, result), *_edit_prompt_lines(explained, result)]
     for line in lines:
         console.print(printable(line, keep="\t\n"), soft_wrap=True)
 
@@ -233,21 +214,23 @@ def _edit_prompt_lines(explained: EditExplanation, result: EditResult) -> Iterat
     yield f"\nThe prompt:\n\n{explained.text}"
 
 
-def _print(console: Console, place: str, explained: PlaceExplanation) -> None:
+def _print(
+    console: Console, place: str, explained: PromptExplanation, suggestion: str, why_not: str
+) -> None:
     def say(text: str) -> None:
         console.print(text, soft_wrap=True)
 
     if explained.refused:
         say(f"No completion is requested at {place}: {explained.refused}.")
         return
-    if not explained.suggestion:
-        say(f"{place}: there is no suggestion: {explained.why_not}.\n")
-    elif explained.why_not:
-        say(f"{place}: no suggestion is shown while you type: {explained.why_not}. By hand:\n")
+    if not suggestion:
+        say(f"{place}: there is no suggestion: {why_not}.\n")
+    elif why_not:
+        say(f"{place}: no suggestion is shown while you type: {why_not}. By hand:\n")
     else:
         say(f"{place}: the suggestion is\n")
-    if explained.suggestion:
-        shown = printable(explained.suggestion, keep="\t\n")
+    if suggestion:
+        shown = printable(suggestion, keep="\t\n")
         console.print(Text(f"{indent(shown, '    ')}\n"), soft_wrap=True)
     say(
         f"The model reads a prompt of {explained.n_tokens} tokens, of at most "

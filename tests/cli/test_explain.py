@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -13,10 +14,11 @@ from click.testing import CliRunner, Result
 from indexed_project import write
 from typed_requests import request_between, typed_completer
 
+from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.explain import PlaceEditExplanation, PlaceExplanation
 from speclsp.cli.main import cli
 from speclsp.cli.without_editor import complete_when_ready
+from speclsp.completer.explaining import EditExplanation, PromptExplanation
 from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
@@ -33,6 +35,21 @@ CART = (
     '    """Return the area of all boxes."""\n    total = 0\n    for box in boxes:\n'
     "        total += Box(box).area_of_box(1)\n    return total\n"
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceExplanation(PromptExplanation):
+    """What ``--json`` prints."""
+
+    suggestion: str
+    why_not: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceEditExplanation(EditExplanation):
+    """What ``--next-edit --json`` prints."""
+
+    result: EditResult | None
 
 
 @pytest.fixture
