@@ -397,26 +397,21 @@ _STATS = (
     "ms_draft",
 )
 _DRAFTER_STATS = ("n_drafts", "n_drafted", "n_accepted")
+_EDIT = (
+    "edit",
+    "hunks",
+    "is_far",
+    "probability",
+    "divergences",
+    "withheld",
+    "finish_reason",
+    "stats",
+)
 
 
 def edit_object(result: EditResult) -> dict[str, Any]:
     """Return an edit's JSON object; ``edit`` is null where there is none."""
-    return cast(
-        "dict[str, Any]",
-        json_value(
-            {
-                "id": result.completion_id,
-                "edit": result.edit,
-                "hunks": result.hunks,
-                "isFar": result.is_far,
-                "probability": result.probability,
-                "divergences": result.divergences,
-                "withheld": result.withheld,
-                "finishReason": result.finish_reason,
-                "stats": result.stats,
-            }
-        ),
-    )
+    return {"id": result.completion_id, **json_value(result, _EDIT)}
 
 
 def completion_object(
