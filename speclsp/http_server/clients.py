@@ -7,7 +7,6 @@ from its own texts and from the projects of the command line, never from another
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,8 +18,9 @@ from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
 from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import SpecLspError
-from speclsp.events import TextGrew
+from speclsp.events import Event, TextGrew
 from speclsp.http_server.bodies import TextBody
+from speclsp.lsp.log import EventPump
 from speclsp.requests import TextRequest
 from speclsp.seam import Completer
 
@@ -70,8 +70,7 @@ class Client:
         completer.start()
         for folder in folders:
             completer.open_folder(folder)
-        self._thread = threading.Thread(target=self._listen, name="speclsp-http", daemon=True)
-        self._thread.start()
+        EventPump(completer, self._deliver)
 
     @property
     def is_busy(self) -> bool:
@@ -128,12 +127,9 @@ class Client:
             else:
                 self._completer.close_document(_PREDICTION)
 
-    def _listen(self) -> None:
-        while (event := self._completer.next_event()) is not None:
-            if isinstance(event, TextGrew):
-                # The loop has ended where the server has.
-                with suppress(RuntimeError):
-                    self._loop.call_soon_threadsafe(self._take, event)
+    def _deliver(self, event: Event) -> None:
+        if isinstance(event, TextGrew):
+            self._loop.call_soon_threadsafe(self._take, event)
 
     def _take(self, event: TextGrew) -> None:
         generation = self._running.get(event.completion_id)
