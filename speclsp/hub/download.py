@@ -254,7 +254,7 @@ class _Transfer:
 
     def run(self) -> None:
         """Raises DownloadError, OSError and the client's errors."""
-        if self._is_right(self._place):
+        if self._is_there():
             return
         self._partial.parent.mkdir(parents=True, exist_ok=True)
         lock = self._partial.with_suffix(".lock")
@@ -275,7 +275,7 @@ class _Transfer:
             raise
 
     def _run_locked(self) -> None:
-        if self._is_right(self._place):
+        if self._is_there():
             return  # another process was quicker
         client.run(self._receive_all(), self._is_cancelled)
         with self._opened() as received:
@@ -354,11 +354,11 @@ class _Transfer:
         if chunk[: len(magic)] != magic[: len(chunk)]:
             raise self._refused(_NO_MODEL)
 
-    def _is_right(self, path: Path) -> bool:
-        """Return whether the file is at a path already."""
-        if _size(path) != self._file.size:
+    def _is_there(self) -> bool:
+        """Return whether the file is at its place already."""
+        if _size(self._place) != self._file.size:
             return False
-        with path.open("rb") as file:
+        with self._place.open("rb") as file:
             return self._verifies(file, self._report)
 
     def _verifies(self, file: IO[bytes], report: Callable[[int], object] = lambda _: None) -> bool:
