@@ -52,23 +52,23 @@ def native(
     body: TextBody, result: TextResult, prompts: Prompts, *, index: int = 0
 ) -> dict[str, Any]:
     """Return the answer of ``/infill`` and ``/completion``."""
-    stats = result.stats
+    asked, stats = body.request, result.stats
     answer: dict[str, Any] = {
         "index": index,
-        "content": "" if body.is_streamed else result.text,
-        "tokens": list(result.tokens) if body.returns_tokens and not body.is_streamed else [],
+        "content": "" if asked.is_streamed else result.text,
+        "tokens": list(result.tokens) if body.returns_tokens and not asked.is_streamed else [],
         "id_slot": 0,
         "stop": True,
         "model": prompts.name,
         "tokens_predicted": stats.n_predicted,
         "tokens_evaluated": stats.n_prompt,
         "generation_settings": {
-            **body.sampling,
-            "n_predict": body.n_predict,
-            "max_tokens": body.n_predict,
-            "stop": list(body.stops),
-            "stream": body.is_streamed,
-            "n_probs": body.n_probs,
+            **asked.settings,
+            "n_predict": asked.n_predict,
+            "max_tokens": asked.n_predict,
+            "stop": list(asked.stops),
+            "stream": asked.is_streamed,
+            "n_probs": asked.n_probs,
         },
         "prompt": prompts.text(result.prompt),
         "has_new_line": "\n" in result.text,
@@ -78,7 +78,7 @@ def native(
         "tokens_cached": max(0, stats.n_prompt + stats.n_predicted - 1),
         "timings": timings(stats),
     }
-    if result.scores and not body.is_streamed:
+    if result.scores and not asked.is_streamed:
         answer["completion_probabilities"] = scored(result.scores, prompts)
     if body.response_fields:
         answer = _picked(answer, body.response_fields)

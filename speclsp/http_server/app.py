@@ -45,8 +45,6 @@ MAX_BODY: Final = 16 << 20
 """Most bytes of a request's body."""
 BODY_TIMEOUT_S: Final = 30.0
 """Seconds in which a body must have come."""
-_DEADLINE_MS: Final = 3_600_000
-"""Programs say themselves how long they wait, and hang up."""
 _CONTEXT_ERROR: Final = "exceeds the available context size"
 
 
@@ -170,12 +168,12 @@ class _Service:
         """Answer as OpenAI's API does."""
         body = openai_body(await _json(request))
         answer = answers.OpenAIAnswer(self._prompts)
-        if body.is_streamed:
+        if body.request.is_streamed:
             return self._stream(request, body, answer.part, answer.last, end=b"data: [DONE]\n\n")
         return _response(answer.whole(await self._results(request, body)))
 
     async def _native(self, request: Request, body: TextBody) -> Response:
-        if body.is_streamed:
+        if body.request.is_streamed:
             numbers = itertools.count(1)
             return self._stream(
                 request,
@@ -236,28 +234,12 @@ class _Service:
         return results
 
     def _text_requests(self, body: TextBody) -> list[TextRequest]:
-        request = TextRequest(
-            uri="",
-            version=0,
-            offset=0,
-            origin="program",
-            wait_for_model=True,
-            settings={**body.sampling, "deadline_ms": _DEADLINE_MS},
-            extra=body.extra,
-            n_predict=body.n_predict,
-            stops=body.stops,
-            n_indent=body.n_indent,
-            t_max_predict_ms=body.t_max_predict_ms,
-            n_probs=body.n_probs,
-            has_infill_sampler=body.has_infill_sampler,
-            is_streamed=body.is_streamed,
-        )
         if not body.prompts:
-            return [request]
+            return [body.request]
         prompts = [self._prompts.tokens(prompt) for prompt in body.prompts]
         if not all(prompts):
             raise BodyError('"prompt" must not be empty')
-        return [structs.replace(request, prompt=prompt) for prompt in prompts]
+        return [structs.replace(body.request, prompt=prompt) for prompt in prompts]
 
     def _client(self, request: Request) -> Client:
         address = request.client.host if request.client is not None else ""

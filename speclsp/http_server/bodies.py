@@ -6,12 +6,12 @@ Where llama-server refuses a body, so does this, with its status, its kind of er
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from speclsp.requests import SettingValue
+from speclsp.requests import SettingValue, TextRequest
 
 MAX_PROMPTS: Final = 16
 """Most prompts of one request."""
@@ -39,27 +39,18 @@ class BodyError(Exception):
 class TextBody:
     """A request for a text, by whichever endpoint it came."""
 
+    request: TextRequest
+    """What the engine is asked for, without its document and its prompt."""
     prompts: tuple[str | tuple[int | str, ...], ...] = ()
     """Prompts as they are; empty for a text around a cursor."""
     has_many: bool = False
     """Whether the prompts came as a list, so that the answers are one."""
     prefix: str = ""
     suffix: str = ""
-    extra: tuple[tuple[str, str], ...] = ()
-    """Names and texts of other files, as ``TextRequest.extra``."""
     prediction: str = ""
     """A text that the answer may repeat (OpenAI's predicted outputs)."""
-    n_predict: int = -1
-    stops: tuple[str, ...] = ()
-    n_indent: int = 0
-    t_max_predict_ms: int = 0
-    n_probs: int = 0
-    has_infill_sampler: bool = False
-    is_streamed: bool = False
     returns_tokens: bool = False
     response_fields: tuple[str, ...] = ()
-    sampling: Mapping[str, SettingValue] = field(default_factory=dict)
-    """Settings of the request."""
 
 
 def read_json(data: bytes) -> dict[str, Any]:
@@ -121,7 +112,9 @@ def openai_body(body: Mapping[str, Any]) -> TextBody:
     return _with_options(own, prompts=prompts, has_many=has_many, prediction=prediction)
 
 
-def _with_options(body: Mapping[str, Any], **given: Any) -> TextBody:
+def _with_options(
+    body: Mapping[str, Any], *, extra: tuple[tuple[str, str], ...] = (), **given: Any
+) -> TextBody:
     for name in _UNKNOWN:
         if body.get(name):
             raise BodyError(f"Field '{name}': this server has no {name}")
@@ -131,7 +124,6 @@ def _with_options(body: Mapping[str, Any], **given: Any) -> TextBody:
     if body.get("echo"):
         raise BodyError("Field 'echo': this server gives no prompt back")
     samplers = body.get("samplers", [])
-    n_predict = _field(body, "n_predict", _count_or_all, -1)
     sampling: dict[str, SettingValue] = {
         "temperature": _field(body, "temperature", _number, 0.8),
         "top_k": _field(body, "top_k", _count, 40),
@@ -139,17 +131,25 @@ def _with_options(body: Mapping[str, Any], **given: Any) -> TextBody:
         "min_p": min(1.0, _field(body, "min_p", _number, 0.05)),
         "seed": _field(body, "seed", _seed, -1),
     }
-    return TextBody(
-        n_predict=n_predict,
+    request = TextRequest(
+        uri="",
+        version=0,
+        offset=0,
+        wait_for_model=True,
+        settings=sampling,
+        extra=extra,
+        n_predict=_field(body, "n_predict", _count_or_all, -1),
         stops=_field(body, "stop", _stops, ()),
         n_indent=_field(body, "n_indent", _count, 0),
         t_max_predict_ms=_field(body, "t_max_predict_ms", _count, 0),
-        n_probs=given.pop("n_probs", _field(body, "n_probs", _count, 0)),
+        n_probs=_field(body, "n_probs", _count, 0),
         has_infill_sampler=isinstance(samplers, list) and "infill" in samplers,
         is_streamed=_field(body, "stream", _flag, default=False),
+    )
+    return TextBody(
+        request=request,
         returns_tokens=_field(body, "return_tokens", _flag, default=False),
         response_fields=_field(body, "response_fields", _strings, ()),
-        sampling=sampling,
         **given,
     )
 

@@ -26,6 +26,8 @@ from speclsp.seam import Completer
 
 MAX_CLIENTS: Final = 32
 """Most clients with a window; the one that asked longest ago loses its window."""
+_DEADLINE_MS: Final = 3_600_000
+"""Programs say themselves how long they wait, and hang up."""
 _URI: Final = "http:infill"
 _PREDICTION: Final = "http:prediction"
 
@@ -93,6 +95,7 @@ class Client:
             version=self._version,
             offset=len(body.prefix),
             completion_id=generation.request_id,
+            settings={**request.settings, "deadline_ms": _DEADLINE_MS},
         )
         self._running[generation.request_id] = generation
         try:

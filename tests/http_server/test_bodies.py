@@ -35,10 +35,11 @@ def test_the_body_of_an_editor_plugin_is_read() -> None:
         }
     )
     assert (body.prefix, body.suffix) == ("ap", "b")
-    assert body.extra == (("x.py", "t"), ("tmp", "u"))
-    assert (body.n_predict, body.t_max_predict_ms, body.n_indent) == (7, 250, 4)
-    assert (body.stops, body.has_infill_sampler) == (("z",), True)
-    assert body.sampling["temperature"] == 0.8
+    asked = body.request
+    assert asked.extra == (("x.py", "t"), ("tmp", "u"))
+    assert (asked.n_predict, asked.t_max_predict_ms, asked.n_indent) == (7, 250, 4)
+    assert (asked.stops, asked.has_infill_sampler) == (("z",), True)
+    assert asked.settings["temperature"] == 0.8
 
 
 @pytest.mark.parametrize(
@@ -68,9 +69,10 @@ def test_openais_body_is_read() -> None:
             "prediction": {"type": "content", "content": "c"},
         }
     )
-    assert (body.n_predict, body.n_probs, body.is_streamed) == (5, 2, True)
+    asked = body.request
+    assert (asked.n_predict, asked.n_probs, asked.is_streamed) == (5, 2, True)
     assert body.prediction == "c"
-    assert openai_body({"prompt": "a", "max_tokens": 0}).n_predict == 0
+    assert openai_body({"prompt": "a", "max_tokens": 0}).request.n_predict == 0
     between = openai_body({"prompt": "a", "suffix": "b"})
     assert (between.prefix, between.suffix, between.prompts) == ("a", "b", ())
 
