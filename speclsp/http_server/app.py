@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -105,21 +105,6 @@ def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access)
         finally:
             service.clients.close()
 
-    post: Mapping[str, Callable[[Request], Awaitable[Response]]] = {
-        "/infill": service.infill,
-        "/completion": service.completion,
-        "/completions": service.completion,
-        "/v1/completions": service.openai,
-        "/tokenize": service.tokenize,
-        "/detokenize": service.detokenize,
-    }
-    get: Mapping[str, Callable[[Request], Awaitable[Response]]] = {
-        "/health": service.health,
-        "/v1/health": service.health,
-        "/v1/models": service.models,
-        "/models": service.models,
-        "/props": service.props,
-    }
     middleware = [Middleware(_Guard, access=access)]
     if access.origins:
         cors = Middleware(
@@ -131,8 +116,17 @@ def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access)
         middleware.insert(0, cors)
     return Starlette(
         routes=[
-            *(Route(path, endpoint, methods=["POST"]) for path, endpoint in post.items()),
-            *(Route(path, endpoint, methods=["GET"]) for path, endpoint in get.items()),
+            Route("/infill", service.infill, methods=["POST"]),
+            Route("/completion", service.completion, methods=["POST"]),
+            Route("/completions", service.completion, methods=["POST"]),
+            Route("/v1/completions", service.openai, methods=["POST"]),
+            Route("/tokenize", service.tokenize, methods=["POST"]),
+            Route("/detokenize", service.detokenize, methods=["POST"]),
+            Route("/health", service.health, methods=["GET"]),
+            Route("/v1/health", service.health, methods=["GET"]),
+            Route("/v1/models", service.models, methods=["GET"]),
+            Route("/models", service.models, methods=["GET"]),
+            Route("/props", service.props, methods=["GET"]),
         ],
         middleware=middleware,
         lifespan=lifespan,
