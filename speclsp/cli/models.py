@@ -31,7 +31,7 @@ from speclsp.cli.options import (
 from speclsp.hub import cache
 from speclsp.hub.choice import Choice, choice_of, named, preset_rows
 from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import PRESETS, preset, recommend, recommend_for_edits
+from speclsp.hub.presets import PRESETS, recommend, recommend_for_edits
 from speclsp.hub.references import model_title
 from speclsp.settings import Settings
 
@@ -52,26 +52,25 @@ def models() -> None:
 def recommend_model(*, as_json: bool) -> None:
     """Name the best preset for this machine's GPU or CPU."""
     memory = find_memory()
-    choice = named(recommend(memory))
+    rows = {row["name"]: row for row in preset_rows(memory)}
+    best = rows[recommend(memory)]
     target, edit_model = recommend_for_edits(memory)
     if as_json:
-        rows = {row["name"]: row for row in preset_rows(memory)}
         _print_json(
             {
                 "memory": msgspec.to_builtins(memory),
-                "recommended": rows[choice.name],
+                "recommended": best,
                 "for_edits": {"model": target, "edit_model": edit_model} if target else None,
             }
         )
         return
-    click.echo(f"{memory_text(memory)}: {choice.name}")
-    row = preset(choice.name)
-    licences = ", ".join(dict.fromkeys(file.licence for file in row.files))
-    click.echo(f"{row.title}, {decimal(row.size_bytes)}, {licences}. {row.why}")
-    if choice.is_downloaded:
-        click.echo(f"It is downloaded: set `model` to {choice.name}.")
+    name = best["name"]
+    click.echo(f"{memory_text(memory)}: {name}")
+    click.echo(f"{best['title']}, {decimal(best['size_bytes'])}, {best['licence']}. {best['why']}")
+    if best["downloaded"]:
+        click.echo(f"It is downloaded: set `model` to {name}.")
     else:
-        click.echo(f"Next: speclsp models pull {choice.name}")
+        click.echo(f"Next: speclsp models pull {name}")
     if target:
         own = f" and `edit_model` to {edit_model}" if edit_model != target else ""
         click.echo(f"With next edits, untried: set `model` to {target}{own}.")

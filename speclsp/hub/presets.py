@@ -348,11 +348,6 @@ def _gb(n_bytes: int) -> str:
     return f"{n_bytes / 1e9:.1f} GB"
 
 
-def fits(row: Preset, memory: Memory) -> bool:
-    """Return whether a preset's models fit a memory, if it is known, and suit a CPU."""
-    return not why_not(row, memory)
-
-
 def recommend_for_edits(memory: Memory) -> tuple[str, str]:
     """Return the names of the target and the next-edit model for a memory; empty for none.
 
@@ -364,12 +359,12 @@ def recommend_for_edits(memory: Memory) -> tuple[str, str]:
     target = recommend(replace(memory, free_bytes=memory.free_bytes - n_bytes))
     if target not in (_CPU_SMALL, _CPU_LARGE):  # else Sweep's answers would suit better
         return target, _ZETA
-    return (_SWEEP, _SWEEP) if fits(PRESETS[_SWEEP], memory) else ("", "")
+    return ("", "") if why_not(PRESETS[_SWEEP], memory) else (_SWEEP, _SWEEP)
 
 
 def recommend(memory: Memory) -> str:
     """Return the name of the best preset for a memory."""
     if memory.kind == "CPU":
         return _CPU_LARGE if memory.n_cores >= _MANY_CORES else _CPU_SMALL
-    fitting = [name for name, row in PRESETS.items() if row.memory and fits(row, memory)]
+    fitting = [name for name, row in PRESETS.items() if row.memory and not why_not(row, memory)]
     return fitting[-1] if fitting else _CPU_SMALL

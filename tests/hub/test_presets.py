@@ -16,7 +16,6 @@ from speclsp.hub.memory import Memory, MemoryKind, find_memory
 from speclsp.hub.presets import (
     LLAMA_CPP_NAMES,
     PRESETS,
-    fits,
     preset,
     recommend,
     recommend_for_edits,
@@ -51,7 +50,7 @@ def gpu(gib: float) -> Memory:
 def test_auto_takes_the_best_pair_that_fits(gib: int, name: str) -> None:
     assert recommend(gpu(gib)) == name
     if gib >= 4:
-        assert fits(PRESETS[name], gpu(gib))
+        assert not why_not(PRESETS[name], gpu(gib))
     if PRESETS[name].memory.startswith(f"{gib} GB"):
         assert f"| {gib} GB | {PRESETS[name].title} |" in PAGE
 
@@ -62,7 +61,7 @@ def test_auto_takes_the_best_pair_that_fits(gib: int, name: str) -> None:
 def test_auto_takes_a_small_model_without_a_gpu(n_cores: int, name: str) -> None:
     cpu = Memory(kind="CPU", name="", total_bytes=64 * GIB, free_bytes=60 * GIB, n_cores=n_cores)
     assert recommend(cpu) == name
-    assert not fits(PRESETS["qwen2.5-coder-7b-q4_k_m"], cpu), "it would not keep up with typing"
+    assert why_not(PRESETS["qwen2.5-coder-7b-q4_k_m"], cpu), "it would not keep up with typing"
 
 
 @pytest.mark.parametrize(
@@ -177,8 +176,8 @@ def test_the_driver_is_asked_where_there_is_no_engine(
     program.write_text(f"#!{sys.executable}\nraise SystemExit(9)\n")
     found = find_memory()
     assert found.kind == "CPU"
-    assert fits(PRESETS["qwen2.5-coder-0.5b-q8_0"], found)
-    assert not fits(PRESETS["qwen2.5-coder-7b-q4_k_m"], found)
+    assert not why_not(PRESETS["qwen2.5-coder-0.5b-q8_0"], found)
+    assert why_not(PRESETS["qwen2.5-coder-7b-q4_k_m"], found)
 
 
 def _raise_import_error(_: str) -> None:
@@ -219,7 +218,7 @@ def test_next_edits_get_a_model_of_their_own_where_it_fits(
     memory = gpu(gib)
     assert recommend_for_edits(memory) == models
     for name in filter(None, set(models)):
-        assert fits(PRESETS[name], memory)
+        assert not why_not(PRESETS[name], memory)
     assert all(PRESETS[name].untried and PRESETS[name].edits for name in models[1:] if name)
 
 
