@@ -20,12 +20,7 @@ import click
 import msgspec
 from rich.filesize import decimal
 
-from speclsp.cli.options import (
-    SWITCH_INTERVAL_S,
-    SettingsCommand,
-    given_settings,
-    leave_no_core_file,
-)
+from speclsp.cli.options import SettingsCommand, given_settings, prepare_to_serve
 from speclsp.embedded import TITLE
 from speclsp.engine_process.place import (
     EngineInfo,
@@ -116,7 +111,7 @@ def run(
             "speclsp was changed while a window was open.",
             remedy="Restart the language server in that window.",
         )
-    leave_no_core_file()
+    prepare_to_serve()
     endpoint = refusal = None
     if listen is None:
         listener = socket.socket(fileno=listen_fd)
@@ -135,7 +130,6 @@ def run(
     faulthandler.enable()
     logging.basicConfig(handlers=[lifetime.LogFile(place)])
     logging.getLogger("speclsp").setLevel(logging.DEBUG)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()
     models = Engine(settings, log=_log)
     server = EngineServer(

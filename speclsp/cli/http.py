@@ -12,12 +12,7 @@ from typing import Any
 
 import click
 
-from speclsp.cli.options import (
-    SWITCH_INTERVAL_S,
-    SettingsCommand,
-    given_settings,
-    leave_no_core_file,
-)
+from speclsp.cli.options import SettingsCommand, given_settings, prepare_to_serve
 from speclsp.documents import WorkspaceFolder
 from speclsp.errors import SettingsError
 from speclsp.remote.credentials import is_loopback
@@ -67,8 +62,7 @@ def http(
     from speclsp.http_server.app import Access, create_app  # noqa: PLC0415
     from speclsp.http_server.clients import Clients  # noqa: PLC0415
 
-    leave_no_core_file()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    prepare_to_serve()
     key = _key(key_file)
     if not is_loopback(host) and not key:
         raise SettingsError(

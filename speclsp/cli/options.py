@@ -24,7 +24,7 @@ from speclsp.errors import SettingsError
 from speclsp.hub.presets import LLAMA_CPP_NAMES
 from speclsp.settings_resolution import NOT_NEEDED, convert, former_setting, resolve
 
-SWITCH_INTERVAL_S = 0.0005
+_SWITCH_INTERVAL_S: Final = 0.0005
 """Seconds that the engine's thread may run Python code while the event loop waits.
 
 With the interpreter's default of 5 ms, an answer from memory, which takes 0.1 ms, often waited as
@@ -32,8 +32,9 @@ long.
 """
 
 
-def leave_no_core_file() -> None:
-    """Let a crash of this process write no core file, which would hold the open documents."""
+def prepare_to_serve() -> None:
+    """Let threads take turns fast, and a crash write no core file with the open documents."""
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     if sys.platform != "win32":
         import resource  # noqa: PLC0415  # not on Windows
 

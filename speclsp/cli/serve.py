@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speclsp.cli.options import (
-    SWITCH_INTERVAL_S,
-    SettingsCommand,
-    given_options,
-    leave_no_core_file,
-)
+from speclsp.cli.options import SettingsCommand, given_options, prepare_to_serve
 from speclsp.errors import SettingsError, StoreError
 from speclsp.lsp.stdio import serve_stdio
 
@@ -56,8 +51,7 @@ def serve(
         raise click.UsageError("--token-file and --no-token belong to --tcp.")
     if token_file is not None and no_token:
         raise click.UsageError("Give one of --token-file and --no-token.")
-    leave_no_core_file()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    prepare_to_serve()
     make_server = partial(_make_server, given_options(options))
     if tcp is not None:
         code = _serve_port(make_server, tcp, token_file, no_token=no_token)

@@ -37,7 +37,7 @@ for name in NAMES:
     importlib.import_module(name)
 
 from pathlib import Path
-from speclsp.cli.options import leave_no_core_file
+from speclsp.cli.options import prepare_to_serve
 from speclsp.cli.window_completer import make_completer
 from speclsp.engine_process.place import engine_place
 from speclsp.errors import EngineProcessError
@@ -45,7 +45,7 @@ from speclsp.project.ignore import IgnoredFiles
 from speclsp.project.source_text import read_source
 from speclsp.settings import Settings
 
-leave_no_core_file()
+prepare_to_serve()
 Path(".gitignore").write_text("ignored.py\\n")
 root = os.getcwd()
 assert IgnoredFiles([], print).is_ignored(root, os.path.join(root, "ignored.py"))
