@@ -13,6 +13,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -60,27 +61,21 @@ class Access:
     """Names of this machine that requests may name, beside loopback addresses."""
 
 
-class _Guard(BaseHTTPMiddleware):
-    """Refuses requests of web pages, of other hosts, and without the key."""
-
-    def __init__(self, app: Any, access: Access) -> None:
-        super().__init__(app)
-        self._access = access
-
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        """Answer a request, or refuse it."""
-        access = self._access
-        origin = request.headers.get("origin")
-        if origin is not None and origin not in access.origins:
-            return _error(f"pages of {origin} may not ask; name it by --cors-origin.", 403)
-        if not access.key and not is_known_host(request.headers.get("host", ""), access.hosts):
-            return _error("the request is for another host.", 403)
-        if access.key and request.url.path not in ("/health", "/v1/health"):
-            given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            given = given or request.headers.get("x-api-key", "")
-            if not secrets.compare_digest(given.encode(), access.key.encode()):
-                return _error("Invalid API Key", 401, "authentication_error")
-        return await call_next(request)
+async def _guard(
+    request: Request, call_next: RequestResponseEndpoint, *, access: Access
+) -> Response:
+    """Answer a request, but none of web pages, of other hosts, or without the key."""
+    origin = request.headers.get("origin")
+    if origin is not None and origin not in access.origins:
+        return _error(f"pages of {origin} may not ask; name it by --cors-origin.", 403)
+    if not access.key and not is_known_host(request.headers.get("host", ""), access.hosts):
+        return _error("the request is for another host.", 403)
+    if access.key and request.url.path not in ("/health", "/v1/health"):
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        given = given or request.headers.get("x-api-key", "")
+        if not secrets.compare_digest(given.encode(), access.key.encode()):
+            return _error("Invalid API Key", 401, "authentication_error")
+    return await call_next(request)
 
 
 def is_known_host(header: str, hosts: tuple[str, ...]) -> bool:
@@ -105,7 +100,7 @@ def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access)
         finally:
             service.clients.close()
 
-    middleware = [Middleware(_Guard, access=access)]
+    middleware = [Middleware(BaseHTTPMiddleware, dispatch=partial(_guard, access=access))]
     if access.origins:
         cors = Middleware(
             CORSMiddleware,
