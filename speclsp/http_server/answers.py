@@ -13,7 +13,6 @@ from speclsp.http_server.bodies import TextBody
 from speclsp.http_server.prompts import Prompts
 from speclsp.statistics import RequestStats
 
-TOO_LONG: Final = "exceed_context_size_error"
 _SIZES: Final = re.compile(r"\((\d+) tokens\) exceeds the available context size \((\d+) tokens\)")
 _STOP_TYPES: Final = {"end": "eos", "word": "word", "limit": "limit", "none": "none"}
 
@@ -169,8 +168,9 @@ def _usage(stats: RequestStats) -> dict[str, Any]:
 
 
 def error(message: str, status: int, kind: str) -> dict[str, Any]:
-    """Return the body of an error; of a prompt that is too long with its sizes."""
+    """Return the body of an error; of a prompt that is too long with its own kind and its sizes."""
     found: dict[str, Any] = {"code": status, "message": message, "type": kind}
-    if kind == TOO_LONG and (sizes := _SIZES.search(message)):
+    if sizes := _SIZES.search(message):
+        found["type"] = "exceed_context_size_error"
         found |= {"n_prompt_tokens": int(sizes[1]), "n_ctx": int(sizes[2])}
     return {"error": found}

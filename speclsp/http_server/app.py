@@ -46,7 +46,6 @@ MAX_BODY: Final = 16 << 20
 """Most bytes of a request's body."""
 BODY_TIMEOUT_S: Final = 30.0
 """Seconds in which a body must have come."""
-_CONTEXT_ERROR: Final = "exceeds the available context size"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,9 +300,7 @@ async def _hung_up(request: Request) -> None:
 def _told(failure: SpecLspError) -> tuple[str, int, str]:
     """Return an error's words, status and kind."""
     if isinstance(failure, RequestError):
-        is_long = _CONTEXT_ERROR in failure.message
-        kind = answers.TOO_LONG if is_long else "invalid_request_error"
-        return failure.message, 400, kind
+        return failure.message, 400, "invalid_request_error"
     if isinstance(failure, EngineUnavailableError):
         return str(failure), 503, "unavailable_error"
     return str(failure), 500, "server_error"
