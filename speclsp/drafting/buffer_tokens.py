@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -64,7 +65,8 @@ class BufferTokens:
         self._tokenize = tokenize
         self._blocks: list[_Block] = []
         self._whole: TokenArray | None = None
-        self._pieces: dict[str, TokenArray] = {}
+        self._piece = lru_cache(N_KEPT_PIECES)(tokenize)
+        """Returns the tokens of part of a block."""
 
     @property
     def n_chars(self) -> int:
@@ -100,7 +102,7 @@ class BufferTokens:
                 if n_chars_max is not None and n_chars >= n_chars_max:
                     break
                 n_chars += len(piece)
-                block = _Block(piece, self._frozen(piece))
+                block = _Block(piece, self._tokenize(piece))
             cut.append(block)
         is_all = len(cut) == len(pieces)
         self._blocks = blocks[:n_head] + cut + (blocks[len(blocks) - n_tail :] if is_all else [])
@@ -140,19 +142,6 @@ class BufferTokens:
                 return idx, start
             start += len(block.text)
         return len(self._blocks), start
-
-    def _piece(self, text: str) -> TokenArray:
-        """Tokens of part of a block; those of the last splits are kept."""
-        tokens = self._pieces.pop(text, None)
-        if tokens is None:
-            tokens = self._frozen(text)
-        self._pieces[text] = tokens
-        while len(self._pieces) > N_KEPT_PIECES:
-            del self._pieces[next(iter(self._pieces))]
-        return tokens
-
-    def _frozen(self, text: str) -> TokenArray:
-        return self._tokenize(text) if text else EMPTY_TOKENS
 
 
 def _matching_head(blocks: list[_Block], text: str) -> tuple[int, int]:
