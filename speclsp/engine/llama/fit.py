@@ -105,12 +105,8 @@ def first_attempt(
     n_ctx = _wanted_ctx(header, settings)
     if not gpus:
         return Attempt(0, n_ctx)
-    wanted = settings.n_gpu_layers
-    if isinstance(wanted, int):
-        # llama.cpp takes a negative number for all.
-        return Attempt(header.n_layers if wanted < 0 else min(wanted, header.n_layers), n_ctx)
-    if wanted == "all" or not settings.fit:
-        return Attempt(header.n_layers, n_ctx)
+    if settings.n_gpu_layers != "auto" or not settings.fit:
+        return Attempt(layers_asked(settings, header.n_layers), n_ctx)
     free = sum(max(0, gpu.memory_free - _MEMORY_KEPT_FREE) for gpu in gpus)
     shape = estimate_shape(header, replace(settings, ctx_size=n_ctx))
     return Attempt(shape.most_layers(free - n_bytes_reserved, n_ctx), n_ctx)
@@ -167,10 +163,16 @@ def estimate_shape(header: GgufHeader, settings: Settings) -> ModelShape:
 
 def gpu_bytes(header: GgufHeader, settings: Settings) -> int:
     """Return the bytes on GPUs of a model that is offloaded as the settings say, ``auto`` whole."""
-    wanted, n_ctx = settings.n_gpu_layers, _wanted_ctx(header, settings)
-    some = isinstance(wanted, int) and wanted >= 0  # llama.cpp takes a negative number for all
-    n_gpu_layers = min(int(wanted), header.n_layers) if some else header.n_layers
-    return estimate_shape(header, settings).offloaded_bytes(n_gpu_layers, n_ctx)
+    n_gpu_layers = layers_asked(settings, header.n_layers)
+    shape = estimate_shape(header, settings)
+    return shape.offloaded_bytes(n_gpu_layers, _wanted_ctx(header, settings))
+
+
+def layers_asked(settings: Settings, n_layers: int) -> int:
+    """Return how many of ``n_layers`` the settings want on GPUs; all for ``auto`` and ``all``."""
+    n_asked = settings.n_gpu_layers
+    # llama.cpp takes a negative number for all.
+    return min(n_asked, n_layers) if isinstance(n_asked, int) and n_asked >= 0 else n_layers
 
 
 def _wanted_ctx(header: GgufHeader, settings: Settings) -> int:

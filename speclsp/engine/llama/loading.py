@@ -15,7 +15,7 @@ from typing import Literal
 import psutil
 
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.fit import Attempt, first_attempt, kv_bytes, next_attempt
+from speclsp.engine.llama.fit import Attempt, first_attempt, kv_bytes, layers_asked, next_attempt
 from speclsp.engine.llama.library import DeviceInfo, gpu_backends, library_version, why_no_gpu
 from speclsp.engine.llama.model import LoadProgress, offload_devices, open_model
 from speclsp.engine.llama.model_file import check_model_file, read_gguf_header
@@ -174,7 +174,7 @@ def load_report(
             lines.append(("warning", f"{line}; docs/gpu.md names the remedies"))
         else:
             lines.append(("info", line))
-    elif n_layers - n_on_cpu < _layers_asked(settings, n_layers):
+    elif n_layers - n_on_cpu < layers_asked(settings, n_layers):
         slow = (
             f"{name}: {n_on_cpu} of {n_layers} layers did not fit the GPU and are slow on the CPU; "
             "a smaller quantisation, a lower ctx_size or a quantised KV cache (cache_type_k, "
@@ -204,12 +204,6 @@ def _rollback_line(target: LlamaTarget) -> str:
         "keeps states instead of positions in some layers: drafts have at most "
         f"{target.max_draft} tokens, as many as llama.cpp keeps snapshots for"
     )
-
-
-def _layers_asked(settings: Settings, n_layers: int) -> int:
-    n_asked = settings.n_gpu_layers
-    # llama.cpp takes a negative number for all.
-    return min(n_asked, n_layers) if isinstance(n_asked, int) and n_asked >= 0 else n_layers
 
 
 def _device_lines(target: LlamaTarget, name: str, gpus: Sequence[DeviceInfo]) -> Iterator[str]:
