@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
 from speclsp.drafting.drafter import TokenArray
-from speclsp.ngrams.counting import Observations, observed, table_of
+from speclsp.ngrams.counting import joined, observed, table_of
 from speclsp.ngrams.table import NgramTable, NgramTables
 
 MAX_ORDER: Final = 4
@@ -32,20 +30,13 @@ def count_accepted(tokens: TokenArray, n_known: int) -> Counted:
     return counts
 
 
-def tables_of(counted: Counted) -> NgramTables:
-    """Return counts as tables for a statistics file."""
+def tables_of(texts: Sequence[tuple[TokenArray, int]]) -> NgramTables:
+    """Count texts, given with their ``n_known``, as tables for a statistics file."""
     tables: dict[int, NgramTable] = {}
     for order in range(1, MAX_ORDER + 1):
-        rows = [(gram, token, n) for (gram, token), n in counted.items() if len(gram) == order]
-        if rows:
-            grams, tokens, counts = zip(*rows, strict=True)
-            tables[order] = table_of(
-                Observations(
-                    np.array(grams, dtype=np.int32),
-                    np.array(tokens, dtype=np.int32),
-                    np.array(counts, dtype=np.int64),
-                )
-            )
+        seen = joined([observed(tokens, order, n_known) for tokens, n_known in texts])
+        if seen.tokens.size:
+            tables[order] = table_of(seen)
     return NgramTables(tables)
 
 

@@ -144,7 +144,8 @@ class LearnedFile:
             file = files.parse_statistics(self.path, data, vocabulary, "dynamic")
             texts = self._texts(kept, data, vocabulary)
             if texts:
-                tables = merge([file.tables, tables_of(_counted(texts))]).by_order
+                learned = tables_of([(_tokens_of(text), text.n_known) for text in texts])
+                tables = merge([file.tables, learned]).by_order
                 learned_id = "" if file.header is None else file.header.learned_id
                 files.write(
                     self.path, tables, file.layout, vocabulary, learned_id=learned_id, ready=ready
@@ -215,8 +216,12 @@ class LearnedFile:
 def _counted(texts: Sequence[Learned]) -> Counted:
     counted: Counter[tuple[tuple[int, ...], int]] = Counter()
     for text in texts:
-        counted.update(count_accepted(np.array(text.tokens, dtype=np.int32), text.n_known))
+        counted.update(count_accepted(_tokens_of(text), text.n_known))
     return counted
+
+
+def _tokens_of(text: Learned) -> TokenArray:
+    return np.array(text.tokens, dtype=np.int32)
 
 
 def _hash_of(data: bytes) -> str:
