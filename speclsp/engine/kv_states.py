@@ -56,14 +56,13 @@ class KvStates:
         self._target = target
         self._stateful = target if isinstance(target, StatefulTarget) else None
         self._n_bytes_max = n_bytes_max
-        self._n_bytes = 0
         self._states: OrderedDict[tuple[int, ...], KvState] = OrderedDict()
         self._n_prompt = 0
 
     @property
     def n_bytes(self) -> int:
         """Bytes of the saved states."""
-        return self._n_bytes
+        return sum(state.data.nbytes for state in self._states.values())
 
     def n_reusable(self, tokens: Sequence[int]) -> int:
         """Return how many leading tokens of a prompt the cache or a saved state holds."""
@@ -104,14 +103,13 @@ class KvStates:
                 self._states.move_to_end(tokens)
                 return
             if len(tokens) - n_common < _N_WORTH:
-                self._forget(tokens)
+                del self._states[tokens]
         state = target.save_state()
         if state is None:
             return
         self._states[state.tokens] = state
-        self._n_bytes += state.data.nbytes
-        while self._n_bytes > self._n_bytes_max or len(self._states) > _N_STATES:
-            self._forget(next(iter(self._states)))
+        while self.n_bytes > self._n_bytes_max or len(self._states) > _N_STATES:
+            self._states.popitem(last=False)
 
     def _restore(self, state: KvState) -> None:
         target = self._stateful
@@ -121,9 +119,4 @@ class KvStates:
             if state.tokens in self._states:
                 self._states.move_to_end(state.tokens)
         else:
-            self._forget(state.tokens)
-
-    def _forget(self, tokens: tuple[int, ...]) -> None:
-        state = self._states.pop(tokens, None)
-        if state is not None:
-            self._n_bytes -= state.data.nbytes
+            self._states.pop(state.tokens, None)
