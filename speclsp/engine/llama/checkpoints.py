@@ -40,11 +40,6 @@ class Checkpoints:
         self._kept: list[_Checkpoint] = []
         self._before_draft: _Checkpoint | None = None
 
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the saved states in the host's memory."""
-        return sum(one.data.nbytes for one in self._kept)
-
     def last(self, n_tokens: int) -> int:
         """Return the most tokens, at most ``n_tokens``, that a state was saved after, or 0."""
         return max((one.n_tokens for one in self._all() if one.n_tokens <= n_tokens), default=0)
@@ -69,12 +64,7 @@ class Checkpoints:
         """
         self.forget_after(n_tokens)
         saved = next((one for one in self._all() if one.n_tokens == n_tokens), None)
-        if saved is None:
-            return False
-        n_bytes = llama.llama_state_seq_set_data_ext(
-            self._context, saved.data.ctypes.data_as(_BYTES), saved.data.nbytes, TEXT, saved.flags
-        )
-        return int(n_bytes) == saved.data.nbytes
+        return saved is not None and write_state(self._context, saved.data, saved.flags)
 
     def forget_after(self, n_tokens: int) -> None:
         """Forget the states after more than ``n_tokens``."""
@@ -91,10 +81,24 @@ class Checkpoints:
         return self._kept if self._before_draft is None else [*self._kept, self._before_draft]
 
     def _saved(self, n_tokens: int, flags: int) -> _Checkpoint | None:
-        llama.llama_synchronize(self._context)
-        size = int(llama.llama_state_seq_get_size_ext(self._context, TEXT, flags))
-        data = np.empty(size, dtype=np.uint8)
-        n_bytes = llama.llama_state_seq_get_data_ext(
-            self._context, data.ctypes.data_as(_BYTES), size, TEXT, flags
-        )
-        return _Checkpoint(n_tokens, data, flags) if size and n_bytes == size else None
+        data = read_state(self._context, flags)
+        return None if data is None else _Checkpoint(n_tokens, data, flags)
+
+
+def read_state(context: int, flags: int = 0) -> NDArray[np.uint8] | None:
+    """Return a copy of the text's state, with ``flags`` of a part of it; None if that fails."""
+    llama.llama_synchronize(context)
+    size = int(llama.llama_state_seq_get_size_ext(context, TEXT, flags))
+    data = np.empty(size, dtype=np.uint8)
+    n_bytes = llama.llama_state_seq_get_data_ext(
+        context, data.ctypes.data_as(_BYTES), size, TEXT, flags
+    )
+    return data if size and n_bytes == size else None
+
+
+def write_state(context: int, data: NDArray[np.uint8], flags: int = 0) -> bool:
+    """Replace the text's state by one that :func:`read_state` returned; False if that fails."""
+    n_bytes = llama.llama_state_seq_set_data_ext(
+        context, data.ctypes.data_as(_BYTES), data.nbytes, TEXT, flags
+    )
+    return int(n_bytes) == data.nbytes

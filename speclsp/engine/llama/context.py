@@ -14,7 +14,7 @@ from llama_cpp import llama_cpp as llama
 
 from speclsp.decoding.target import Logits
 from speclsp.engine.kv_states import KvState
-from speclsp.engine.llama.checkpoints import Checkpoints
+from speclsp.engine.llama.checkpoints import Checkpoints, read_state, write_state
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.llama.native_context import MAX_OUTPUTS, DecodeInterrupt, open_context
 from speclsp.engine.llama.sequences import TEXT, BranchedCache, DecodeBatch
@@ -38,7 +38,6 @@ _logits_address: Any = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(
     ctypes.cast(llama.llama_get_logits, ctypes.c_void_p).value or 0
 )
 """llama_get_logits as an address: llama_cpp's declaration makes a pointer object per call."""
-_BYTES: Any = ctypes.POINTER(ctypes.c_uint8)
 _CPU: Final = "CPU"
 _CPU_CHUNK: Final = 128
 """A prompt takes 2 % longer than with 512 (0.5b shape, two cores); with 64, 8 % longer."""
@@ -340,14 +339,8 @@ class LlamaTarget:
         """Return a copy of the cache; None if llama.cpp fails."""
         self._forget_tree()
         self._check_open()
-        llama.llama_synchronize(self._context)
-        data = np.empty(self.state_size, dtype=np.uint8)
-        n_bytes = llama.llama_state_seq_get_data(
-            self._context, data.ctypes.data_as(_BYTES), data.nbytes, TEXT
-        )
-        if not data.nbytes or n_bytes != data.nbytes:
-            return None
-        return KvState(tuple(self.cached), data)
+        data = read_state(self._context)
+        return None if data is None else KvState(tuple(self.cached), data)
 
     def restore_state(self, state: KvState) -> bool:
         """Replace the cache by ``state``; return False, with an empty cache, if that fails.
@@ -356,10 +349,7 @@ class LlamaTarget:
         another order.
         """
         self._clear()
-        n_bytes = llama.llama_state_seq_set_data(
-            self._context, state.data.ctypes.data_as(_BYTES), state.data.nbytes, TEXT
-        )
-        if n_bytes != state.data.nbytes:
+        if not write_state(self._context, state.data):
             self._clear()
             return False
         self.cached.extend(state.tokens)
