@@ -36,7 +36,13 @@ from speclsp.drafting.proposer import (
     MeasuredDrafter,
     stopped_clock,
 )
-from speclsp.drafting.token_tree import CandidateTrie, GrownTree, chain_tree, node_depths
+from speclsp.drafting.token_tree import (
+    CandidateTrie,
+    GrownTree,
+    chain_tree,
+    node_depths,
+    path_along,
+)
 from speclsp.errors import DrafterError
 from speclsp.settings import DraftMode
 from speclsp.statistics import DrafterStats
@@ -215,7 +221,7 @@ class DraftMerger:
             verified = set(nodes)
             if not drafter.branches:
                 tokens = self._drafts.get(drafter.name, NO_DRAFT).tokens
-                verified = set(_nodes_along(tokens, tree))
+                verified = set(path_along(tokens, tree))
             verified -= behind  # nothing below the output's end was compared with the output
             if verified:
                 drafter.accept(len(verified & accepted), len(verified))
@@ -291,16 +297,3 @@ def _nodes_below(top: int, parents: Sequence[int]) -> set[int]:
         if parent == top or parent in below:
             below.add(node)
     return below
-
-
-def _nodes_along(tokens: Sequence[int], tree: DraftTree) -> list[int]:
-    """Return the nodes of a tree that follow ``tokens`` from the root down."""
-    edges = {edge: node for node, edge in enumerate(zip(tree.parents, tree.tokens, strict=True))}
-    nodes: list[int] = []
-    node: int | None = -1
-    for token in tokens:
-        node = edges.get((node, token)) if node is not None else None
-        if node is None:
-            break
-        nodes.append(node)
-    return nodes

@@ -7,13 +7,14 @@ cost, so that the figures depend on the drafters alone and not on the machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.drafter import DraftContext, DraftTree
 from speclsp.drafting.proposer import Proposer
+from speclsp.drafting.token_tree import path_along
 
 FREE_CURVE: Final = VerifyCurve((1, 2), (1.0, 1.0))
 """The curve of passes that all take the same time."""
@@ -68,7 +69,8 @@ def replay(
     while len(emitted) < len(truth):
         n_max = min(n_draft, len(truth) - len(emitted) - 1)
         tree = proposer.propose(emitted, n_max) if n_max > 0 else DraftTree()
-        path = list(accepted_path(tree, truth[len(emitted) :]))
+        # The last token of a pass is the target's own.
+        path = path_along(truth[len(emitted) : -1], tree)
         counts.n_passes += 1
         counts.n_single_passes += curve.ratio(len(tree.tokens) + 1)
         emitted += truth[len(emitted) : len(emitted) + len(path) + 1]
@@ -82,18 +84,3 @@ def replay(
             counts.n_by_source[source] = counts.n_by_source.get(source, 0) + 1
         proposer.accept(path)
     counts.n_tokens += len(truth)
-
-
-def accepted_path(tree: DraftTree, truth: Sequence[int]) -> Iterator[int]:
-    """Yield the nodes that agree with ``truth`` but its last token, from the root down."""
-    children = {
-        (parent, token): node
-        for node, (parent, token) in enumerate(zip(tree.parents, tree.tokens, strict=True))
-    }
-    node = -1
-    for token in truth[:-1]:
-        child = children.get((node, token))
-        if child is None:
-            return
-        node = child
-        yield node

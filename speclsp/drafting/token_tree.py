@@ -98,6 +98,20 @@ def node_depths(parents: Sequence[int]) -> list[int]:
     return depths
 
 
+def path_along(tokens: Sequence[int], tree: DraftTree) -> list[int]:
+    """Return the nodes of a tree that follow ``tokens``, from the root down."""
+    children = {edge: node for node, edge in enumerate(zip(tree.parents, tree.tokens, strict=True))}
+    path: list[int] = []
+    node = -1
+    for token in tokens:
+        child = children.get((node, token))
+        if child is None:
+            break
+        node = child
+        path.append(node)
+    return path
+
+
 class _Place:
     """A place in the trie."""
 

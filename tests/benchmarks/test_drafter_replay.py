@@ -26,7 +26,8 @@ from benchmarks.replay_project import (
 from speclsp.drafting.drafter import DraftContext, DraftTree, TokenArray
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.registry import known_names
-from speclsp.drafting.teacher_forcing import ReplayCounts, accepted_path, replay
+from speclsp.drafting.teacher_forcing import ReplayCounts, replay
+from speclsp.drafting.token_tree import path_along
 from speclsp.settings import Settings
 
 
@@ -137,10 +138,11 @@ def test_counts_of_a_replay() -> None:
 
 def test_the_last_token_is_the_passs_own() -> None:
     chain = DraftTree((1, 2), (-1, 0), ("a", "a"))
-    assert list(accepted_path(chain, [1, 2])) == [0]
-    assert list(accepted_path(chain, [1, 2, 3])) == [0, 1]
-    assert list(accepted_path(chain, [2, 1])) == []
-    assert list(accepted_path(DraftTree(), [1])) == []
+    for truth, path in (([1, 2], [0]), ([1, 2, 3], [0, 1]), ([2, 1], [])):
+        proposer = Scripted(chain)
+        replay(proposer, DraftContext(prompt=(0,)), truth, 15, ReplayCounts())
+        assert proposer.accepted == [path]
+    assert path_along([1], DraftTree()) == []
 
 
 def test_choices() -> None:
