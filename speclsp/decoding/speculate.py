@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Protocol
 
 from speclsp.answers import FinishReason
-from speclsp.decoding.sampling import LogitRow, Sampler
+from speclsp.decoding.sampling import Sampler
 from speclsp.decoding.target import Logits, Target, TreeTarget, tree_target
+from speclsp.decoding.token_scores import TokenScores
 from speclsp.decoding.verify import (
     NO_NODE,
     draft_limit,
@@ -36,13 +36,6 @@ from speclsp.statistics import RequestStats
 _COMPARE_AT_ONCE = 256
 _N_LAST = 32
 """Most prompt tokens beside the first draft; llama.cpp's kernels change at 64 on the CPU."""
-
-
-class EmissionObserver(Protocol):
-    """Observes the emitted tokens and their logits."""
-
-    def observe(self, token: int, row: LogitRow) -> None:
-        """``token`` was emitted by the logits ``row``, shape [n_vocab]."""
 
 
 @dataclass(slots=True)
@@ -81,7 +74,7 @@ class Passes:
     stop: Callable[[int], bool]
     interrupted: Callable[[], FinishReason | None]
     clock: Callable[[], float]
-    scores: EmissionObserver | None = None
+    scores: TokenScores | None = None
     n_cached: int = 0
     emitted: list[int] = field(default_factory=list)
     from_drafts: list[int] = field(default_factory=list)
@@ -260,7 +253,7 @@ def generate(
     stop: Callable[[int], bool],
     interrupted: Callable[[], FinishReason | None],
     clock: Callable[[], float],
-    scores: EmissionObserver | None = None,
+    scores: TokenScores | None = None,
 ) -> Generation:
     """Continue ``context.prompt`` by at most ``n_predict`` tokens.
 
@@ -301,7 +294,7 @@ def generate(
     if finish is None:
         run.begin(context)
         try:
-            finish = _prefill(run, prompt)
+            finish = _prefill(run)
             while finish is None:
                 finish = interrupted() or run.step()
         except DecodeInterruptedError:
@@ -325,7 +318,7 @@ def generate(
     )
 
 
-def _prefill(run: Passes, prompt: list[int]) -> FinishReason | None:
+def _prefill(run: Passes) -> FinishReason | None:
     """Evaluate the part of the prompt that is not in the cache, and emit the first tokens.
 
     At least the prompt's last token is evaluated, since the cache holds no logits.
@@ -333,10 +326,10 @@ def _prefill(run: Passes, prompt: list[int]) -> FinishReason | None:
     started = run.clock()
     ms_draft_before = run.counts.ms_draft
     try:
-        finish = _evaluate_all_but_the_last(run, prompt)
+        finish = _evaluate_all_but_the_last(run)
         if finish is not None:
             return finish
-        pending = prompt[run.n_cached :]
+        pending = run.prompt[run.n_cached :]
         tree = run.draft(len(pending))
         logits, tree = run.decode(pending, tree)
         run.counts.n_prompt_evaluated += len(pending)
@@ -349,13 +342,13 @@ def _prefill(run: Passes, prompt: list[int]) -> FinishReason | None:
     return finish
 
 
-def _evaluate_all_but_the_last(run: Passes, prompt: list[int]) -> FinishReason | None:
+def _evaluate_all_but_the_last(run: Passes) -> FinishReason | None:
     """Fill the cache up to the last batch; ``interrupted`` is called between chunks.
 
     Chunks have the target's n_ubatch tokens, which may change.  If more than ``_N_LAST`` tokens are
     new, the last batch has one of them.
     """
-    target = run.target
+    target, prompt = run.target, run.prompt
     n_chunk = min(target.n_ubatch, target.n_batch)
     target.truncate(min(common_prefix_length(target.cached, prompt), len(prompt) - 1))
     run.n_cached = len(target.cached)
