@@ -13,9 +13,8 @@ the hash tells whether the file counts the texts before that record.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 from zlib import crc32
@@ -51,15 +50,6 @@ class Folded(msgspec.Struct, frozen=True, tag="folded", kw_only=True):
 
 
 _decoder: Final[msgspec.json.Decoder[Learned | Folded]] = msgspec.json.Decoder(Learned | Folded)
-
-
-@dataclass(frozen=True, slots=True)
-class JournalContent:
-    """The records of a journal that the statistics file lacks."""
-
-    texts: Sequence[Learned]
-    n_damaged: int
-    """Lines that could not be read."""
 
 
 def append(path: Path, record: Learned | Folded) -> None:
@@ -98,8 +88,11 @@ def read(path: Path) -> bytes:
         return b""
 
 
-def parse(data: bytes, file_hash: Callable[[], str]) -> JournalContent:
-    """Return the records that the statistics file lacks; ``file_hash`` returns that file's."""
+def parse(data: bytes, file_hash: Callable[[], str]) -> tuple[list[Learned], int]:
+    """Return the texts that the statistics file lacks, and how many lines cannot be read.
+
+    ``file_hash`` returns that file's.
+    """
     texts: list[Learned] = []
     n_damaged = 0
     for line in data.split(b"\n"):
@@ -110,7 +103,7 @@ def parse(data: bytes, file_hash: Callable[[], str]) -> JournalContent:
             n_damaged += bool(line)
         elif record.file_hash == file_hash():
             texts.clear()
-    return JournalContent(texts, n_damaged)
+    return texts, n_damaged
 
 
 def _record_of(line: bytes) -> Learned | Folded | None:

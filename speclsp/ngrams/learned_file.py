@@ -181,19 +181,19 @@ class LearnedFile:
 
     def _texts(self, kept: bytes, data: bytes, vocabulary: VocabularyIdentity) -> list[Learned]:
         """Return the texts of a journal that the file lacks and can count."""
-        content = journal.parse(kept, lambda: _hash_of(data))
-        if content.n_damaged:
+        texts, n_damaged = journal.parse(kept, lambda: _hash_of(data))
+        if n_damaged:
             self._report(
                 damaged(
                     self._journal,
                     None,
-                    f"{content.n_damaged} of its lines cannot be read and do not count",
+                    f"{n_damaged} of its lines cannot be read and do not count",
                     "There is nothing to do: the other lines count.",
                 )
             )
         return [
             text
-            for text in content.texts
+            for text in texts
             if text.vocabulary == vocabulary.fingerprint
             and max(text.tokens, default=0) < vocabulary.n_tokens
         ]
