@@ -295,11 +295,7 @@ def run(running: RunningJob[Q, R], bench: Workbench, control: RunControl) -> R:
         generation = _decoded(plan, bench, control)
         running.is_cut_off = running.is_preempted and generation.finish_reason == "cancelled"
         _keep_generated(generation, plan.context.prefix, bench)
-        stats = dataclasses.replace(
-            generation.stats,
-            drafters=bench.proposer.stats() if bench.proposer is not None else {},
-            ms_tokenize=1000 * (tokenized - started),
-        )
+        stats = dataclasses.replace(generation.stats, ms_tokenize=1000 * (tokenized - started))
         generation = dataclasses.replace(generation, stats=stats)
         result = plan.finish(generation, control.interrupted)
     finally:
