@@ -11,7 +11,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -470,10 +470,8 @@ def _stand_in(engine: HttpEngine, model: RemoteModel, settings: Settings) -> Tok
     vocabulary = StandInVocabulary(f"estimate {settings.engine_url} {model.name}", is_special)
     family = FIELDS_ONLY
     if model.takes_text:
-        try:
+        with suppress(NotFimModelError):
             family = family_for(vocabulary, settings.fim_template)
-        except NotFimModelError:
-            family = FIELDS_ONLY
     return Tokenizer(
         vocabulary=vocabulary,
         family=family,
