@@ -56,10 +56,10 @@ class _Log:
 
     def __init__(self) -> None:
         self.sink: LogSink | None = None
-        self._of_thread = _ThreadLog()
+        self.of_thread = _ThreadLog()
 
     def receive(self, raw_level: int, raw_text: bytes | None) -> None:
-        own = self._of_thread
+        own = self.of_thread
         if raw_level != _LEVEL_CONTINUED:
             own.level = _LEVELS.get(raw_level, "info")
         *lines, own.partial = (own.partial + (raw_text or b"").decode("utf-8", "replace")).split(
@@ -69,17 +69,8 @@ class _Log:
             if line.strip(" ."):
                 self._emit(own.level, line.rstrip())
 
-    @contextmanager
-    def collect(self) -> Iterator[list[tuple[LogLevel, str]]]:
-        collectors = self._of_thread.collectors
-        collectors.append([])
-        try:
-            yield collectors[-1]
-        finally:
-            collectors.pop()
-
     def _emit(self, level: LogLevel, line: str) -> None:
-        for collected in self._of_thread.collectors:
+        for collected in self.of_thread.collectors:
             collected.append((level, line))
         sink = self.sink
         if sink is not None:
@@ -125,8 +116,12 @@ def route_log(sink: LogSink | None) -> None:
 @contextmanager
 def collected_lines() -> Iterator[list[tuple[LogLevel, str]]]:
     """Collect the lines that llama.cpp logs on this thread; the sink receives them too."""
-    with _log.collect() as lines:
-        yield lines
+    collectors = _log.of_thread.collectors
+    collectors.append([])
+    try:
+        yield collectors[-1]
+    finally:
+        collectors.pop()
 
 
 @functools.cache
