@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from speclsp.drafting.drafter import TokenArray
 from speclsp.ngrams.counting import Observations, joined, rows_of, table_of
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.table import JoinedTable, NgramTables
 
 _ARRAYS: Final = ("grams", "ends", "tokens", "counts")
 """The arrays of a stored table; ``ends`` are those of the n-grams' followers in the last two."""
@@ -144,19 +144,6 @@ def sum_range(
             return NgramTables({})
         summed = table_of(Observations(rows.grams[kept], rows.tokens[kept], rows.counts[kept]))
     return NgramTables({order: summed})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedTable:
-    """The table of one order of a whole corpus: arrays that take disk and page cache, not memory.
-
-    See :class:`~speclsp.ngrams.table.TableArrays`.
-    """
-
-    grams: TokenArray
-    lengths: NDArray[np.uint32]
-    tokens: TokenArray
-    counts: NDArray[np.int32]
 
 
 def joined_parts(parts: Sequence[Path], order: int, folder: Path) -> JoinedTable | None:

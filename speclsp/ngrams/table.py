@@ -6,7 +6,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,26 +20,6 @@ MAX_COUNT: Final = 2**31 - 1
 def rows_of_grams(grams: NDArray[np.integer]) -> bytes:
     """Encode n-grams as ``NgramTable.rows``."""
     return grams.astype(">i4").tobytes()
-
-
-class TableArrays(Protocol):
-    """What a statistics file contains for one order; see :class:`NgramTable`."""
-
-    @property
-    def grams(self) -> TokenArray:
-        """The n-grams in lexicographic order; shape [m, order]."""
-
-    @property
-    def lengths(self) -> NDArray[np.uint32]:
-        """Number of different followers of each n-gram; shape [m]."""
-
-    @property
-    def tokens(self) -> TokenArray:
-        """The followers of all n-grams; shape [n]."""
-
-    @property
-    def counts(self) -> NDArray[np.int32]:
-        """How often each follower was seen; shape [n]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -92,6 +72,24 @@ class NgramTable:
         begin = end - int(self.lengths[row])
         tokens, counts = self.tokens[begin:end].tolist(), self.counts[begin:end].tolist()
         return dict(zip(tokens, counts, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedTable:
+    """The table of one order of a whole corpus: arrays that take disk and page cache, not memory.
+
+    They are those of :class:`NgramTable`.
+    """
+
+    grams: TokenArray
+    """The n-grams in lexicographic order; shape [m, order]."""
+    lengths: NDArray[np.uint32]
+    tokens: TokenArray
+    counts: NDArray[np.int32]
+
+
+TableArrays: TypeAlias = NgramTable | JoinedTable
+"""What a statistics file contains for one order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

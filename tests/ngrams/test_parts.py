@@ -15,7 +15,6 @@ from speclsp.ngrams import llama_cpp_layout, parts
 from speclsp.ngrams.counting import Observations, count_tokens, table_of
 from speclsp.ngrams.files import Layout, open_statistics, write
 from speclsp.ngrams.parts import (
-    JoinedTable,
     StoredTable,
     boundaries,
     joined_parts,
@@ -23,7 +22,7 @@ from speclsp.ngrams.parts import (
     stored_tally,
     sum_range,
 )
-from speclsp.ngrams.table import NgramTables
+from speclsp.ngrams.table import JoinedTable, NgramTables
 
 ORDERS = range(1, 4)
 texts = st.lists(st.integers(0, 4), max_size=60)
