@@ -107,10 +107,6 @@ class SeededSampler:
         sampler._generator = self._generator.jumped(1 + fork_idx)
         return sampler
 
-    def skip(self, n_tokens: int) -> None:
-        """Use up the numbers of ``n_tokens`` tokens, to go on in the middle of a seeded run."""
-        self._generator.advance(n_tokens)
-
 
 def make_sampler(params: SamplingParams) -> GreedySampler | SeededSampler:
     """Return the sampler that ``params`` ask for."""

@@ -68,11 +68,6 @@ class NgramPool:
         self._n_used = 0
 
     @property
-    def n_bytes(self) -> int:
-        """Memory that the entries occupy."""
-        return self._entries.nbytes
-
-    @property
     def share_used(self) -> float:
         """Share of the entries that hold a token."""
         return self._n_used / self._entries.size

@@ -125,7 +125,7 @@ def test_upstream_s_name_and_defaults(n_shared: int, n_text: int, n_drafted: int
 
 
 def test_the_pool_is_as_large_as_upstream_s():
-    assert NgramPool(24).n_bytes == 4 * 2**20 * 4
+    assert NgramPool(24)._entries.nbytes == 4 * 2**20 * 4
 
 
 def test_settings_that_contradict_each_other_are_refused():

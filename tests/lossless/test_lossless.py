@@ -135,7 +135,7 @@ def compare(
         )
         sampler = make_sampler(reference.params)
         if isinstance(sampler, SeededSampler):
-            sampler.skip(start)
+            sampler._generator.advance(start)
         generation = run(target, context, make_drafter(rest), sampler, len(rest))
         assert generation.drafter_failures == ()
         outcome.n_drafted += generation.stats.n_drafted
