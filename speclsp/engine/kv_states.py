@@ -78,8 +78,11 @@ class KvStates:
         best, n_best = self._best(tokens)
         if min(self._n_prompt, len(target.cached)) - n_live >= _N_WORTH:
             self._save()
-        if best is not None and n_best - n_live >= _N_WORTH:
-            self._restore(best)
+        if self._stateful is not None and best is not None and n_best - n_live >= _N_WORTH:
+            if not self._stateful.restore_state(best):
+                self._states.pop(best.tokens, None)
+            elif best.tokens in self._states:  # unless saving dropped it
+                self._states.move_to_end(best.tokens)
         self._n_prompt = len(tokens)
 
     def _best(self, tokens: Sequence[int]) -> tuple[KvState | None, int]:
@@ -110,13 +113,3 @@ class KvStates:
         self._states[state.tokens] = state
         while self.n_bytes > self._n_bytes_max or len(self._states) > _N_STATES:
             self._states.popitem(last=False)
-
-    def _restore(self, state: KvState) -> None:
-        target = self._stateful
-        if target is None:
-            return
-        if target.restore_state(state):
-            if state.tokens in self._states:
-                self._states.move_to_end(state.tokens)
-        else:
-            self._states.pop(state.tokens, None)
