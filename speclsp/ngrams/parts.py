@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
-import shutil
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Final
 
 import numpy as np
@@ -71,9 +69,10 @@ class StoredTable:
 
 def store(part: Path, tables: NgramTables, tally: Sequence[int] = ()) -> None:
     """Write a part and its ``tally`` atomically; an existing part is kept.  Raises OSError."""
-    partial = part.with_name(f"{part.name}.{secrets.token_hex(8)}")
-    partial.mkdir(mode=0o700)
-    try:
+    with TemporaryDirectory(
+        prefix=f"{part.name}.", dir=part.parent, ignore_cleanup_errors=True
+    ) as folder:
+        partial = Path(folder)
         for order, table in tables.by_order.items():
             for name in _ARRAYS:
                 _save(partial / f"{name}_{order}.npy", getattr(table, name))
@@ -83,8 +82,6 @@ def store(part: Path, tables: NgramTables, tally: Sequence[int] = ()) -> None:
         except OSError:
             if not part.exists():  # else another run of this task was faster
                 raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def stored_tally(part: Path) -> tuple[int, ...] | None:
