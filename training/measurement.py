@@ -16,8 +16,8 @@ import numpy as np
 from speclsp.completer.edits import edit_tokens
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.engine.llama.context import LlamaTarget
+from speclsp.engine.llama.fit import MAX_OUTPUTS
 from speclsp.engine.llama.loading import load_target
-from speclsp.engine.llama.native_context import MAX_OUTPUTS
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.prompt.healing import HealingSampler, TokenPrefixes, healing_prefix
 from speclsp.settings import Settings

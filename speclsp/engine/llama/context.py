@@ -15,8 +15,9 @@ from llama_cpp import llama_cpp as llama
 from speclsp.decoding.target import Logits
 from speclsp.engine.kv_states import KvState
 from speclsp.engine.llama.checkpoints import Checkpoints, read_state, write_state
+from speclsp.engine.llama.fit import MAX_OUTPUTS
 from speclsp.engine.llama.model import LlamaModel
-from speclsp.engine.llama.native_context import MAX_OUTPUTS, DecodeInterrupt, open_context
+from speclsp.engine.llama.native_context import DecodeInterrupt, open_context
 from speclsp.engine.llama.sequences import TEXT, BranchedCache, DecodeBatch
 from speclsp.engine.tree_branches import TreeBranches, check_path, tree_branches
 from speclsp.errors import (

@@ -35,7 +35,11 @@ _BYTES_PER_VALUE: dict[KvCacheType, float] = {
     "q4_0": 18 / 32,
     "iq4_nl": 18 / 32,
 }
-_ROWS_OF_LOGITS = 128
+MAX_OUTPUTS = 128
+"""Most rows of logits of one llama_decode.
+
+llama.cpp reserves n_vocab · 4 bytes on the device for each, so a batch has fewer rows than tokens.
+"""
 SNAPSHOTS_SHARE = 8
 """Snapshots of recurrent layers' states take at most the memory of the weights divided by this."""
 _STATE_KEYS = ("ssm.inner_size", "shortconv.l_cache")
@@ -207,7 +211,7 @@ def _compute_bytes(header: GgufHeader, settings: Settings) -> int:
     n_vocab = header.tensor_bytes.get("token_embd.weight", 0) // max(1, width)
     n_rows = min(settings.ubatch_size, settings.batch_size)
     activations = n_rows * (_ACTIVATIONS_PER_WIDTH * width + 2 * feed_forward) * 4
-    logits = min(n_rows, _ROWS_OF_LOGITS) * n_vocab * 4
+    logits = min(n_rows, MAX_OUTPUTS) * n_vocab * 4
     scores = 0
     if settings.flash_attn == "off":
         scores = n_rows * settings.ctx_size * header.number("attention.head_count", 1) * 4

@@ -10,18 +10,13 @@ from typing import Any, Final
 
 from llama_cpp import llama_cpp as llama
 
-from speclsp.engine.llama.fit import SNAPSHOTS_SHARE
+from speclsp.engine.llama.fit import MAX_OUTPUTS, SNAPSHOTS_SHARE
 from speclsp.engine.llama.library import c_library, collected_lines
 from speclsp.engine.llama.model import LlamaModel
 from speclsp.engine.params import N_BRANCHES, n_threads
 from speclsp.errors import ModelLoadError
 from speclsp.settings import Settings
 
-MAX_OUTPUTS = 128
-"""Most rows of logits of one llama_decode.
-
-llama.cpp reserves n_vocab · 4 bytes on the device for each, so a batch has fewer rows than tokens.
-"""
 _CACHE_TYPES = {
     "f32": llama.GGML_TYPE_F32,
     "f16": llama.GGML_TYPE_F16,

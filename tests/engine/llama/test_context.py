@@ -14,8 +14,8 @@ from llama_cpp import llama_cpp as llama
 from margins import EPSILON, greedy_margin
 
 from speclsp.engine.llama.context import LlamaTarget
+from speclsp.engine.llama.fit import MAX_OUTPUTS
 from speclsp.engine.llama.loading import load_target
-from speclsp.engine.llama.native_context import MAX_OUTPUTS
 from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import (
     DecodeError,

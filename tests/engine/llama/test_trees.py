@@ -15,8 +15,8 @@ from scripted_proposers import random_tree
 
 from speclsp.engine.llama import native_context
 from speclsp.engine.llama.context import LlamaTarget
+from speclsp.engine.llama.fit import MAX_OUTPUTS
 from speclsp.engine.llama.loading import load_target
-from speclsp.engine.llama.native_context import MAX_OUTPUTS
 from speclsp.errors import DecodeError, DecodeInterruptedError
 from speclsp.settings import Settings
 
