@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 import msgspec
+from msgspec import structs
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -82,7 +83,7 @@ def explain(
         former = [read_text(path) for path in before]
         edit, result = _explain_edit(resolved, document, offset, folder, former)
         if as_json:
-            _print_json(edit, result=result)
+            _print_json(edit, result=None if result is None else structs.asdict(result))
         else:
             _print_edit(Console(highlight=False, markup=False), place, document.text, edit, result)
         return

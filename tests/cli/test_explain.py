@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +15,6 @@ from click.testing import CliRunner, Result
 from indexed_project import write
 from typed_requests import request_between, typed_completer
 
-from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.main import cli
 from speclsp.cli.without_editor import complete_when_ready
@@ -49,7 +49,7 @@ class PlaceExplanation(PromptExplanation):
 class PlaceEditExplanation(EditExplanation):
     """What ``--next-edit --json`` prints."""
 
-    result: EditResult | None
+    result: dict[str, Any] | None
 
 
 @pytest.fixture
@@ -274,9 +274,9 @@ def test_the_next_edit_and_its_prompt(project: Path) -> None:
     assert "__MASKED_SECRET__" in said.text
     assert "hunter22" not in result.stdout
     assert said.result is not None
-    assert (said.result.edit is None) == bool(said.result.withheld)
-    assert said.result.divergences
-    assert all(0 < one.probability <= 1 for one in said.result.divergences)
+    assert (said.result["edit"] is None) == bool(said.result["withheld"])
+    assert said.result["divergences"]
+    assert all(0 < one["probability"] <= 1 for one in said.result["divergences"])
     in_words = explain(place, *options).output
     assert "lines 1 to 11, which it writes anew" in in_words
     assert "It leaves the text as it is with probability 0." in in_words
