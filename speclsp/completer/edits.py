@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import ClassVar, Final
@@ -44,37 +43,13 @@ from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.requests import Change, EditRequest, PlacedRequest
 from speclsp.secrets.masked_text import PLACEHOLDER, masked_path
 from speclsp.settings import Settings
+from speclsp.text.plain_text import PlainText
 
 _GROWTH: Final = 2
 """An answer may have so many times the region's tokens."""
 _LEAST_PREDICTED: Final = 64
 _N_SEARCHED: Final = 2048
 """Tokens at the end of a program's prompt in which a region is looked for."""
-_N_STOP_CHARS: Final = 48
-"""Characters at an answer's end that are searched for the text that ends it."""
-
-
-class AnswerText:
-    """The answer while it is decoded; ``feed`` is the decoding loop's stop predicate."""
-
-    def __init__(self, vocabulary: Vocabulary, end_tokens: Iterable[int], stops: Iterable[str]):
-        self._piece = vocabulary.piece
-        self._end_tokens = frozenset(end_tokens)
-        self._stops = tuple(stops)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.so_far = ""
-
-    def feed(self, token: int) -> bool:
-        """Take the next token; return whether to stop."""
-        if token in self._end_tokens:
-            return True
-        self.so_far += self._decoder.decode(self._piece(token))
-        tail = self.so_far[-_N_STOP_CHARS:]
-        found = min((at for stop in self._stops if (at := tail.find(stop)) >= 0), default=-1)
-        if found < 0:
-            return False
-        self.so_far = self.so_far[: len(self.so_far) - len(tail) + found]
-        return True
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -132,7 +107,7 @@ class EditJob(Job[EditRequest, EditResult]):
                 single_s=cost.single_s if cost is not None else 0.0,
             ),
             remote=remote,
-            output=AnswerText(vocabulary, ends, one.stops),
+            output=PlainText(vocabulary, ends, stops=one.stops),
             sampler=make_sampler(params),
             scores=TokenScores(copy=regions[0]),
             n_predict=n_predict,
@@ -152,7 +127,7 @@ class EditPlan(Plan[EditResult]):
     settings: Settings
     prompt: EditPrompt
     edit_format: EditFormat
-    output: AnswerText
+    output: PlainText
     scores: TokenScores
     piece: Callable[[int], bytes] = field(repr=False)
 
@@ -169,7 +144,7 @@ class EditPlan(Plan[EditResult]):
         if reason in ("cancelled", "deadline"):
             return empty
         old, start = self.prompt.old, self.prompt.region.start
-        new = self.edit_format.rewritten(self.prompt, self.output.so_far)
+        new = self.edit_format.rewritten(self.prompt, self.output.text)
         if new is None:
             return structs.replace(empty, withheld="unchanged")
         divergences = self._divergences(generation)
@@ -204,7 +179,7 @@ class EditPlan(Plan[EditResult]):
     def _divergences(self, generation: Generation) -> tuple[Divergence, ...]:
         """Return the tokens with which the answer leaves the region as it is."""
         copy = self.edit_format.answer(self.prompt, self.prompt.old).rstrip("\n") + "\n"
-        answer = self.output.so_far.rstrip("\n") + "\n"
+        answer = self.output.text.rstrip("\n") + "\n"
         ends = list(accumulate(len(self.piece(token)) for token in generation.tokens))
         found: list[Divergence] = []
         for place in departures(copy, answer):

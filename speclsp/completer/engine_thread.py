@@ -321,7 +321,7 @@ class EngineThread:
             for due in self._queue.take_due():
                 due.debounced()
                 self._place(due)
-            job.grew(running.so_far)
+            job.grew(running)
             return aborted()
 
         def aborted() -> FinishReason | None:

@@ -162,8 +162,8 @@ class Job(ABC, Generic[Q, R]):
     ) -> Plan[R] | None:
         """Return what to decode; None where the settings want no answer here."""
 
-    def grew(self, so_far: str) -> None:
-        """Take the text so far, before each decode."""
+    def grew(self, running: RunningJob[Q, R]) -> None:
+        """Look at the text so far, before each decode."""
 
     def begun(self, others_wait: Callable[[], bool]) -> RunningJob[Q, R]:
         """Return the job as it runs; ``others_wait`` tells whether others wait for the engine."""

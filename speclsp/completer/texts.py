@@ -15,7 +15,7 @@ import numpy as np
 from speclsp.answers import FinishReason, ScoredToken, TextResult
 from speclsp.completer.completion_job import prompt_question
 from speclsp.completer.edits import ends_line, prompt_regions
-from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
+from speclsp.completer.jobs import DraftSources, Job, Plan, RunningJob, Workbench
 from speclsp.decoding.infill_sampler import InfillSampler
 from speclsp.decoding.sampling import RedrawingSampler, Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation
@@ -121,13 +121,12 @@ class TextJob(Job[TextRequest, TextResult]):
             deadline_s=math.inf,
         )
 
-    def grew(self, so_far: str) -> None:
+    def grew(self, running: RunningJob[TextRequest, TextResult]) -> None:
         """Tell what the text has gained."""
         plain = self.request.plain
-        if plain.is_streamed and len(so_far) > self.n_told:
-            new = so_far[self.n_told :]
+        if plain.is_streamed and (new := running.so_far[self.n_told :]):
             event = TextGrew(completion_id=plain.completion_id, start=self.n_told, text=new)
-            self.n_told = len(so_far)
+            self.n_told += len(new)
             self.window.take_event(event)
 
 
