@@ -12,8 +12,7 @@ from typing import Final
 from speclsp.answers import CompletionResult, FinishReason, GeneratedText, Ranges
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
 from speclsp.completer.coalescing import RunningCompletion
-from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, text_of
-from speclsp.decoding.sampling import SamplingParams
+from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params, text_of
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext, HeldText
@@ -172,13 +171,7 @@ def _text_maker(
     has_budget = is_typing(request) and settings.t_max_predict_ms > 0
     return TextMaker(
         tokenizer=tokenizer,
-        params=SamplingParams(
-            temperature=settings.temperature,
-            top_k=settings.top_k,
-            top_p=settings.top_p,
-            min_p=settings.min_p,
-            seed=settings.seed,
-        ),
+        params=sampling_params(settings),
         typed=typed,
         new_text=lambda: CompletionText(
             tokenizer.vocabulary,
@@ -243,14 +236,10 @@ def remote_params(
     """Return the parameters for a remote engine; ``typed`` is the text that the prompt omits."""
     return RemoteParams(
         n_predict=settings.n_predict,
-        temperature=settings.temperature,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
-        min_p=settings.min_p,
-        seed=settings.seed,
         wants_logprobs=_least_logprob(request, settings) > -math.inf,
         prediction=_prediction(request, settings, bench),
         begins_with=typed,
+        **dataclasses.asdict(sampling_params(settings)),
     )
 
 

@@ -6,7 +6,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
 from typing import ClassVar, Final
 
@@ -15,8 +15,8 @@ from msgspec import structs
 
 from speclsp.answers import Divergence, EditResult, FinishReason
 from speclsp.completer.completion_job import n_chunk_tokens
-from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
-from speclsp.decoding.sampling import SamplingParams, make_sampler
+from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params
+from speclsp.decoding.sampling import make_sampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.documents import TextEdit
@@ -78,17 +78,10 @@ class EditJob(Job[EditRequest, EditResult]):
         bench.prompts.prepare(tokens)
         cost = bench.weights.pass_cost if settings.mode == "auto" else None
         ends = {*vocabulary.end_tokens, *_control_ids(one, vocabulary).values()}
-        params = SamplingParams(
-            temperature=settings.temperature,
-            top_k=settings.top_k,
-            top_p=settings.top_p,
-            min_p=settings.min_p,
-            seed=settings.seed,
-        )
         n_predict = min(_GROWTH * len(regions[0]) + _LEAST_PREDICTED, target.n_ctx - len(tokens))
         remote = None
         if isinstance(target, RemoteTarget):
-            remote = _remote(prompt, tokens, n_predict, params, bench)
+            remote = _remote(prompt, tokens, n_predict, settings, bench)
         return EditPlan(
             request=request,
             source=laid_out.source,
@@ -108,7 +101,7 @@ class EditJob(Job[EditRequest, EditResult]):
             ),
             remote=remote,
             output=PlainText(vocabulary, ends, stops=one.stops),
-            sampler=make_sampler(params),
+            sampler=make_sampler(sampling_params(settings)),
             scores=TokenScores(copy=regions[0]),
             n_predict=n_predict,
             deadline_s=settings.deadline_ms / 1000,
@@ -373,7 +366,7 @@ def _remote(
     prompt: EditPrompt,
     tokens: list[int],
     n_predict: int,
-    params: SamplingParams,
+    settings: Settings,
     bench: Workbench,
 ) -> tuple[RemotePrompt, RemoteParams]:
     known = () if bench.tokenizer.is_estimate else tuple(tokens)
@@ -381,11 +374,7 @@ def _remote(
         RemotePrompt(prefix=prompt.text, suffix="", text=prompt.text, tokens=known),
         RemoteParams(
             n_predict=n_predict,
-            temperature=params.temperature,
-            top_k=params.top_k,
-            top_p=params.top_p,
-            min_p=params.min_p,
-            seed=params.seed,
             wants_logprobs=True,
+            **asdict(sampling_params(settings)),
         ),
     )

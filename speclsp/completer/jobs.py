@@ -20,7 +20,7 @@ from speclsp.answers import FinishReason, R
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.prompts import Prompts
-from speclsp.decoding.sampling import Sampler
+from speclsp.decoding.sampling import Sampler, SamplingParams
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import (
@@ -343,6 +343,17 @@ def _keep_generated(generation: Generation, before: TokenArray, bench: Workbench
         if bench.tokenizer.is_estimate:  # the server's pieces are not the estimate's
             tokens = vocabulary.tokenize(text_of(tokens, vocabulary))
         bench.generated.appendleft(tokens)
+
+
+def sampling_params(settings: Settings) -> SamplingParams:
+    """Return how the settings want tokens to be chosen."""
+    return SamplingParams(
+        temperature=settings.temperature,
+        top_k=settings.top_k,
+        top_p=settings.top_p,
+        min_p=settings.min_p,
+        seed=settings.seed,
+    )
 
 
 def text_of(tokens: Iterable[int], vocabulary: Vocabulary) -> str:

@@ -15,9 +15,9 @@ import numpy as np
 from speclsp.answers import FinishReason, ScoredToken, TextResult
 from speclsp.completer.completion_job import prompt_question
 from speclsp.completer.edits import ends_line, prompt_regions
-from speclsp.completer.jobs import DraftSources, Job, Plan, RunningJob, Workbench
+from speclsp.completer.jobs import DraftSources, Job, Plan, RunningJob, Workbench, sampling_params
 from speclsp.decoding.infill_sampler import InfillSampler
-from speclsp.decoding.sampling import RedrawingSampler, Sampler, SamplingParams, make_sampler
+from speclsp.decoding.sampling import RedrawingSampler, Sampler, make_sampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, HeldText, TokenArray
@@ -210,27 +210,11 @@ def _given_chunks(
 
 
 def _sampler(plain: TextRequest, settings: Settings, bench: Workbench, typed: str) -> Sampler:
-    params = SamplingParams(
-        temperature=settings.temperature,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
-        min_p=settings.min_p,
-        seed=settings.seed,
-    )
-    tokenizer, sampler = bench.tokenizer, _plain_sampler(plain, params, bench)
+    params, vocabulary = sampling_params(settings), bench.tokenizer.vocabulary
+    sampler: RedrawingSampler = make_sampler(params)
+    if plain.has_infill_sampler:
+        ends = sorted(vocabulary.end_tokens)
+        sampler = InfillSampler(replace(params, temperature=1.0), ends, vocabulary.piece)
     if not typed:
         return sampler
-    return HealingSampler(sampler, tokenizer.prefixes, tokenizer.vocabulary, typed)
-
-
-def _plain_sampler(
-    plain: TextRequest, params: SamplingParams, bench: Workbench
-) -> RedrawingSampler:
-    if not plain.has_infill_sampler:
-        return make_sampler(params)
-    vocabulary = bench.tokenizer.vocabulary
-    return InfillSampler(
-        replace(params, temperature=1.0),
-        sorted(vocabulary.end_tokens),
-        vocabulary.piece,
-    )
+    return HealingSampler(sampler, bench.tokenizer.prefixes, vocabulary, typed)
