@@ -91,7 +91,6 @@ class CompletionJob(Job[CompletionRequest, CompletionResult]):
             sampler=sampler,
             scores=maker.scores(sampler, n_rivals=n_rivals(request)),
             n_predict=settings.n_predict,
-            deadline_s=settings.deadline_ms / 1000,
         )
 
     def begun(self, others_wait: Callable[[], bool]) -> RunningCompletion:

@@ -104,7 +104,6 @@ class EditJob(Job[EditRequest, EditResult]):
             sampler=make_sampler(sampling_params(settings)),
             scores=TokenScores(copy=regions[0]),
             n_predict=n_predict,
-            deadline_s=settings.deadline_ms / 1000,
             piece=vocabulary.piece,
         )
 

@@ -122,8 +122,6 @@ class Plan(ABC, Generic[R]):
     scores: TokenScores | None
     """What records the tokens' probabilities; None where nobody reads them."""
     n_predict: int
-    deadline_s: float
-    """Seconds that a remote engine is waited for."""
 
     @abstractmethod
     def finish(self, generation: Generation, interrupted: Callable[[], FinishReason | None]) -> R:
@@ -292,7 +290,7 @@ def run(running: RunningJob[Q, R], bench: Workbench, control: RunControl) -> R:
     tokenized = control.clock()
     bench.weights.set_interrupt(lambda: control.aborted() is not None)
     try:
-        generation = _decoded(plan, bench, control)
+        generation = _decoded(plan, bench, control, job.settings.deadline_ms / 1000)
         running.is_cut_off = running.is_preempted and generation.finish_reason == "cancelled"
         _keep_generated(generation, plan.context.prefix, bench)
         stats = dataclasses.replace(generation.stats, ms_tokenize=1000 * (tokenized - started))
@@ -304,7 +302,10 @@ def run(running: RunningJob[Q, R], bench: Workbench, control: RunControl) -> R:
     return result
 
 
-def _decoded(plan: Plan[Any], bench: Workbench, control: RunControl) -> Generation:
+def _decoded(
+    plan: Plan[Any], bench: Workbench, control: RunControl, deadline_s: float
+) -> Generation:
+    """Decode a plan; a remote engine is waited for ``deadline_s`` seconds."""
     target = bench.weights.target
     if isinstance(target, RemoteTarget):
         assert plan.remote is not None
@@ -315,7 +316,7 @@ def _decoded(plan: Plan[Any], bench: Workbench, control: RunControl) -> Generati
             stop=plan.output.feed,
             interrupted=control.interrupted,
             aborted=control.aborted,
-            deadline_s=plan.deadline_s,
+            deadline_s=deadline_s,
             clock=control.clock,
             scores=plan.scores,
         )

@@ -5,7 +5,6 @@ Nothing is learned of these texts, and other windows' drafts have nothing of the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -118,7 +117,6 @@ class TextJob(Job[TextRequest, TextResult]):
             sampler=_sampler(plain, self.settings, bench, typed),
             scores=TokenScores(n_rivals=min(plain.n_probs, _MOST_PROBS)) if plain.n_probs else None,
             n_predict=max(1, plain.n_predict) if plain.n_predict >= 0 else target.n_ctx,
-            deadline_s=math.inf,
         )
 
     def grew(self, running: RunningJob[TextRequest, TextResult]) -> None:

@@ -81,7 +81,6 @@ class LoudJob(Job[LoudRequest, LoudResult]):
             sampler=GreedySampler(),
             scores=TokenScores(),
             n_predict=8,
-            deadline_s=WAIT_S,
         )
 
 
