@@ -72,23 +72,20 @@ class EditJob(Job[EditRequest, EditResult]):
         except (SettingsError, EditRefusedError) as error:
             bench.report(SettingsError(error.message, remedy=error.remedy))
             return None
-        one, prompt, tokens = laid_out.edit_format, laid_out.prompt, laid_out.tokens
-        target = bench.weights.target
-        regions = _regions(one, prompt, laid_out.source, vocabulary)
+        one, tokens, target = laid_out.edit_format, laid_out.tokens, bench.weights.target
+        regions = _regions(laid_out, vocabulary)
         bench.prompts.prepare(tokens)
         cost = bench.weights.pass_cost if settings.mode == "auto" else None
         ends = {*vocabulary.end_tokens, *_control_ids(one, vocabulary).values()}
         n_predict = min(_GROWTH * len(regions[0]) + _LEAST_PREDICTED, target.n_ctx - len(tokens))
         remote = None
         if isinstance(target, RemoteTarget):
-            remote = _remote(prompt, tokens, n_predict, settings, bench)
+            remote = _remote(laid_out, n_predict, settings, bench)
         return EditPlan(
             request=request,
-            source=laid_out.source,
+            laid_out=laid_out,
             changes=[one for one in sources.changes if one.path == request.path],
             settings=settings,
-            prompt=prompt,
-            edit_format=one,
             context=DraftContext(
                 prompt=tokens,
                 prefix=np.array(tokens, dtype=np.int32),
@@ -113,12 +110,10 @@ class EditPlan(Plan[EditResult]):
     """What is decoded for a next edit, and how that becomes the edit."""
 
     request: PlacedRequest[EditRequest]
-    source: EditSource
+    laid_out: LaidOut
     changes: Sequence[Change]
     """The document's, also those that the prompt has no room for."""
     settings: Settings
-    prompt: EditPrompt
-    edit_format: EditFormat
     output: PlainText
     scores: TokenScores
     piece: Callable[[int], bytes] = field(repr=False)
@@ -135,8 +130,9 @@ class EditPlan(Plan[EditResult]):
         )
         if reason in ("cancelled", "deadline"):
             return empty
-        old, start = self.prompt.old, self.prompt.region.start
-        new = self.edit_format.rewritten(self.prompt, self.output.text)
+        laid_out, source, prompt = self.laid_out, self.laid_out.source, self.laid_out.prompt
+        old, start = prompt.old, prompt.region.start
+        new = laid_out.edit_format.rewritten(prompt, self.output.text)
         if new is None:
             return structs.replace(empty, withheld="unchanged")
         divergences = self._divergences(generation)
@@ -145,8 +141,8 @@ class EditPlan(Plan[EditResult]):
         why: str | None = why_withheld(
             old,
             new,
-            cursor=self.source.cursor - start,
-            edit_format=self.edit_format,
+            cursor=source.cursor - start,
+            edit_format=laid_out.edit_format,
             is_whole=reason == "stop",
             changes=self.changes,
             declined=set(self.request.plain.declined),
@@ -165,12 +161,13 @@ class EditPlan(Plan[EditResult]):
             empty,
             edit=moved,
             hunks=tuple(TextEdit(one.start + start, one.end + start, one.new) for one in changed),
-            is_far=is_far(self.source.text, moved, self.source.cursor),
+            is_far=is_far(source.text, moved, source.cursor),
         )
 
     def _divergences(self, generation: Generation) -> tuple[Divergence, ...]:
         """Return the tokens with which the answer leaves the region as it is."""
-        copy = self.edit_format.answer(self.prompt, self.prompt.old).rstrip("\n") + "\n"
+        prompt = self.laid_out.prompt
+        copy = self.laid_out.edit_format.answer(prompt, prompt.old).rstrip("\n") + "\n"
         answer = self.output.text.rstrip("\n") + "\n"
         ends = list(accumulate(len(self.piece(token)) for token in generation.tokens))
         found: list[Divergence] = []
@@ -348,12 +345,11 @@ def _control_ids(one: EditFormat, vocabulary: Vocabulary) -> dict[str, int]:
     return {name: token for name, token in found if token is not None}
 
 
-def _regions(
-    one: EditFormat, prompt: EditPrompt, source: EditSource, vocabulary: Vocabulary
-) -> tuple[TokenArray, ...]:
+def _regions(laid_out: LaidOut, vocabulary: Vocabulary) -> tuple[TokenArray, ...]:
     """Return the answer that changes nothing, and the one that repeats the latest change."""
+    one, prompt = laid_out.edit_format, laid_out.prompt
     texts = [prompt.old]
-    for change in source.changes[-1:]:
+    for change in laid_out.source.changes[-1:]:
         again = repeated(prompt.old, change)
         if again is not None and again.startswith(prompt.prefill):
             texts.append(again)
@@ -362,15 +358,12 @@ def _regions(
 
 
 def _remote(
-    prompt: EditPrompt,
-    tokens: list[int],
-    n_predict: int,
-    settings: Settings,
-    bench: Workbench,
+    laid_out: LaidOut, n_predict: int, settings: Settings, bench: Workbench
 ) -> tuple[RemotePrompt, RemoteParams]:
-    known = () if bench.tokenizer.is_estimate else tuple(tokens)
+    text = laid_out.prompt.text
+    known = () if bench.tokenizer.is_estimate else tuple(laid_out.tokens)
     return (
-        RemotePrompt(prefix=prompt.text, suffix="", text=prompt.text, tokens=known),
+        RemotePrompt(prefix=text, suffix="", text=text, tokens=known),
         RemoteParams(
             n_predict=n_predict,
             wants_logprobs=True,
