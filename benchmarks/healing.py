@@ -146,7 +146,7 @@ class _CompletedWord:
 
     def __init__(self, tokenizer: Tokenizer, typed: str) -> None:
         self._piece = tokenizer.vocabulary.piece
-        self._end_tokens = tokenizer.vocabulary.end_tokens | tokenizer.family.end_tokens
+        self._end_tokens = tokenizer.family.end_tokens
         self._n_typed = len(typed.encode())
         greedy = GreedySampler()
         self.sampler: Sampler = (

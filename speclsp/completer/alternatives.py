@@ -81,11 +81,6 @@ class TextMaker:
         pieces = [self.tokenizer.vocabulary.piece(token) for token in tokens]
         return text_scores(pieces, scores.logprobs, text, typed=self.typed)
 
-    @property
-    def end_tokens(self) -> frozenset[int]:
-        """The tokens that end a text."""
-        return self.tokenizer.vocabulary.end_tokens | self.tokenizer.family.end_tokens
-
     def _healing(self, sampler: RedrawingSampler) -> Sampler:
         if not self.typed:
             return sampler
@@ -157,7 +152,8 @@ class Alternatives:
     def _fork_points(self) -> list[Rival]:
         rivals = self._scores.rivals
         text = self._maker.text_scores(self._emitted, self._scores, self._first)
-        return best_rivals(rivals, len(rivals), text.end, excluded=self._maker.end_tokens)
+        ends = self._maker.tokenizer.family.end_tokens
+        return best_rivals(rivals, len(rivals), text.end, excluded=ends)
 
     def _fork(self, rival: Rival) -> tuple[Fork, CompletionText] | None:
         self._n_forks += 1

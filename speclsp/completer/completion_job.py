@@ -316,7 +316,7 @@ def _draft_context(
         prefix=before,
         suffix=after,
         held=HeldText(typed.encode("utf-8", "replace"), bench.tokenizer.vocabulary.piece),
-        end_tokens=bench.tokenizer.vocabulary.end_tokens | bench.tokenizer.family.end_tokens,
+        end_tokens=bench.tokenizer.family.end_tokens,
         buffers=(*bench.tokens.others(request, tokenize), *sources.accepted),
         generated=tuple(bench.generated),
         deleted=bench.tokens.deleted.tokens(tokenize),

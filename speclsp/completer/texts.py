@@ -78,7 +78,7 @@ class TextJob(Job[TextRequest, TextResult]):
             before, after = np.array(tokens, dtype=np.int32), EMPTY_TOKENS
             bench.prompts.prepare(tokens)
         else:
-            ends = ends | bench.tokenizer.family.end_tokens
+            ends = bench.tokenizer.family.end_tokens
             room = replace(self.settings, n_predict=max(1, plain.n_predict))
             question, typed = prompt_question(request, room, bench, NO_CHUNK_SOURCE)
             given, extra = _given_chunks(plain.extra, question, bench)

@@ -77,6 +77,7 @@ class FimFamily:
     bos: int | None
     """None if the model wants none or the body begins with it."""
     end_tokens: frozenset[int]
+    """The vocabulary's, and the special tokens that code does not contain."""
     body: tuple[Part, ...]
     chunk: tuple[Part, ...] = ()
     after_chunks: tuple[Part, ...] = ()
