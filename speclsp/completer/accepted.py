@@ -20,6 +20,7 @@ import numpy as np
 from speclsp.completer.learned_files import LearnedFiles, LearnInto
 from speclsp.documents import AcceptedText
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
+from speclsp.drafting.ngram_mod import n_shared_at_start
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
@@ -335,8 +336,5 @@ def _tokens_of(accepted: AcceptedText, vocabulary: Vocabulary) -> tuple[TokenArr
 
 def _n_known(vocabulary: Vocabulary, before: str, tokens: TokenArray) -> int:
     """Return how many of a text's ``tokens`` are those of ``before``, its beginning."""
-    known = vocabulary.tokenize(before)
-    n_both = min(known.size, tokens.size)
     # The accepted text may change the last token before it, which then counts as new.
-    differs = np.flatnonzero(known[:n_both] != tokens[:n_both])
-    return int(differs[0]) if differs.size else n_both
+    return n_shared_at_start(vocabulary.tokenize(before), tokens)

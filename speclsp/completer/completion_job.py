@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from typing import Final
 
 from speclsp.answers import CompletionResult, FinishReason, GeneratedText, Ranges
@@ -17,6 +17,7 @@ from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext, HeldText
 from speclsp.drafting.suffix import SuffixDrafter
+from speclsp.edits.formats import n_common
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
@@ -278,8 +279,7 @@ def _drafted_ranges(
     pieces = [piece(token) for token in generation.tokens]
     ends = [*accumulate(map(len, pieces), initial=-n_typed)]
     generated = b"".join(pieces)[n_typed:]
-    both = zip(generated.decode("utf-8", "replace"), text, strict=False)
-    n_same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
+    n_same = n_common(generated.decode("utf-8", "replace"), text)
 
     def n_chars(n_bytes: int) -> int:
         return min(len(generated[: max(0, n_bytes)].decode("utf-8", "ignore")), n_same)

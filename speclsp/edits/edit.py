@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import accumulate
 from typing import Final, Literal
 
 from speclsp.documents import TextEdit
@@ -47,9 +48,7 @@ class Hunk:
 def hunks(old: str, new: str) -> list[Hunk]:
     """Return the lines that differ, in order."""
     was, now = lines_of(old), lines_of(new)
-    starts = [0]
-    for line in was:
-        starts.append(starts[-1] + len(line))
+    starts = list(accumulate(map(len, was), initial=0))
     matcher = SequenceMatcher(None, was, now, autojunk=False)
     return [
         Hunk(starts[first], starts[last], "".join(was[first:last]), "".join(now[start:end]))
