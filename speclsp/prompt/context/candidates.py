@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from speclsp.prompt.chunks import ContextChunk, Reason
+from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.edited_regions import EditedRegion
 from speclsp.prompt.context.similarity import NameTable, best_window, codes_of, names_in
 from speclsp.requests import AnyPlaced
@@ -24,31 +24,6 @@ _NEAR_AFTER: Final = 8
 """Lines around the cursor whose names count."""
 _MAX_SIMILAR: Final = 8
 _MAX_EDITS: Final = 6
-
-
-def candidate(
-    reason: Reason,
-    path: str,
-    first_line: int,
-    text: str,
-    *,
-    detail: str,
-    score: float,
-    name: str = "",
-) -> ContextChunk:
-    """Return a piece of a file as the prompt takes it.
-
-    ``name`` identifies it within its file while lines move; "" for its first line.
-    """
-    return ContextChunk(
-        path=path,
-        text=text.rstrip("\n"),
-        key=f"{reason}:{path}:{name or first_line}",
-        first_line=first_line,
-        reason=reason,
-        detail=detail,
-        score=score,
-    )
 
 
 def ranked(candidates: Iterable[ContextChunk], visible: str) -> list[ContextChunk]:
@@ -94,11 +69,12 @@ def similar_candidates(
         window = best_window(lines, query, names)
         if window is not None:
             found.append(
-                candidate(
-                    "similar",
-                    path,
-                    window.first_line,
-                    "\n".join(lines[window.first_line : window.end_line]),
+                ContextChunk(
+                    path=path,
+                    text="\n".join(lines[window.first_line : window.end_line]).rstrip("\n"),
+                    key=f"similar:{path}:{window.first_line}",
+                    first_line=window.first_line,
+                    reason="similar",
                     detail=f"similar names: {window.similarity:.2f}",
                     score=min(0.9, 0.3 + window.similarity),
                 )
@@ -118,14 +94,14 @@ def edited_candidates(
         first, text = region.text(lines)
         if text.strip():
             found.append(
-                candidate(
-                    "edit",
-                    region.path,
-                    first,
-                    text,
+                ContextChunk(
+                    path=region.path,
+                    text=text.rstrip("\n"),
+                    key=f"edit:{region.path}:{region.number}",
+                    first_line=first,
+                    reason="edit",
                     detail=f"edited {age + 1} places ago" if age else "edited last",
                     score=0.85 - 0.1 * age,
-                    name=f"edit {region.number}",
                 )
             )
     return found

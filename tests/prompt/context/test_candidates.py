@@ -1,11 +1,19 @@
 import random
 
-from speclsp.prompt.context.candidates import MAX_CHUNKS, ranked
-from speclsp.prompt.context.candidates import candidate as made
+from speclsp.prompt.chunks import ContextChunk
+from speclsp.prompt.context.candidates import (
+    MAX_CHUNKS,
+    edited_candidates,
+    ranked,
+    similar_candidates,
+)
+from speclsp.prompt.context.edited_regions import EditedRegion
+from speclsp.prompt.context.similarity import NameTable, codes_of, names_in
+from speclsp.requests import CompletionRequest, PlacedRequest
 
 
-def candidate(path: str, text: str, score: float = 0.5, line: int = 0, reason="similar"):
-    return made(reason, path, line, text, detail="", score=score)
+def candidate(path: str, text: str, score: float = 0.5, line: int = 0) -> ContextChunk:
+    return ContextChunk(path=path, text=text, key=f"{path}:{line}", first_line=line, score=score)
 
 
 def test_the_order_depends_on_nothing_but_the_candidates() -> None:
@@ -34,7 +42,19 @@ def test_of_two_candidates_with_the_same_lines_the_better_stays() -> None:
 
 
 def test_a_place_has_one_key_for_each_reason() -> None:
-    similar = candidate("a.py", "x = 1\n", reason="similar", line=3)
-    edited = candidate("a.py", "x = 2\n", reason="edit", line=3)
+    text = "def area(box):\n    return box.width\n"
+    request = PlacedRequest(
+        plain=CompletionRequest(uri="u", version=1, offset=0),
+        text=text,
+        cursor=0,
+        path="b.py",
+        repo_name="",
+        language_id="python",
+        file="",
+    )
+    names = NameTable({"a.py": codes_of(names_in(text))})
+    (similar,) = similar_candidates(request, names, lambda _: text)
+    region = EditedRegion(uri="u", path="a.py", first_line=0, end_line=2, number=0)
+    (edited,) = edited_candidates([region], {"u": text.split("\n")})
     assert similar.key != edited.key
-    assert similar.text == "x = 1"
+    assert similar.text == edited.text == text.rstrip("\n")
