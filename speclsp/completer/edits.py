@@ -212,7 +212,7 @@ def lay_out(
         path=shown_path(request.path),
         text=request.text,
         cursor=request.cursor,
-        changes=[change for change in changes if not one.is_marked(*change.texts)],
+        changes=[change for change in changes if not one.mark_in(*change.texts)],
         files=_files(request, settings, bench, sources.chunks, one) if one.shows_files else (),
     )
     vocabulary = bench.tokenizer.vocabulary
@@ -290,7 +290,7 @@ def _files(
             for chunk in chunks.ranked()
             if chunk.reason != "edit"
             and chunk.path != request.path
-            and not one.is_marked(chunk.path, chunk.text)
+            and not one.mark_in(chunk.path, chunk.text)
         ]
 
     shown = bench.prompts.edit_chunks(

@@ -146,7 +146,7 @@ def why_withheld(
     former = [part for change in changes for part in hunks(change.old, change.new)]
     checks: tuple[tuple[Withheld, bool], ...] = (
         ("unchanged", not changed or old.rstrip("\n") == new.rstrip("\n")),
-        ("control-tokens", edit_format.is_marked(new)),
+        ("control-tokens", bool(edit_format.mark_in(new))),
         ("length-limit", not is_whole),
         ("blanks", all(hunk.old.split() == hunk.new.split() for hunk in changed)),
         ("above-cursor", _is_above(changed, old, cursor)),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -78,9 +78,10 @@ class EditFormat(ABC):
     shown: re.Pattern[str]
     """Finds the region in a prompt: its group ``old``, and ``prefill`` where the format has one."""
 
-    def is_marked(self, *texts: str) -> bool:
-        """Whether one of the texts holds a name that the format gives a meaning."""
-        return any(name in text for text in texts for name in (*self.control, *self.marks))
+    def mark_in(self, *texts: str) -> str:
+        """Return a name in the texts that the format gives a meaning; "" for none."""
+        names = (*self.control, *self.marks)
+        return next((name for text in texts for name in names if name in text), "")
 
     @abstractmethod
     def region(self, text: str, cursor: int) -> Region:
@@ -93,7 +94,12 @@ class EditFormat(ABC):
         gives a meaning: the model could not tell it from the prompt's own.
         """
         region = region or self.region(source.text, source.cursor)
-        _refuse((*self.control, *self.marks), _texts(source))
+        if mark := self.mark_in(*_texts(source)):
+            raise EditRefusedError(
+                f"no next edit: the text holds {mark!r}, which has a meaning in the model's "
+                "prompts.",
+                remedy="Edit this place by hand.",
+            )
         return self._prompt(source, region)
 
     @abstractmethod
@@ -149,7 +155,7 @@ class _Sweep(EditFormat):
     def _rewritten(self, prompt: EditPrompt, answer: str) -> str | None:
         # Trailing line ends differ from the region's in many answers.
         new = (prompt.prefill + answer).replace(_CURSOR, "").rstrip("\n")
-        return new + _trailing(prompt.old)
+        return new + prompt.old[len(prompt.old.rstrip("\n")) :]
 
 
 class Sweep21(_Sweep):
@@ -304,12 +310,12 @@ class Zeta1(_Zeta):
         old = text[region.start : region.end]
         shown = old.removesuffix("\n")
         at = min(cursor - region.start, len(shown))
-        after = text[region.end - len(old) + len(shown) : region.context_end]
+        after = _ended(text[region.end - len(old) + len(shown) : region.context_end]) or "\n"
         first = "<|start_of_file|>\n" if region.context_start == 0 else ""
         excerpt = (
             f"```{source.path}\n{first}{text[region.context_start : region.start]}{self._START}"
             f"{shown[:at]}{self._CURSOR_HERE}{shown[at:]}\n<|editable_region_end|>"
-            f"{_ended_or(after, chr(10))}```"
+            f"{after}```"
         )
         prompt = f"{self._INSTRUCTION}{events}\n\n### User Excerpt:\n\n{excerpt}\n\n### Response:\n"
         return EditPrompt(text=prompt, region=region, old=old)
@@ -343,8 +349,9 @@ class _Seed(_Zeta):
         files = "".join(f"<filename>{path}\n{_ended(shown)}" for path, shown in source.files)
         events = self._events(source.changes, self._event)
         history = f"<filename>edit_history\n{chr(10).join(events)}\n" if events else ""
+        after = _ended(text[region.end : region.context_end]) or "\n"
         prompt = (
-            f"<[fim-suffix]>{_ended_or(text[region.end : region.context_end], chr(10))}"
+            f"<[fim-suffix]>{after}"
             f"<[fim-prefix]>{files and files + chr(10)}{history}"
             f"<filename>{source.path}\n{text[region.context_start : region.start]}"
             f"{self._shown(old, at)}<[fim-middle]>"
@@ -529,17 +536,6 @@ def _taken_back(text: str, changes: Sequence[Change]) -> str:
     return text
 
 
-def _refuse(names: Iterable[str], texts: Iterable[str]) -> None:
-    for text in texts:
-        for name in names:
-            if name in text:
-                raise EditRefusedError(
-                    f"no next edit: the text holds {name!r}, which has a meaning in the model's "
-                    "prompts.",
-                    remedy="Edit this place by hand.",
-                )
-
-
 def _texts(source: EditSource) -> list[str]:
     texts = [source.path, source.text]
     for change in source.changes:
@@ -589,14 +585,6 @@ def _line_of(starts: Sequence[int], offset: int) -> int:
 def _ended(text: str) -> str:
     """Return the text with a line end, if it lacks one."""
     return text if not text or text.endswith("\n") else text + "\n"
-
-
-def _ended_or(text: str, empty: str) -> str:
-    return _ended(text) or empty
-
-
-def _trailing(text: str) -> str:
-    return text[len(text.rstrip("\n")) :]
 
 
 def lines_of(text: str) -> list[str]:
