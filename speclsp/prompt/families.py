@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from speclsp.errors import NotFimModelError
@@ -81,16 +81,12 @@ class FimFamily:
     body: tuple[Part, ...]
     chunk: tuple[Part, ...] = ()
     after_chunks: tuple[Part, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
+    """The names of the special tokens in prompts."""
     found_by: str = "its tokens"
     """How the family was found, in words."""
     end_names: frozenset[str] = frozenset()
     """The names of ``end_tokens`` that are known, which a server may send as text."""
-
-    @property
-    def names(self) -> dict[int, str]:
-        """The names of the special tokens in prompts."""
-        parts = (*self.body, *self.chunk, *self.after_chunks)
-        return {part.token: part.name for part in parts if isinstance(part, TokenPart)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,12 +258,13 @@ def family_for(vocabulary: Vocabulary, fim_template: str) -> FimFamily:
     find_token = special_token_of(vocabulary)
     if fim_template.strip():
         body = parse_user_template(fim_template, vocabulary)
-        return replace(_family(vocabulary, "template", body), found_by="fim_template")
+        return _family(vocabulary, "template", "fim_template", body)
     model = _spelling(str(vocabulary.metadata.get("general.name", "")))
     for row in _TABLE:
         needed = special_names(row.body + row.chunk)
         if re.search(row.of_models, model) and all(find_token(n) is not None for n in needed):
-            return _family_of_row(vocabulary, row, find_token)
+            found_by = "its tokens and its name" if row.of_models else "its tokens"
+            return _family_of_row(vocabulary, row, find_token, found_by)
     return _named_by_gguf(vocabulary)
 
 
@@ -292,46 +289,44 @@ def _named_by_gguf(vocabulary: Vocabulary) -> FimFamily:
         row = replace(row, name="codellama")
     tokens = {f"<fim_{name}>": token for name, token in roles.items()}
     tokens |= {"<repo_name>": fim.repo, "<file_sep>": fim.separator}
-    family = _family_of_row(vocabulary, row, tokens.get)
-    return replace(family, found_by="the ids of its file")
+    return _family_of_row(vocabulary, row, tokens.get, "the ids of its file")
 
 
-def _family_of_row(vocabulary: Vocabulary, row: _Row, find_token: FindToken) -> FimFamily:
+def _family_of_row(
+    vocabulary: Vocabulary, row: _Row, find_token: FindToken, found_by: str
+) -> FimFamily:
     # Every family saw SentencePiece's implicit space before the prefix and nowhere else.
     body = [
         replace(part, spaced=True) if part == FieldPart("prefix") else part
         for part in parse_template(row.body, find_token)
     ]
     chunk = parse_template(row.chunk, find_token)
-    family = _family(
-        vocabulary, row.name, body, chunk, parse_template(row.after_chunks, find_token)
-    )
-    return replace(family, found_by="its tokens and its name" if row.of_models else "its tokens")
+    after_chunks = parse_template(row.after_chunks, find_token)
+    return _family(vocabulary, row.name, found_by, body, chunk, after_chunks)
 
 
 def _family(
     vocabulary: Vocabulary,
     name: str,
-    body: Iterable[Part],
-    chunk: Iterable[Part] = (),
-    after_chunks: Iterable[Part] = (),
+    found_by: str,
+    body: Sequence[Part],
+    chunk: Sequence[Part] = (),
+    after_chunks: Sequence[Part] = (),
 ) -> FimFamily:
-    family = FimFamily(
+    find_token = special_token_of(vocabulary)
+    ends = {end: token for end in _END_NAMES if (token := find_token(end)) is not None}
+    parts = (*body, *chunk, *after_chunks)
+    names = {part.token: part.name for part in parts if isinstance(part, TokenPart)}
+    special = (*dataclasses.astuple(vocabulary.fim), *ends.values(), *names)
+    has_bos = isinstance(body[0], TokenPart) and body[0].token == vocabulary.bos
+    return FimFamily(
         name=name,
-        bos=vocabulary.bos,
-        end_tokens=vocabulary.end_tokens,
+        bos=None if has_bos else vocabulary.bos,
+        end_tokens=vocabulary.end_tokens | {token for token in special if token is not None},
         body=tuple(body),
         chunk=tuple(chunk),
         after_chunks=tuple(after_chunks),
-    )
-    find_token = special_token_of(vocabulary)
-    named = {name: token for name in _END_NAMES if (token := find_token(name)) is not None}
-    special = (*dataclasses.astuple(vocabulary.fim), *named.values(), *family.names)
-    first = family.body[0]
-    has_bos = isinstance(first, TokenPart) and first.token == vocabulary.bos
-    return replace(
-        family,
-        bos=None if has_bos else vocabulary.bos,
-        end_tokens=vocabulary.end_tokens | {token for token in special if token is not None},
-        end_names=frozenset(named).union(family.names.values()),
+        names=names,
+        found_by=found_by,
+        end_names=frozenset(ends).union(names.values()),
     )
