@@ -96,7 +96,8 @@ class EngineThread:
         self._events = events
         self._clock = clock
         self._queue: FairQueue[AnyJob, Action] = FairQueue()
-        self._closing = threading.Event()
+        self.closing = False
+        """Whether :meth:`close` was called."""
         self._placing = threading.Lock()
         """Held while a request is queued or joins the running generation."""
         self._running: RunningJob[Any, Any] | None = None
@@ -119,11 +120,6 @@ class EngineThread:
         """Start the thread; it loads the models first."""
         self._queue.put_control(self._models.load)
         self._thread.start()
-
-    @property
-    def closing(self) -> bool:
-        """Whether :meth:`close` was called."""
-        return self._closing.is_set()
 
     @property
     def progress(self) -> int | None:
@@ -217,7 +213,7 @@ class EngineThread:
 
     def close(self, timeout_s: float) -> None:
         """Stop the thread and free the models; waits ``timeout_s`` at most."""
-        self._closing.set()
+        self.closing = True
         self._models.stop_loading()
         running = self._running
         if running is not None:
