@@ -79,7 +79,7 @@ class RunningCompletion(RunningJob[CompletionRequest, CompletionResult]):
 
     def _typed_before(self, request: PlacedCompletion) -> str | None:
         """Return what was typed since the job's request; None where it cannot answer."""
-        if self._is_closed or self.is_stopped or not may_coalesce(self.waiter):
+        if self._is_closed or not may_coalesce(self.waiter):
             return None
         return self._growing.typed_before(request, self.so_far)
 

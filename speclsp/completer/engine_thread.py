@@ -215,9 +215,6 @@ class EngineThread:
         """Stop the thread and free the models; waits ``timeout_s`` at most."""
         self.closing = True
         self._models.stop_loading()
-        running = self._running
-        if running is not None:
-            running.is_stopped = True
         self._queue.put_control(lambda: None)
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
@@ -322,7 +319,7 @@ class EngineThread:
 
         def aborted() -> FinishReason | None:
             self._n_steps += 1
-            return running.interrupted(self._clock())
+            return "cancelled" if self.closing else running.interrupted(self._clock())
 
         try:
             control = RunControl(interrupted=interrupted, aborted=aborted, clock=self._clock)

@@ -210,8 +210,6 @@ class RunningJob(Generic[Q, R]):
         """The job that gets the result."""
         self.output: GrowingOutput | None = None
         """What is decoded, from the first decode on."""
-        self.is_stopped = False
-        """Whether it has to stop at its next check."""
         self.is_preempted = False
         """Whether it has to stop for another job; it is queued again."""
         self.is_cut_off = False
@@ -246,7 +244,7 @@ class RunningJob(Generic[Q, R]):
         Called before each decode, and by the backend during one.
         """
         waiter = self.waiter
-        if self.is_stopped or self.is_preempted or waiter.is_superseded:
+        if self.is_preempted or waiter.is_superseded:
             return "cancelled"
         if waiter.cancel.cancelled and not self._is_graced(now):
             return "cancelled"
