@@ -86,7 +86,7 @@ class _Taken(NamedTuple):
 
     root: str
     accepted: AcceptedText
-    into: LearnInto | None
+    into: LearnInto
     number: int | None
     """The text's number in the store; None if that does not have it."""
 
@@ -131,7 +131,7 @@ class AcceptedTexts:
             self._by_root = {}
             self._later(self._learn_waiting)
 
-    def take(self, accepted: AcceptedText, root: str, into: LearnInto | None) -> None:
+    def take(self, accepted: AcceptedText, root: str, into: LearnInto) -> None:
         """Keep and count a text of a workspace unless it may be secret.
 
         Before there is a vocabulary it waits for one.
@@ -218,7 +218,7 @@ class AcceptedTexts:
         root: str,
         accepted: AcceptedText,
         known: AcceptedTokens | None,
-        into: LearnInto | None,
+        into: LearnInto,
     ) -> None:
         text, n_before = accepted.before + accepted.text, len(accepted.before)
         number = self._stored(lambda s: s.append(root, text, n_before), None, is_text=True)
@@ -255,8 +255,8 @@ class AcceptedTexts:
         never counts twice.
         """
         into, number = taken.into, taken.number
-        begun = self._files.begin(into, vocabulary) if into is not None else None
-        if into is None or begun is None:
+        begun = self._files.begin(into, vocabulary)
+        if begun is None:
             return ""
         file, counted_as = begun
         if number is not None and not self._mark(number, counted_as):

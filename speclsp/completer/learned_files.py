@@ -26,18 +26,18 @@ FOLD_EVERY_S: Final = 60.0
 class LearnInto:
     """Where the settings want what is learned."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[Path, ...] = ()
     """The files, of which one takes it."""
-    takes: Literal["accepted", "generated"]
-    takes_others: bool
+    takes: Literal["accepted", "generated"] = "accepted"
+    takes_others: bool = False
     """Whether the settings say so, and files that speclsp did not create may take it, too."""
 
 
-def learn_into(settings: Settings) -> LearnInto | None:
-    """Return the statistics files that may take what is learned; None for none."""
+def learn_into(settings: Settings) -> LearnInto:
+    """Return the statistics files that may take what is learned, if any."""
     update = settings.lookup_cache_update
     if update == "off" or not settings.lookup_cache_dynamic or not uses_statistics(settings):
-        return None
+        return LearnInto()
     paths = tuple(map(named_path, settings.lookup_cache_dynamic))
     return LearnInto(paths, update or "accepted", takes_others=bool(update))
 

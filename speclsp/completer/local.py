@@ -261,11 +261,7 @@ class LocalCompleter:
             debounce_s=request.debounce_ms / 1000,
         )
         into = learn_into(self.settings)
-        if (
-            into is not None
-            and into.takes == "generated"
-            and isinstance(request, CompletionRequest)
-        ):
+        if into.takes == "generated" and isinstance(request, CompletionRequest):
             job.future.add_done_callback(partial(self._learn_generated, placed, into))
         self._engine.thread.submit(job)
         future: Future[R] = job.future

@@ -172,8 +172,7 @@ class StatisticsFiles:
         Raises StoreError.
         """
         is_missing = state_of(path) is None
-        into = learn_into(self._settings)
-        file = self._learned_files.target(into) if into is not None else None
+        file = self._learned_files.target(learn_into(self._settings))
         if file is not None and file.path == path.resolve():
             file.begin(vocabulary)
             if is_missing:

@@ -270,7 +270,7 @@ def test_further_texts_that_the_model_wrote_count(
     other = GeneratedText(completion_id="2", text="ac")
     answered.set_result(result_of("ab", alternatives=(other,)))
     into = learned_files.learn_into(session.settings)
-    assert into is not None
+    assert into.paths
     request = request_between("x = ", uri="u")
     session.completer._learn_generated(request, into, answered)
     assert session.count("a") == {"b": 1, "c": 1}
