@@ -12,6 +12,7 @@ time lays out the prompt anew.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final
 
 from speclsp.errors import SettingsError
@@ -279,13 +280,8 @@ class PromptLayout:
         names = _name_values(text.repo_name, text.path, _N_NAME_CHARS)
         n_after = len(filled(self.vocabulary, self.family.after_chunks, names))
         n_left = min(budget.n_chunks, room - budget.n_prompt // 2) - n_after
-        fitting = []
-        for laid_out in chunks.chunks:
-            n_left -= len(laid_out.tokens)
-            if n_left < 0:
-                break
-            fitting.append(laid_out)
-        return chunks if len(fitting) == len(chunks.chunks) else ChunkWindow(tuple(fitting))
+        ends = accumulate(len(laid_out.tokens) for laid_out in chunks.chunks)
+        return ChunkWindow(chunks.chunks[: sum(end <= n_left for end in ends)])
 
     def _is_spaced(self, field: FieldName) -> bool:
         return FieldPart(field, spaced=True) in self.family.body
