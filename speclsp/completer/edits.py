@@ -306,10 +306,8 @@ def edit_tokens(text: str, one: EditFormat, vocabulary: Vocabulary) -> list[int]
     """Tokenise a prompt or an answer: the format's special tokens are single tokens."""
     ids = _control_ids(one, vocabulary)
     tokens: list[int] = []
-    if not ids:
-        tokens += vocabulary.tokenize(text).tolist()
-        return tokens
-    for part in re.split(f"({'|'.join(map(re.escape, ids))})", text):
+    parts = re.split(f"({'|'.join(map(re.escape, ids))})", text) if ids else [text]
+    for part in parts:
         if part in ids:
             tokens.append(ids[part])
         elif part:

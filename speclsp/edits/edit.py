@@ -180,8 +180,8 @@ def place_to_go_on(text: str, cursor: int, change: Change) -> int | None:
         for line in lines_of(change.old)
         if line not in new and len(line.split()) >= _LEAST_WORDS
     ]
-    lines = [rf"^{re.escape(line.strip())}[ \t]*$" for line in gone]
-    patterns = [re.compile(rf"^[ \t]*(?:{line[1:]})", re.MULTILINE) for line in lines]
+    lines = [rf"^[ \t]*{re.escape(line.strip())}[ \t]*$" for line in gone]
+    patterns = [re.compile(line, re.MULTILINE) for line in lines]
     if replaced := _replaced_words(change):
         patterns.append(_any_word(replaced))
     for pattern in patterns:

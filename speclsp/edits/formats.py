@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 from speclsp.errors import EditRefusedError
@@ -205,8 +206,7 @@ class Sweep8(_Sweep):
             if n_left < 0:
                 break
             parts.append(f"{file_path}\n{_ended(file_text)}")
-        changes = [one for one in source.changes if one.old.strip() or one.new.strip()]
-        changes = [one for one in changes if one.old.split() != one.new.split()]
+        changes = [one for one in source.changes if one.old.split() != one.new.split()]
         for change in changes[-self._N_CHANGES :]:
             above = "".join(lines_of(change.before)[-1:])
             below = "".join(lines_of(change.after)[:1])
@@ -574,12 +574,12 @@ def _grown(starts: Sequence[int], first: int, last: int, n_tokens: int) -> tuple
 
 def _line_starts(text: str) -> list[int]:
     """Return the offset of each line; a text that ends with a line end has no line behind it."""
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    return starts[:-1] if len(starts) > 1 and starts[-1] == len(text) else starts
+    starts = list(accumulate(map(len, lines_of(text)), initial=0))
+    return starts[:-1] or starts
 
 
 def _line_of(starts: Sequence[int], offset: int) -> int:
-    return max(line for line, start in enumerate(starts) if start <= offset)
+    return bisect_right(starts, offset) - 1
 
 
 def _ended(text: str) -> str:
