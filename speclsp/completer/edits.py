@@ -45,6 +45,8 @@ from speclsp.secrets.masked_text import PLACEHOLDER, masked_path
 from speclsp.settings import Settings
 from speclsp.text.plain_text import PlainText
 
+EDIT_DRAFTERS: Final = f"{REGION},{SUFFIX}"
+"""The drafters of next edits, whatever ``drafters`` names."""
 _GROWTH: Final = 2
 """An answer may have so many times the region's tokens."""
 _LEAST_PREDICTED: Final = 64
@@ -56,7 +58,6 @@ _N_SEARCHED: Final = 2048
 class EditJob(Job[EditRequest, EditResult]):
     """A request for the next edit."""
 
-    own_drafters: ClassVar[str] = f"{REGION},{SUFFIX}"
     is_edit: ClassVar[bool] = True
 
     def plan(

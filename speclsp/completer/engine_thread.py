@@ -289,9 +289,7 @@ class EngineThread:
             job.fail(self._models.availability()[1])
 
     def _workbench(self, job: AnyJob) -> Workbench:
-        bench = self._models.workbench(
-            job.settings, job.window.tokens, job.own_drafters, for_edits=job.is_edit
-        )
+        bench = self._models.workbench(job.settings, job.window.tokens, for_edits=job.is_edit)
         if job.request.plain.is_prefetch:
             # Most prefetches are not used: the documents' prompts stay where they are.
             bench = dataclasses.replace(bench, prompts=bench.prompts.copy())

@@ -132,10 +132,8 @@ class Plan(ABC, Generic[R]):
 class Job(ABC, Generic[Q, R]):
     """A request and its future.  ``submitted`` and ``deadline`` are seconds of the clock."""
 
-    own_drafters: ClassVar[str] = ""
-    """The drafters of this kind, as ``drafters`` names them; empty for those of the settings."""
     is_edit: ClassVar[bool] = False
-    """Whether the model of ``edit_model`` serves this kind, if there is one."""
+    """Whether next edits' drafters serve this kind, and the model of ``edit_model`` if any."""
 
     request: PlacedRequest[Q]
     settings: Settings

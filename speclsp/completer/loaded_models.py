@@ -11,7 +11,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.edits import edit_format
+from speclsp.completer.edits import EDIT_DRAFTERS, edit_format
 from speclsp.completer.jobs import N_GENERATED, Workbench
 from speclsp.completer.prompts import N_IDLE_CHUNK, Prompts
 from speclsp.drafting.acceptance import AcceptanceTable
@@ -220,17 +220,11 @@ class Models:
         self._set_state("off", EngineUnavailableError("completion is switched off."))
 
     def workbench(
-        self,
-        settings: Settings,
-        tokens: DocumentTokens,
-        own_drafters: str = "",
-        *,
-        for_edits: bool = False,
+        self, settings: Settings, tokens: DocumentTokens, *, for_edits: bool
     ) -> Workbench:
         """Return what a job with these settings works with; there must be weights.
 
-        ``own_drafters`` are those of the job's kind; empty for those of the settings.
-        ``for_edits`` takes the model of `edit_model`, if there is one.
+        ``for_edits`` takes next edits' drafters, and the model of `edit_model` if there is one.
         """
         served = self._target
         if for_edits and self._edits is not None:
@@ -240,7 +234,7 @@ class Models:
             model_name=served.name,
             tokenizer=served.tokenizer,
             weights=served.weights,
-            proposer=self._proposer(served, settings, own_drafters),
+            proposer=self._proposer(served, settings, EDIT_DRAFTERS if for_edits else ""),
             tokens=tokens,
             prompts=served.prompts,
             generated=served.generated.setdefault(tokens, deque(maxlen=N_GENERATED)),

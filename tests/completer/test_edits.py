@@ -22,7 +22,7 @@ from shared_engine import AcrossSocket
 
 from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
-from speclsp.completer.edits import EditJob
+from speclsp.completer import loaded_models
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import Document, TextEdit, WorkspaceFolder
 from speclsp.edits.edit import hunks, why_withheld
@@ -713,7 +713,7 @@ OTHER_DRAFTERS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("drafters", OTHER_DRAFTERS)
 def test_no_drafter_changes_the_answer(make, drafters, sampling, monkeypatch) -> None:
-    monkeypatch.setattr(EditJob, "own_drafters", drafters)
+    monkeypatch.setattr(loaded_models, "EDIT_DRAFTERS", drafters)
     answers, n_passes = with_and_without_drafts(make, "sweep-8", sampling)
     assert answers[0] == answers[1]
     assert n_passes[0] < n_passes[1] or drafters == "ngram-mod"  # whose matches are longer

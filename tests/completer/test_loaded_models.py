@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scripted_models import ScriptedLoader
 
-from speclsp.completer.edits import EditJob
+from speclsp.completer.edits import EDIT_DRAFTERS
 from speclsp.completer.loaded_models import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
@@ -128,7 +128,7 @@ def test_next_edits_are_drafted_as_far_as_the_curve_lets_pay(events: EventQueue)
             loaded()[1],
             AcceptanceTable(),
             lambda problem: events.problem(problem.message, problem.remedy),
-            EditJob.own_drafters,
+            EDIT_DRAFTERS,
         )
         assert proposer is not None
         proposer.begin(
