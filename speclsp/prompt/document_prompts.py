@@ -154,9 +154,8 @@ class DocumentPrompts:
         return planned
 
     def adopt(self, window: PromptWindow) -> None:
-        """Replace the current prompt by a planned one that was evaluated."""
-        if self._planned is not None:
-            self._windows = self._windows[1:]
+        """Replace the current prompt by the planned one, which was evaluated."""
+        self._windows = self._windows[1:]
         self._planned = None
         self._remember(window)
 
