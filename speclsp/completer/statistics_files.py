@@ -45,8 +45,6 @@ class FilesInUse:
     """The files' ids, under which the store of accepted texts knows them."""
 
 
-_NONE_IN_USE: Final = FilesInUse()
-
 _Entry = tuple[FileState, StatisticsFile | None]
 """The state of a file when it was opened, and the file; None if it was refused."""
 
@@ -73,7 +71,7 @@ class StatisticsFiles:
         self._thread = ThreadPoolExecutor(1, "speclsp-statistics")
         self._vocabulary: Vocabulary | None = None
         self._entries: dict[tuple[Path, Role], _Entry] = {}
-        self._in_use = _NONE_IN_USE
+        self._in_use = FilesInUse()
         self._is_loading = False
         self._loads: list[Future[None]] = []
         """The last load, and those before it that have not ended."""
@@ -82,7 +80,7 @@ class StatisticsFiles:
         """Read the files for another vocabulary."""
         self._vocabulary = tokenizer.vocabulary
         self._entries = {}
-        self._in_use = _NONE_IN_USE
+        self._in_use = FilesInUse()
         self._load_soon()
 
     def apply_settings(self, settings: Settings) -> None:
@@ -93,7 +91,7 @@ class StatisticsFiles:
     def current(self) -> FilesInUse:
         """Return the files' counts; those of changed files once they are read.  Does not wait."""
         if not uses_statistics(self._settings):
-            return _NONE_IN_USE
+            return FilesInUse()
         if not self._is_loading and any(
             state_of(path) != state for (path, _), (state, _) in self._entries.items()
         ):
