@@ -5,15 +5,10 @@ Clients without inline completion get one item in their popup.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Sequence
 
 from lsprotocol import types
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
-from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.items import (
     Item,
@@ -24,11 +19,8 @@ from speclsp.lsp.items import (
     with_word_before,
 )
 from speclsp.lsp.session import Session
-from speclsp.lsp.text_buffer import Cursor, TextBuffer
+from speclsp.lsp.text_buffer import TextBuffer
 from speclsp.requests import CompletionRequest, Trigger
-from speclsp.settings_resolution import for_language
-
-logger = logging.getLogger(__name__)
 
 
 async def inline_completion(
@@ -52,7 +44,7 @@ async def inline_completion(
         items=[
             types.InlineCompletionItem(
                 insert_text=item.text,
-                range=_wire_range(session, buffer, item),
+                range=session.wire_range(buffer, item.start, item.end),
                 command=_accept_command(item),
             )
             for item in items
@@ -88,7 +80,7 @@ async def completion(session: Session, params: types.CompletionParams) -> types.
         # The text has its indentation already.
         insert_text_mode=types.InsertTextMode.AsIs,
         text_edit=types.TextEdit(
-            range=_wire_range(session, buffer, item),
+            range=session.wire_range(buffer, item.start, item.end),
             # Some editors insert a popup's text unchanged; those with ghost text convert line ends.
             new_text=item.text.replace("\n", buffer.newline),
         ),
@@ -106,20 +98,15 @@ def _query(
 
     None where the document is not open, or too large, or nothing can replace the selected item.
     """
-    buffer = session.documents.as_of_arrival(params.text_document.uri)
-    if buffer is None or session.is_too_large(buffer):
+    buffer = session.asked_in(params.text_document.uri)
+    if buffer is None:
         return None
-    if session.window is not None and session.window.document(buffer.uri) is None:
-        session.tell_opened(buffer)  # the limit was raised
-
-    def cursor(position: types.Position) -> Cursor:
-        return buffer.cursor_at(position.line, position.character, session.encoding)
-
     if selected is None:
-        at = cursor(params.position)
+        at = session.cursor(buffer, params.position)
         return Query(buffer=buffer, offset=buffer.offset(at), start=at, end=at)
-    start, end = selected.range.start, selected.range.end
-    return query_selected(buffer, cursor(start), cursor(end), selected.text)
+    start = session.cursor(buffer, selected.range.start)
+    end = session.cursor(buffer, selected.range.end)
+    return query_selected(buffer, start, end, selected.text)
 
 
 async def _ask(
@@ -129,14 +116,11 @@ async def _ask(
 
     A newer call for the same document and method cancels this one.
     """
-    buffer = query.buffer
-    folder = session.location(buffer).folder
-    folder_uri = folder.uri if folder is not None else None
-    if session.settings.is_switched_off:
+    buffer, window = query.buffer, session.window
+    here = session.settings_in(buffer)
+    if window is None or here is None or (session.is_snoozing and trigger == "automatic"):
         return buffer, []
-    settings = for_language(session.settings.for_folder(folder_uri), buffer.language_id)
-    if not settings.enabled or (session.is_snoozing and trigger == "automatic"):
-        return buffer, []
+    settings, overrides = here
     above, below = session.documents.around_cell(buffer.uri)
     request = CompletionRequest(
         uri=buffer.uri,
@@ -145,42 +129,18 @@ async def _ask(
         edit=query.edit,
         above=above,
         below=below,
-        overrides=session.settings.overrides(folder_uri),
+        overrides=overrides,
         trigger=trigger,
         n_candidates=settings.n_candidates if trigger == "invoked" else 1,
     )
     with session.requests.newest(method, buffer.uri):
-        result = await _result(session, request)
+        result = await session.answer("completion", window.complete, request)
+    if result is not None:
+        session.count(result)
     now = session.documents.get(buffer.uri)
     if result is None or now is None or now.opening is not buffer.opening:
         return buffer, []
     return now, items_from(query, result, now)
-
-
-async def _result(session: Session, request: CompletionRequest) -> CompletionResult | None:
-    """Return the completer's result, or None where it has none.
-
-    Cancelling the calling task cancels the request.
-    """
-    if session.window is None:
-        return None
-    cancel = CancellationToken()
-    try:
-        result = await session.window.complete(request, cancel)
-    except asyncio.CancelledError:
-        cancel.cancel()
-        raise
-    except EngineUnavailableError as error:
-        logger.debug("no completion: %s", error)
-        return None
-    except SpecLspError as error:
-        logger.error("completion failed: %s", error)  # noqa: TRY400  the trace says nothing more
-        return None
-    except Exception:
-        logger.exception("completion failed")
-        return None
-    session.count(result)
-    return result
 
 
 def _note_sent(session: Session, items: Sequence[Item]) -> None:
@@ -192,15 +152,6 @@ def _note_sent(session: Session, items: Sequence[Item]) -> None:
         window.sent(item.completion_id, item.text, item.n_foreign)
     if not session.client_reports_shown:
         session.tell(window.shown, items[0].completion_id)
-
-
-def _wire_range(session: Session, buffer: TextBuffer, item: Item) -> types.Range:
-    """Return the range that an item replaces, in the client's units."""
-    start, end = item.start, item.end
-    return types.Range(
-        start=types.Position(start.line, buffer.character_at(start, session.encoding)),
-        end=types.Position(end.line, buffer.character_at(end, session.encoding)),
-    )
 
 
 def _accept_command(item: Item) -> types.Command:

@@ -95,10 +95,9 @@ def _change(
     text_before = buffer.text if session.offered.is_offered(buffer.uri) else ""
     for change in changes:
         if isinstance(change, types.TextDocumentContentChangePartial):
-            start, end = change.range.start, change.range.end
             buffer.replace(
-                buffer.cursor_at(start.line, start.character, session.encoding),
-                buffer.cursor_at(end.line, end.character, session.encoding),
+                session.cursor(buffer, change.range.start),
+                session.cursor(buffer, change.range.end),
                 change.text,
             )
         else:

@@ -16,10 +16,8 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
 from speclsp.answers import EditResult
-from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import edit_line
 from speclsp.documents import TextEdit
-from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.own_methods import (
     DID_SHOW_EDIT,
@@ -31,7 +29,6 @@ from speclsp.lsp.own_methods import (
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer
 from speclsp.requests import EditRequest
-from speclsp.settings_resolution import for_language
 
 logger = logging.getLogger(__name__)
 
@@ -40,27 +37,20 @@ async def next_edit(
     session: Session, params: types.TextDocumentPositionParams
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the next edit around the cursor, or an empty list."""
-    buffer = session.documents.as_of_arrival(params.text_document.uri)
-    if buffer is None or session.window is None or session.is_too_large(buffer):
+    buffer, window = session.asked_in(params.text_document.uri), session.window
+    here = session.settings_in(buffer) if buffer is not None else None
+    if buffer is None or window is None or here is None or session.is_snoozing:
         return {"edits": []}
-    if session.window.document(buffer.uri) is None:
-        session.tell_opened(buffer)
-    position = params.position
-    cursor = buffer.cursor_at(position.line, position.character, session.encoding)
-    folder = session.location(buffer).folder
-    folder_uri = folder.uri if folder is not None else None
-    settings = for_language(session.settings.for_folder(folder_uri), buffer.language_id)
-    if session.settings.is_switched_off or not settings.enabled or session.is_snoozing:
-        return {"edits": []}
+    _, overrides = here
     request = EditRequest(
         uri=buffer.uri,
         version=buffer.version,
-        offset=buffer.offset(cursor),
-        overrides=session.settings.overrides(folder_uri),
+        offset=buffer.offset(session.cursor(buffer, params.position)),
+        overrides=overrides,
     )
     with session.requests.newest(NEXT_EDIT, buffer.uri) as in_flight:
         try:
-            result = await _result(session, request)
+            result = await session.answer("next edit", window.next_edits.next_edit, request)
         except asyncio.CancelledError:
             if not in_flight.is_dropped:
                 raise
@@ -76,27 +66,6 @@ async def next_edit(
     return {"edits": [_wire_edit(session, now, result, result.edit)]}
 
 
-async def _result(session: Session, request: EditRequest) -> EditResult | None:
-    """Return the completer's result, or None where it has none.
-
-    Cancelling the calling task cancels the request.
-    """
-    assert session.window is not None
-    cancel = CancellationToken()
-    try:
-        return await session.window.next_edits.next_edit(request, cancel)
-    except asyncio.CancelledError:
-        cancel.cancel(for_good=True)
-        raise
-    except EngineUnavailableError as error:
-        logger.debug("no next edit: %s", error)
-    except SpecLspError as error:
-        logger.error("next edit failed: %s", error)  # noqa: TRY400  the trace says nothing more
-    except Exception:
-        logger.exception("next edit failed")
-    return None
-
-
 def _wire_edit(
     session: Session, buffer: TextBuffer, result: EditResult, edit: TextEdit
 ) -> dict[str, Any]:
@@ -104,7 +73,9 @@ def _wire_edit(
 
     def wire(one: TextEdit) -> dict[str, Any]:
         return {
-            "range": _wire_range(session, buffer, one),
+            "range": session.wire_range(
+                buffer, buffer.cursor_of(one.start), buffer.cursor_of(one.end)
+            ),
             "text": one.text.replace("\n", buffer.newline),
         }
 
@@ -122,16 +93,6 @@ def _wire_edit(
         "probability": result.probability,
         "divergences": msgspec.to_builtins(result.divergences),
     }
-
-
-def _wire_range(session: Session, buffer: TextBuffer, edit: TextEdit) -> dict[str, Any]:
-    """Return the range that an edit replaces, in the client's units."""
-    places: list[dict[str, int]] = []
-    for offset in (edit.start, edit.end):
-        cursor = buffer.cursor_of(offset)
-        character = buffer.character_at(cursor, session.encoding)
-        places.append({"line": cursor.line, "character": character})
-    return {"start": places[0], "end": places[1]}
 
 
 def did_show(session: Session, params: DidShowCompletionParams) -> None:

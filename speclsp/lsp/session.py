@@ -14,11 +14,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
+from lsprotocol import types
 
 from speclsp import settings as settings_table
-from speclsp.answers import CompletionResult
+from speclsp.answers import CompletionResult, R
+from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines, request_line
 from speclsp.documents import Document
+from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.client_settings import ClientSettings
 from speclsp.lsp.completion_requests import InFlightRequests, TriggerKinds
@@ -29,9 +32,11 @@ from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.log import EventPump
 from speclsp.lsp.model_commands import NamedModels
 from speclsp.lsp.protocol import SpecProtocol
-from speclsp.lsp.text_buffer import PositionEncoding, TextBuffer
+from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer
+from speclsp.requests import Q, SettingValue
 from speclsp.seam import Completer
 from speclsp.settings import Settings
+from speclsp.settings_resolution import for_language
 from speclsp.statistics import SessionStats
 from speclsp.suggestions.window import Window
 
@@ -382,6 +387,67 @@ class Session:
                 location.repo_name,
             ):
                 self.tell_opened(buffer)
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def asked_in(self, uri: str) -> TextBuffer | None:
+        """Return a document as of the current request's arrival.
+
+        None where it is not open, or too large for suggestions.
+        """
+        buffer = self.documents.as_of_arrival(uri)
+        if buffer is None or self.is_too_large(buffer):
+            return None
+        if self.window is not None and self.window.document(buffer.uri) is None:
+            self.tell_opened(buffer)  # the limit was raised
+        return buffer
+
+    def cursor(self, buffer: TextBuffer, position: types.Position) -> Cursor:
+        """Return the cursor at a client's position; outside the text, the nearest end."""
+        return buffer.cursor_at(position.line, position.character, self.encoding)
+
+    def wire_range(self, buffer: TextBuffer, start: Cursor, end: Cursor) -> types.Range:
+        """Return the range between two cursors in the client's units."""
+        return types.Range(
+            start=types.Position(start.line, buffer.character_at(start, self.encoding)),
+            end=types.Position(end.line, buffer.character_at(end, self.encoding)),
+        )
+
+    def settings_in(self, buffer: TextBuffer) -> tuple[Settings, dict[str, SettingValue]] | None:
+        """Return a document's settings, and those of its folder that a request there carries.
+
+        None where completion is switched off.
+        """
+        folder = self.location(buffer).folder
+        folder_uri = folder.uri if folder is not None else None
+        settings = for_language(self.settings.for_folder(folder_uri), buffer.language_id)
+        if self.settings.is_switched_off or not settings.enabled:
+            return None
+        return settings, self.settings.overrides(folder_uri)
+
+    async def answer(
+        self,
+        what: str,
+        ask: Callable[[Q, CancellationToken], Coroutine[Any, Any, R]],
+        request: Q,
+    ) -> R | None:
+        """Return the completer's answer to a request for ``what``, or None where it has none.
+
+        Cancelling the calling task cancels the request.
+        """
+        cancel = CancellationToken()
+        try:
+            return await ask(request, cancel)
+        except asyncio.CancelledError:
+            cancel.cancel()
+            raise
+        except EngineUnavailableError as error:
+            logger.debug("no %s: %s", what, error)
+        except SpecLspError as error:
+            logger.error("%s failed: %s", what, error)  # noqa: TRY400  the trace says nothing more
+        except Exception:
+            logger.exception("%s failed", what)
+        return None
 
     # --- statistics -------------------------------------------------------------------------------
 
