@@ -69,9 +69,9 @@ def _make_server(options: dict[str, Any]) -> SpecLanguageServer:
     # full collection looks at 18,000 objects, not 98,000 (15 to 20 ms instead of 60 to 90).
     gc.disable()
     from speclsp.cli.window_completer import make_completer  # noqa: PLC0415
-    from speclsp.lsp.server import create_server  # noqa: PLC0415
+    from speclsp.lsp.server import SpecLanguageServer  # noqa: PLC0415
 
-    server = create_server(make_completer, options)
+    server = SpecLanguageServer(make_completer, options)
     gc.freeze()
     gc.enable()
     return server

@@ -59,6 +59,10 @@ class SpecLanguageServer(LanguageServer):
     def __init__(
         self, completer_factory: CompleterFactory, base_options: Mapping[str, Any]
     ) -> None:
+        """``completer_factory`` is called once with the settings, on a thread: it imports slowly.
+
+        ``base_options`` come from the command line; the client's settings override them.
+        """
         super().__init__(
             "speclsp",
             __version__,
@@ -67,22 +71,9 @@ class SpecLanguageServer(LanguageServer):
         )
         self.session = Session(self.protocol, completer_factory, base_options)
         self.protocol.note_arrival = self.session.documents.note_arrival
+        for method, function in _METHODS.items():
+            self.feature(method)(partial(function, self.session))
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Log an exception of a handler, without a message to the user."""
         logger.error("%s: %s", getattr(source, "__name__", source), error, exc_info=error)
-
-
-def create_server(
-    completer_factory: CompleterFactory, base_options: Mapping[str, Any]
-) -> SpecLanguageServer:
-    """Return a server for one client.
-
-    ``completer_factory`` is called once with the settings, on a thread, because its imports are
-    slow.
-    ``base_options`` come from the command line; the client's settings override them.
-    """
-    server = SpecLanguageServer(completer_factory, base_options)
-    for method, function in _METHODS.items():
-        server.feature(method)(partial(function, server.session))
-    return server

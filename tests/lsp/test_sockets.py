@@ -18,7 +18,7 @@ from suspended import suspend
 from speclsp.errors import SettingsError, SpecLspError
 from speclsp.lsp import sockets
 from speclsp.lsp.framing import frame
-from speclsp.lsp.server import create_server
+from speclsp.lsp.server import SpecLanguageServer
 from speclsp.lsp.sockets import parse_address, serve_tcp
 
 SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
@@ -300,7 +300,7 @@ async def test_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None
     def announce(_: str, port: int) -> None:
         loop.call_soon_threadsafe(listening.set_result, port)
 
-    server = create_server(ScriptedCompleter, {})
+    server = SpecLanguageServer(ScriptedCompleter, {})
     serving = asyncio.create_task(
         asyncio.to_thread(serve_tcp, server, "127.0.0.1", 0, token=None, on_listening=announce)
     )
@@ -376,6 +376,11 @@ async def test_address_in_use_is_one_clear_error() -> None:
 
     with pytest.raises(SpecLspError, match=r"cannot listen on 127\.0\.0\.1"):
         await asyncio.to_thread(
-            serve_tcp, create_server(unused, {}), "127.0.0.1", port, token=None, on_listening=print
+            serve_tcp,
+            SpecLanguageServer(unused, {}),
+            "127.0.0.1",
+            port,
+            token=None,
+            on_listening=print,
         )
     listener.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 from speclsp.cli.main import main
 from speclsp.lsp import server as server_module
-from speclsp.lsp.server import SpecLanguageServer, create_server
+from speclsp.lsp.server import SpecLanguageServer
 from speclsp.secrets.masked_text import masked
 from speclsp.secrets.paths import is_secret_path
 
@@ -30,12 +30,13 @@ def documents(server: SpecLanguageServer) -> dict[str, list[Any]]:
     return answer
 
 
-def create_fuzzed_server(*arguments: Any) -> SpecLanguageServer:
-    """Return the server with the request."""
-    server = create_server(*arguments)
-    server.feature("fuzz/documents")(lambda _: documents(server))
-    return server
+class FuzzedServer(SpecLanguageServer):
+    """The server with the request."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.feature("fuzz/documents")(lambda _: documents(self))
 
 
-server_module.create_server = create_fuzzed_server
+server_module.SpecLanguageServer = FuzzedServer
 sys.exit(main())

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from scripted_completer import ScriptedCompleter
 
 from speclsp.lsp.log import logging_to
-from speclsp.lsp.server import create_server
+from speclsp.lsp.server import SpecLanguageServer
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 from speclsp.suggestions.ledger import Ledger
@@ -38,7 +38,7 @@ class LspWire:
         self.completers: list[ScriptedCompleter] = []
         # Each request is to reach the completer here; what the ledger knows has tests of its own.
         plain = {"suggestion_memory": False, "automatic_filters": False}
-        self.server = create_server(factory or self._make, {**plain, **(base_options or {})})
+        self.server = SpecLanguageServer(factory or self._make, {**plain, **(base_options or {})})
         self.conversation = self.server.protocol
         self.conversation.connect(self.send)
         self.messages: list[dict[str, Any]] = []

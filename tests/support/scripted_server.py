@@ -19,7 +19,7 @@ from scripted_completer import Asked, ScriptedCompleter
 
 from speclsp.errors import EngineError
 from speclsp.events import LogLine
-from speclsp.lsp.server import create_server
+from speclsp.lsp.server import SpecLanguageServer
 from speclsp.lsp.sockets import serve_tcp
 from speclsp.lsp.stdio import serve_stdio
 from speclsp.settings import Settings
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
 def serve(arguments: list[str]) -> int:
     # Each request is to reach the completer.
     options = {"suggestion_memory": False, "automatic_filters": False}
-    make_server = partial(create_server, make, options)
+    make_server = partial(SpecLanguageServer, make, options)
     if arguments[0] == "--tcp":
         port, token = int(arguments[1]), (*arguments[2:], None)[0]
         return serve_tcp(make_server(), "127.0.0.1", port, token=token, on_listening=announce)
