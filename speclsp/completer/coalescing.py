@@ -15,7 +15,13 @@ from msgspec import structs
 from speclsp.answers import CompletionResult, FinishReason
 from speclsp.completer.jobs import AnyJob, Job, RunningJob
 from speclsp.requests import CompletionRequest, PlacedCompletion
-from speclsp.text.typed_text import contradicts, growing_text, may_share_text, rest_of
+from speclsp.text.typed_text import (
+    contradicts,
+    cursor_context,
+    may_share_text,
+    rest_of,
+    typed_between,
+)
 
 GRACE_S: Final = 0.15
 """Seconds that the generation of a cancelled request waits for a newer request: editors cancel
@@ -32,7 +38,6 @@ class RunningCompletion(RunningJob[CompletionRequest, CompletionResult]):
         self, job: Job[CompletionRequest, CompletionResult], others_wait: Callable[[], bool]
     ) -> None:
         super().__init__(job, others_wait)
-        self._growing = growing_text(job.request)
         self._lock = threading.Lock()
         self._typed = ""
         self._is_closed = False
@@ -66,7 +71,7 @@ class RunningCompletion(RunningJob[CompletionRequest, CompletionResult]):
         whole = result.generated
         if whole.finish_reason == "cancelled" or not whole.text:
             return None
-        found = rest_of(self._growing.place, whole, job.request)
+        found = rest_of(cursor_context(self.job.request), whole, job.request)
         if found is None:
             return None
         return structs.replace(result, generated=found[1], alternatives=())
@@ -81,7 +86,7 @@ class RunningCompletion(RunningJob[CompletionRequest, CompletionResult]):
         """Return what was typed since the job's request; None where it cannot answer."""
         if self._is_closed or not may_coalesce(self.waiter):
             return None
-        return self._growing.typed_before(request, self.so_far)
+        return typed_between(self.job.request, request, self.so_far)
 
     def _is_graced(self, now: float) -> bool:
         waiter = self.waiter

@@ -99,35 +99,23 @@ def rules_of(request: AnyPlaced) -> tuple[object, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GrowingText:
-    """The cursor of a request whose text is being generated, to find out who else may have it."""
+def typed_between(older: AnyPlaced, newer: AnyPlaced, so_far: str) -> str | None:
+    """Return what was typed between two requests.
 
-    uri: str
-    place: CursorContext
-    rules: tuple[object, ...]
-
-    def typed_before(self, request: AnyPlaced, so_far: str) -> str | None:
-        """Return what was typed between the two requests.
-
-        None if the newer one cannot get the rest of a text that begins with ``so_far``.
-        """
-        if request.uri != self.uri or rules_of(request) != self.rules:
-            return None
-        moved = self.place.moved_to(request)
-        if moved is None:
-            return None
-        # Text that was typed over is among the typed; other text was deleted, and the completion
-        # without it is another.
-        rest_typed = iter(moved.typed)
-        if not all(char in rest_typed for char in self.place.after[: moved.n_passed]):
-            return None
-        return None if contradicts(so_far, moved.typed) else moved.typed
-
-
-def growing_text(request: AnyPlaced) -> GrowingText:
-    """Return where the text of a request grows."""
-    return GrowingText(request.uri, cursor_context(request), rules_of(request))
+    None if the newer one cannot get the rest of the older one's text, which begins with ``so_far``.
+    """
+    if newer.uri != older.uri or rules_of(newer) != rules_of(older):
+        return None
+    place = cursor_context(older)
+    moved = place.moved_to(newer)
+    if moved is None:
+        return None
+    # Text that was typed over is among the typed; other text was deleted, and the completion
+    # without it is another.
+    rest_typed = iter(moved.typed)
+    if not all(char in rest_typed for char in place.after[: moved.n_passed]):
+        return None
+    return None if contradicts(so_far, moved.typed) else moved.typed
 
 
 def typed_length(text: str, typed: str) -> int | None:

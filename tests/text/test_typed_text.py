@@ -8,8 +8,8 @@ from speclsp.text.typed_text import (
     N_CHARS,
     contradicts,
     cursor_context,
-    growing_text,
     rest_of,
+    typed_between,
     typed_length,
 )
 
@@ -162,5 +162,4 @@ def test_texts_are_compared_near_the_cursor_and_lengths_beyond() -> None:
 def test_who_deletes_text_after_the_cursor_gets_no_rest(
     then: str, now: str, typed: str | None
 ) -> None:
-    growing = growing_text(request_at(then))
-    assert growing.typed_before(request_at(now), "") == typed
+    assert typed_between(request_at(then), request_at(now), "") == typed
