@@ -30,7 +30,7 @@ _N_DECLINED: Final = 64
 _N_TIMES: Final = 1_000
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class _Proposed:
     uri: str
     text: str
@@ -41,17 +41,10 @@ class _Proposed:
     """The lines before the edit, masked."""
     text_hash: int
     """Of the document, masked, which has this text again once an accepted edit is undone."""
+    is_shown: bool = False
     is_accepted: bool = False
     is_applied: bool = False
     """Whether it was accepted and the document had another text then."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Kept:
-    """The latest proposal, masked, of which the user may type a part."""
-
-    document: Document
-    result: EditResult
 
 
 class NextEdits:
@@ -72,8 +65,8 @@ class NextEdits:
         self._clock = clock
         self._lock = threading.Lock()
         self._proposed: OrderedDict[str, _Proposed] = OrderedDict()
-        self._kept: _Kept | None = None
-        self._shown: set[str] = set()
+        self._kept: tuple[Document, EditResult] | None = None
+        """The latest proposal, masked, of which the user may type a part, and its document."""
         self._declined: deque[tuple[str, str]] = deque(maxlen=_N_DECLINED)
         self._counts: Counter[str] = Counter()
         self._withheld: Counter[str] = Counter()
@@ -131,8 +124,9 @@ class NextEdits:
     def shown(self, edit_id: str) -> None:
         """Note that an edit is on screen; it counts once."""
         with self._lock:
-            if edit_id in self._proposed:
-                self._count_shown(edit_id)
+            found = self._proposed.get(edit_id)
+            if found is not None:
+                self._count_shown(found)
 
     def accepted(self, edit_id: str) -> bool:
         """Note that an edit was accepted, and return whether it is known: its text is learned."""
@@ -141,13 +135,10 @@ class NextEdits:
             if found is None or found.is_accepted:
                 return False
             document = self._documents.newest_masked(found.uri)
-            self._proposed[edit_id] = dataclasses.replace(
-                found,
-                is_accepted=True,
-                is_applied=document is not None and hash(document.text) != found.text_hash,
-            )
+            found.is_accepted = True
+            found.is_applied = document is not None and hash(document.text) != found.text_hash
             self._kept = None
-            self._count_shown(edit_id)
+            self._count_shown(found)
             self._counts["n_accepted"] += 1
         self._documents.accepted(found.uri, found.text)
         if document is not None and found.text.strip():
@@ -184,9 +175,9 @@ class NextEdits:
         found = self._proposed.pop(edit_id, None)
         if found is None:
             return False
-        if self._kept is not None and self._kept.result.completion_id == edit_id:
+        if self._kept is not None and self._kept[1].completion_id == edit_id:
             self._kept = None
-        self._count_shown(edit_id)
+        self._count_shown(found)
         self._counts["n_declined"] += 1
         self._declined.extend(found.hunks)
         return True
@@ -203,13 +194,14 @@ class NextEdits:
 
     def _rest(self, masked: Document, cursor: int) -> EditResult | None:
         """Return what is left of the kept proposal where the user typed a part of it."""
-        kept = self._kept
-        if kept is None or kept.document.uri != masked.uri or kept.document.text == masked.text:
+        if self._kept is None:
             return None
-        was = kept.document.text
+        document, result = self._kept
+        was = document.text
+        if document.uri != masked.uri or was == masked.text:
+            return None
         changed = [
-            Hunk(one.start, one.end, was[one.start : one.end], one.text)
-            for one in kept.result.hunks
+            Hunk(one.start, one.end, was[one.start : one.end], one.text) for one in result.hunks
         ]
         left = left_after(changed, edit_between(was, masked.text))
         if not left:
@@ -217,33 +209,33 @@ class NextEdits:
             return None
         edit = smallest_edit(left, masked.text)
         return structs.replace(
-            kept.result,
+            result,
             edit=edit,
             hunks=tuple(TextEdit(one.start, one.end, one.new) for one in left),
             is_far=is_far(masked.text, edit, cursor),
             stats=RequestStats(),
         )
 
-    def _count_shown(self, edit_id: str) -> None:
-        if edit_id not in self._shown:
-            self._shown.add(edit_id)
+    def _count_shown(self, found: _Proposed) -> None:
+        if not found.is_shown:
+            found.is_shown = True
             self._counts["n_shown"] += 1
 
     def _propose(self, masked: Document, result: EditResult, edit: TextEdit) -> None:
         """Keep a proposal, for reports of it and for what the user types of it."""
-        self._kept = _Kept(masked, result)
+        self._kept = masked, result
         start = masked.text.rfind("\n", 0, result.hunks[0].start) + 1
-        self._proposed.pop(result.completion_id, None)
+        former = self._proposed.pop(result.completion_id, None)
         self._proposed[result.completion_id] = _Proposed(
             uri=masked.uri,
             text=edit.text,
             hunks=tuple((masked.text[one.start : one.end], one.text) for one in result.hunks),
             before="".join(masked.text[:start].splitlines(keepends=True)[-2:]),
             text_hash=hash(masked.text),
+            is_shown=former is not None and former.is_shown,
         )
         while len(self._proposed) > _N_PROPOSED:
-            edit_id, _ = self._proposed.popitem(last=False)
-            self._shown.discard(edit_id)
+            self._proposed.popitem(last=False)
 
     # ----------------------------------------------------------------------------------------------
 
