@@ -38,9 +38,6 @@ _MAX_AROUND: Final = 1_000
 _RUN: Final = re.compile(r"[^\s\"'`<>]*")
 """The rest of a token that is longer than what its expression looks at."""
 
-
-_QUOTE: Final = re.compile(r"(?:[A-Za-z@$]{0,3}#{0,3})?\\*[\"'`]")
-
 _ALL_NEEDLES: Final = dict.fromkeys(needle for kind in KINDS for needle in kind.needles)
 _NEEDLES: Final = tuple(
     (needle, tuple(kind for kind in KINDS if needle in kind.needles)) for needle in _ALL_NEEDLES
@@ -139,9 +136,10 @@ def _secrets(text: str, found: re.Match[str], kind: Kind, end: int) -> Iterator[
 
 
 def _led_value(text: str, start: int, kind: Kind) -> Value | None:
-    if _QUOTE.match(text, start):
-        return read_literal(text, start)
-    return None if kind.bare is None else read_pattern(text, start, kind.bare)
+    literal = read_literal(text, start)
+    if literal is not None or kind.bare is None:
+        return literal
+    return read_pattern(text, start, kind.bare)
 
 
 def _lines_around(text: str, position: int, n_lines: int) -> tuple[int, int]:
