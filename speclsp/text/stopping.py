@@ -52,10 +52,6 @@ _N_NAME_CHARS: Final = 40
 """Characters of the longest name that is found if it comes in parts."""
 
 
-def _stopped_clock() -> float:
-    return 0.0
-
-
 class CompletionText:
     """One completion's text.  :meth:`feed` is the decoding loop's stop predicate.
 
@@ -71,7 +67,7 @@ class CompletionText:
         end_names: Iterable[str] = (),
         typed: str = "",
         budget_s: float = math.inf,
-        clock: Callable[[], float] = _stopped_clock,
+        clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """``end_tokens`` are those of the FIM family, in addition to the vocabulary's own.
 
@@ -208,7 +204,8 @@ class CompletionText:
         n_own = 1 if self._rules.line_before.strip() else 0
         n_kept = repeated_lines(self._lines[n_own:])
         if n_kept is not None:
-            self._keep_lines(n_own + n_kept, "loop")
+            self._text = "\n".join(self._text.split("\n")[: n_own + n_kept])
+            self.stopped_by = "loop"
         elif self._n_lines() >= self._rules.max_lines:
             self.stopped_by = "lines"
         elif self._text.strip() and self._is_time_up():
@@ -288,7 +285,3 @@ class CompletionText:
         self._text = self._text[: max(0, self._line_start - 1)]
         self.stopped_by = reason
         return True
-
-    def _keep_lines(self, n_lines: int, reason: StopReason) -> None:
-        self._text = "\n".join(self._text.split("\n")[:n_lines])
-        self.stopped_by = reason
