@@ -7,11 +7,10 @@ from typing import Final
 
 from speclsp.text.code_reader import CodeState
 from speclsp.text.languages import (
+    CLOSING_WORDS,
+    CONTINUATION_WORDS,
     closes_block,
-    continues_block,
     heads_definition,
-    may_close,
-    may_continue,
     opens_block,
 )
 from speclsp.text.rules import StopRules, indent_width
@@ -51,7 +50,9 @@ class CursorBlock:
         if not code.isidentifier():
             return False
         is_beside = self._base is not None and indent_width(line) >= self._base
-        return may_close(code) or (is_beside and may_continue(code))
+        return any(word.startswith(code) for word in CLOSING_WORDS) or (
+            is_beside and any(word.startswith(code) for word in CONTINUATION_WORDS)
+        )
 
     def is_left_by(self, line: str) -> bool:
         """Whether ``line`` is outside of the block and closes nothing that is open."""
@@ -62,7 +63,7 @@ class CursorBlock:
         if indent < self._base:
             return not is_closer  # balancing removes closers that the document has already
         word = _FIRST_WORD.match(line)
-        continues = word is not None and continues_block(word.group(1))
+        continues = word is not None and word.group(1) in CONTINUATION_WORDS
         return self._rules.extent == "block" and not (is_closer or continues)
 
     def is_ended_by(self, line: str, text: str) -> bool:

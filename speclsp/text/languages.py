@@ -90,7 +90,7 @@ _OPENERS: Final = (
 
 _OTHER_OPENER: Final = re.compile(f"{_BRACKET}|{_LABEL}")
 
-_CONTINUATION_WORDS: Final = frozenset(
+CONTINUATION_WORDS: Final = frozenset(
     (
         "and",
         "case",
@@ -111,7 +111,8 @@ _CONTINUATION_WORDS: Final = frozenset(
         "while",
     )
 )
-_CLOSING_WORDS: Final = frozenset(("done", "end", "endif", "esac", "fi", "until"))
+"""Words by which a line at the depth of the block's head continues it."""
+CLOSING_WORDS: Final = frozenset(("done", "end", "endif", "esac", "fi", "until"))
 
 
 _DEFINITION: Final = re.compile(
@@ -165,22 +166,7 @@ def opens_block(language_id: str, line: str) -> bool:
     return bool(_OTHER_OPENER.search(code))
 
 
-def continues_block(word: str) -> bool:
-    """Whether a line at the depth of the block's head continues it by beginning with ``word``."""
-    return word in _CONTINUATION_WORDS
-
-
-def may_close(word: str) -> bool:
-    """Whether ``word`` is the beginning of a word that closes a block."""
-    return any(closing.startswith(word) for closing in _CLOSING_WORDS)
-
-
-def may_continue(word: str) -> bool:
-    """Whether ``word`` is the beginning of a word that continues a block."""
-    return any(continuing.startswith(word) for continuing in _CONTINUATION_WORDS)
-
-
 def closes_block(line: str) -> bool:
     """Whether ``line`` only closes blocks: ``}``, ``});``, ``end``."""
     code = line.strip()
-    return bool(code) and (code.rstrip(";,") in _CLOSING_WORDS or not code.strip(")]};,"))
+    return bool(code) and (code.rstrip(";,") in CLOSING_WORDS or not code.strip(")]};,"))
