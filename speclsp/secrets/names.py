@@ -53,11 +53,10 @@ class _Word:
     """What follows the needle up to the name's end."""
     before: tuple[str, ...] = ()
     """What has to stand before the needle, apart from ``_-.`` and blanks; a last "": no letter."""
-    is_ascii: bool = True
 
 
 def _word(needle: str, kind: NameKind, rest: str, before: tuple[str, ...] = ()) -> _Word:
-    return _Word(needle, kind, re.compile(rest + _ENDS, re.IGNORECASE), before, needle.isascii())
+    return _Word(needle, kind, re.compile(rest + _ENDS, re.IGNORECASE), before)
 
 
 _WORDS: Final = (
@@ -95,13 +94,13 @@ _WORDS: Final = (
 )
 
 
-_ASCII_WORDS: Final = tuple(word for word in _WORDS if word.is_ascii)
+_ASCII_WORDS: Final = tuple(word for word in _WORDS if word.needle.isascii())
 
 
 def secret_names(text: str, lowered: str) -> Iterator[SecretName]:
     """Yield the names of secrets in a text; ``lowered`` is the text in lower case."""
     for word in _ASCII_WORDS if text.isascii() else _WORDS:
-        where = lowered if word.is_ascii else text
+        where = lowered if word.needle.isascii() else text
         position = where.find(word.needle)
         while position >= 0:
             rest = word.rest.match(text, position + len(word.needle))
