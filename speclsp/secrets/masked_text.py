@@ -41,8 +41,7 @@ _LEAST_CUT: Final = 5
 
 def masked(text: str, path: str) -> str:
     """Return a file's text with its secrets masked, by the rules for its name."""
-    spans = _all_secrets(text, kind_of(path))
-    return _with_placeholders(text, spans) if spans else text
+    return _with_placeholders(text, _all_secrets(text, kind_of(path)))
 
 
 @lru_cache(maxsize=1_024)
@@ -135,18 +134,11 @@ class MaskedText:
         shift = len(new) - len(old)
         if scope.end - scope.start > _LONG:
             scope = scope.near_change()
-        old_end = scope.changed_end - shift
-        start = min(
-            [
-                scope.start,
-                *(
-                    f.read.start
-                    for f in self._found
-                    if _touches(f.read, scope.changed_start, old_end)
-                ),
-            ]
-        )
-        return scope if start == scope.start else scope.from_line_of(new, start)
+        changed = Span(scope.changed_start, scope.changed_end - shift)
+        reads = (f.read for f in self._found)
+        touched = (r.start for r in reads if r.start <= changed.end and changed.start <= r.end)
+        start = min(touched, default=scope.start)
+        return scope if start >= scope.start else scope.from_line_of(new, start)
 
     def _bare_keys(self, raw: str, scope: _Scope, shift: int, n_most: int) -> list[Span] | None:
         """Return the private keys without markers; None if too much must be searched."""
@@ -190,7 +182,7 @@ class MaskedText:
         self._found, self._bare = found, bare
         blocks = key_blocks(raw) if has_blocks else []
         self._spans = merged([*in_lines, *blocks, *bare])
-        self.text = _with_placeholders(raw, self._spans) if self._spans else raw
+        self.text = _with_placeholders(raw, self._spans)
 
     def masked_offset(self, cursor: int) -> int | None:
         """Return where a cursor in the raw text stands in the masked one.
@@ -244,10 +236,6 @@ class MaskedText:
         )
 
 
-def _touches(read: Span, start: int, end: int) -> bool:
-    return read.start <= end and start <= read.end
-
-
 class _Scope(NamedTuple):
     """The part of a new version that is searched again, in its characters."""
 
@@ -276,7 +264,7 @@ class _Scope(NamedTuple):
         """Return the scope with what a value that began earlier is read from."""
         line_start = text.rfind("\n", max(0, start - _REACH), start) + 1
         context = line_start or max(0, start - _REACH)
-        return self._replace(context=min(self.context, context), start=min(self.start, start))
+        return self._replace(context=min(self.context, context), start=start)
 
 
 def _changed_lines(old: str, new: str, n_beside: int) -> _Scope:
