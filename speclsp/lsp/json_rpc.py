@@ -157,10 +157,7 @@ class JsonRpcConnection(JsonRPCProtocol):
         try:
             message = read_message(body)
             if isinstance(message, list) and message and self.accepts_batches:
-                batch = _Batch(len(message), self._send_data)
-                for member in message:
-                    if not self._take(member, batch.add):
-                        batch.expect_one_less()
+                self._take_batch(message)
             else:
                 self._take(message, self._send_data)
         except Exception as error:  # noqa: BLE001  reported to the client and in the log
@@ -179,6 +176,24 @@ class JsonRpcConnection(JsonRPCProtocol):
         for msg_id, future in tuple(self._request_futures.items()):
             if msg_id != but:
                 future.cancel()
+
+    def _take_batch(self, members: list[Any]) -> None:
+        """Take a batch, whose answers are sent as one array when all are there."""
+        answers: list[dict[str, Any]] = []
+        n_expected = len(members)
+
+        def send_if_complete() -> None:
+            if answers and len(answers) == n_expected:
+                self._send_data(answers)
+
+        def add(answer: dict[str, Any]) -> None:
+            answers.append(answer)
+            send_if_complete()
+
+        for member in members:
+            if not self._take(member, add):
+                n_expected -= 1
+                send_if_complete()
 
     def _take(self, message: Any, reply: Reply) -> bool:
         """Take a message; return whether ``reply`` gets an answer, now or later."""
@@ -281,26 +296,3 @@ class JsonRpcConnection(JsonRPCProtocol):
 
 def _drop(_: dict[str, Any]) -> None:
     """Send nothing: the request was answered before."""
-
-
-class _Batch:
-    """Collects the answers to a JSON-RPC batch and sends them as one array when all are there."""
-
-    def __init__(self, n_expected: int, send: Callable[[list[Any]], None]) -> None:
-        self._n_expected = n_expected
-        self._send = send
-        self._answers: list[dict[str, Any]] = []
-
-    def add(self, answer: dict[str, Any]) -> None:
-        """Take one answer."""
-        self._answers.append(answer)
-        self._send_if_complete()
-
-    def expect_one_less(self) -> None:
-        """Note that one of the members is a notification, which gets no answer."""
-        self._n_expected -= 1
-        self._send_if_complete()
-
-    def _send_if_complete(self) -> None:
-        if self._answers and len(self._answers) == self._n_expected:
-            self._send(self._answers)
