@@ -46,12 +46,10 @@ class FrameDecoder:
         self,
         *,
         lines: bool = False,
-        max_header_bytes: int = _MAX_HEADER_BYTES,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         self.framing: Literal["headers", "lines"] | None = None if lines else "headers"
         """None until the first bytes arrive."""
-        self._max_header_bytes = max_header_bytes
         self.max_body_bytes = max_body_bytes
         self._buffer = bytearray()
         self._n_searched = 0
@@ -129,11 +127,11 @@ class FrameDecoder:
                 yield body
             found = _HEADER_END.search(self._buffer)
             if found is None:
-                if len(self._buffer) > self._max_header_bytes:
+                if len(self._buffer) > _MAX_HEADER_BYTES:
                     # Keep the last bytes: they may begin the empty line that ends the garbage.
                     del self._buffer[:-3]
                     if not self._in_garbage:
-                        yield FramingProblem(f"no end of header in {self._max_header_bytes} bytes")
+                        yield FramingProblem(f"no end of header in {_MAX_HEADER_BYTES} bytes")
                     self._in_garbage = True
                 return
             block = self._cut(found.end())

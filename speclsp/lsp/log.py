@@ -77,9 +77,8 @@ class RecordLog(logging.Handler):
 class PrintedLines(io.TextIOBase):
     """A text stream whose lines become log records."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._logger = logging.getLogger(f"{_OWN_LOGGER}.{name}")
         self._rest = ""
 
     def writable(self) -> bool:
@@ -90,7 +89,7 @@ class PrintedLines(io.TextIOBase):
         """Log each line that is complete."""
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            self._logger.info("printed: %s", line)
+            logger.info("printed: %s", line)
         return len(text)
 
 

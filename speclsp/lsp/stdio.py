@@ -173,7 +173,7 @@ def claimed_descriptors() -> Iterator[tuple[int, int]]:
     os.dup2(_STDERR, _STDOUT)
     if null != _STDERR:
         os.close(null)
-    with contextlib.redirect_stdout(PrintedLines("stdout")):
+    with contextlib.redirect_stdout(PrintedLines()):
         yield stdin, stdout
 
 
