@@ -316,19 +316,6 @@ class Session:
             return found
         return dataclasses.replace(found, path=cell_path(found.path, buffer.language_id))
 
-    def document(self, buffer: TextBuffer) -> Document:
-        """Return a buffer's version as a document for the completer."""
-        location = self.location(buffer)
-        return Document(
-            uri=buffer.uri,
-            path=location.path,
-            file=location.file,
-            language_id=buffer.language_id,
-            version=buffer.version,
-            text=buffer.text,
-            repo_name=location.repo_name,
-        )
-
     def is_too_large(self, buffer: TextBuffer) -> bool:
         """Whether a document is too large for suggestions; the first time, tell the user.
 
@@ -351,8 +338,19 @@ class Session:
 
     def tell_opened(self, buffer: TextBuffer) -> None:
         """Give the completer an opened document, unless it is too large."""
-        if self.window is not None and not self.is_too_large(buffer):
-            self.tell(self.window.open_document, self.document(buffer))
+        if self.window is None or self.is_too_large(buffer):
+            return
+        location = self.location(buffer)
+        document = Document(
+            uri=buffer.uri,
+            path=location.path,
+            file=location.file,
+            language_id=buffer.language_id,
+            version=buffer.version,
+            text=buffer.text,
+            repo_name=location.repo_name,
+        )
+        self.tell(self.window.open_document, document)
 
     def tell_changed(self, buffer: TextBuffer) -> None:
         """Give the completer a document's next version, unless it is too large."""
@@ -364,8 +362,7 @@ class Session:
         elif self.is_too_large(buffer):
             self.tell(window.close_document, buffer.uri)
         else:
-            arguments = buffer.uri, buffer.version, buffer.text
-            self.tell(window.change_document, *arguments)
+            self.tell(window.change_document, buffer.uri, buffer.version, buffer.text)
 
     def tell_saved(self, uri: str) -> None:
         """Tell the completer that a document was written to its file."""
