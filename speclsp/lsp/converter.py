@@ -25,11 +25,10 @@ _SNAKE = re.compile(r"_([a-z])")
 
 
 def make_converter() -> cattrs.Converter:
-    """Return pygls's converter with strict strings, numbers and booleans."""
+    """Return pygls's converter with strict strings and numbers; no handler reads a boolean."""
     converter: cattrs.Converter = default_converter()  # type: ignore[no-untyped-call]  # pygls' own
     converter.register_structure_hook(str, _string)
     converter.register_structure_hook(int, _integer)
-    converter.register_structure_hook(bool, _boolean)
     converter.register_structure_hook(types.InlineCompletionTriggerKind, _trigger_kind)
     for union in (int | str, int | str | None):
         converter.register_structure_hook_func(partial(eq, union), _id_or_token)
@@ -62,12 +61,6 @@ def _integer(value: Any, _: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
         raise TypeError(f"expected a whole number, got {value!r:.80}")
     return int(value)
-
-
-def _boolean(value: Any, _: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"expected true or false, got {value!r:.80}")
-    return value
 
 
 def _id_or_token(value: Any, union: Any) -> int | str | None:
