@@ -37,7 +37,9 @@ async def execute_command(session: Session, params: types.ExecuteCommandParams) 
     """Run a command and return its answer as JSON data."""
     command = COMMANDS.get(params.command)
     if command is None:
-        raise _wrong(f"unknown command {params.command!r}; known are {', '.join(COMMANDS)}")
+        raise JsonRpcInvalidParams(
+            f"unknown command {params.command!r}; known are {', '.join(COMMANDS)}"
+        )
     try:
         answer = command(session, params.arguments or ())
         return await answer if asyncio.iscoroutine(answer) else answer
@@ -50,7 +52,7 @@ async def execute_command(session: Session, params: types.ExecuteCommandParams) 
 def accepted(session: Session, arguments: Sequence[Any]) -> None:
     """Note that the user accepted an item: ``[completion_id]``."""
     if len(arguments) != 1 or not isinstance(arguments[0], str):
-        raise _wrong(f"{Command.ACCEPTED} takes the completion's id")
+        raise JsonRpcInvalidParams(f"{Command.ACCEPTED} takes the completion's id")
     if session.window is not None:
         session.tell(session.window.shown, arguments[0])
         session.tell(session.window.accepted, arguments[0])
@@ -74,7 +76,7 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
     if they have it off.
     """
     if len(arguments) > 1 or not all(isinstance(a, bool) for a in arguments):
-        raise _wrong(f"{Command.TOGGLE} takes true, false or nothing")
+        raise JsonRpcInvalidParams(f"{Command.TOGGLE} takes true, false or nothing")
     enabled = arguments[0] if arguments else not session.settings.for_completer.enabled
     session.settings.switch(enabled=enabled)
     session.apply_settings()
@@ -84,9 +86,9 @@ def toggle(session: Session, arguments: Sequence[Any]) -> dict[str, bool]:
 def snooze(session: Session, arguments: Sequence[Any]) -> None:
     """Suspend automatic suggestions: ``[minutes]``, 0 to end that."""
     if len(arguments) != 1 or type(arguments[0]) not in (int, float):
-        raise _wrong(f"{Command.SNOOZE} takes a number of minutes")
+        raise JsonRpcInvalidParams(f"{Command.SNOOZE} takes a number of minutes")
     if not 0 <= arguments[0] <= MAX_SNOOZE_MINUTES:
-        raise _wrong(f"{Command.SNOOZE} takes 0 to {MAX_SNOOZE_MINUTES} minutes")
+        raise JsonRpcInvalidParams(f"{Command.SNOOZE} takes 0 to {MAX_SNOOZE_MINUTES} minutes")
     session.snooze(arguments[0])
 
 
@@ -119,7 +121,7 @@ def _model_name(command: str, arguments: Sequence[Any]) -> str:
         name = arguments[0].get("name")
         if isinstance(name, str) and name:
             return name
-    raise _wrong(f'{command} takes {{"name": NAME}}')
+    raise JsonRpcInvalidParams(f'{command} takes {{"name": NAME}}')
 
 
 COMMANDS: Mapping[str, Callable[[Session, Sequence[Any]], Any]] = {
@@ -173,7 +175,3 @@ def _completion_id(item: ShownItem | None) -> str | None:
         case ShownItem(command=ItemCommand(command, [str(completion_id), *_])):
             return completion_id if command == Command.ACCEPTED else None
     return None
-
-
-def _wrong(message: str) -> JsonRpcException:
-    return JsonRpcInvalidParams(message=message)

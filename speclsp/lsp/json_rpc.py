@@ -224,8 +224,8 @@ class JsonRpcConnection(JsonRPCProtocol):
         # Set before the handler, a task, runs: the messages that follow must be refused.
         self._shutdown = method == types.SHUTDOWN
         self._batch_replies[msg_id] = reply
-        if msg_id == self.answered:
-            self.answered, self._batch_replies[msg_id] = None, _drop
+        if msg_id == self.answered:  # before this connection was made
+            self.answered, self._batch_replies[msg_id] = None, lambda _: None
         # Each handler runs in a context of its own, which holds the request's id.
         contextvars.copy_context().run(self._handle_request, msg_id, method, params)
 
@@ -292,7 +292,3 @@ class JsonRpcConnection(JsonRPCProtocol):
             except (TypeError, ValueError, AttributeError) as unwritable:
                 error = unwritable
         reply(error_answer(msg_id, error))
-
-
-def _drop(_: dict[str, Any]) -> None:
-    """Send nothing: the request was answered before."""
