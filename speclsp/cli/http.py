@@ -61,7 +61,6 @@ def http(
     from speclsp.cli.window_completer import make_completer  # noqa: PLC0415
     from speclsp.http_server.app import Access, create_app  # noqa: PLC0415
     from speclsp.http_server.clients import Clients  # noqa: PLC0415
-    from speclsp.remote.credentials import is_loopback  # noqa: PLC0415
 
     prepare_to_serve()
     key = _key(key_file)
