@@ -35,8 +35,9 @@ def test_infill_writes_what_stands_between(server: Server) -> None:
 
 
 def test_a_streamed_text_is_the_whole_one(server: Server) -> None:
-    whole = server.ask("/infill", INFILL)["content"]
-    *parts, last = server.events("/infill", INFILL)
+    body = {**INFILL, "n_predict": 40}  # on a busy machine the last parts come with the result
+    whole = server.ask("/infill", body)["content"]
+    *parts, last = server.events("/infill", body)
     assert "".join(part["content"] for part in parts) == whole
     assert len(parts) > 1
     assert (last["content"], last["stop"], last["stop_type"]) == ("", True, "limit")
