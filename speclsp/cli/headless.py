@@ -448,12 +448,13 @@ def _text_object(text: GeneratedText) -> dict[str, Any]:
 
 
 def json_value(value: Any, names: tuple[str, ...] = ()) -> Any:
-    """Return plain data for JSON: of a dataclass the fields ``names`` (all where empty).
+    """Return plain data for JSON: of an object the fields ``names``; none mean all of a dataclass.
 
     Fields' names become camel case.  The keys of dicts are data, such as drafters' names, and stay.
     """
-    if dataclasses.is_dataclass(value):
-        names = names or tuple(row.name for row in dataclasses.fields(value))
+    if not names and dataclasses.is_dataclass(value):
+        names = tuple(row.name for row in dataclasses.fields(value))
+    if names:
         return {_camel_case(name): json_value(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         return {key: json_value(member) for key, member in value.items()}
