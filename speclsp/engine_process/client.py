@@ -427,7 +427,11 @@ class SharedCompleter:
         if isinstance(request, EditRequest):
             changes = self._documents.sent_changes(request)
             request = structs.replace(request, changes=changes)
-        self._send(wire.Ask(pending.number, cast("wire.AnyRequest", request)))
+        try:
+            self._send(wire.Ask(pending.number, cast("wire.AnyRequest", request)))
+        except EngineProcessError as error:
+            self._taken(pending.number)
+            pending.future.set_exception(error)
 
     def _hand_over(
         self, connection: wire.Connection[wire.EngineMessage], settings: Settings
@@ -448,7 +452,7 @@ class SharedCompleter:
         self._learned.clear()
         self._absence = _STARTING
         self._is_told = False
-        for pending in self._waiting.values():
+        for pending in [*self._waiting.values()]:
             if documents.has(pending.request.uri):  # else it is answered when overdue
                 self._send_pending(pending)
         self._move(_Phase.CONNECTED)

@@ -206,13 +206,16 @@ class EngineLoop:
         await self._end(socket_file)
 
     def _end_if_idle(self) -> None:
-        """End the process if nobody has used it for long enough, or look again then."""
+        """End the process if nobody has used it for long enough, or look again then.
+
+        When both are due, clients are accepted in the turn before this.
+        """
         if self._elsewhere is not None or self._clients or self._is_ending.is_set():
             return
         ends_at = self._idle_since + self._exit_s
         loop = asyncio.get_running_loop()
         if loop.time() < ends_at:
-            loop.call_at(ends_at, self._end_if_idle)
+            loop.call_at(ends_at, loop.call_soon, self._end_if_idle)
         else:
             logger.info("no window for %d s", self._exit_s)
             self._is_ending.set()

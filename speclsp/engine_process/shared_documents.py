@@ -52,6 +52,8 @@ class SharedDocuments:
     def open_folder(self, folder: WorkspaceFolder) -> None:
         """Let the engine index a folder."""
         self._folders[folder.root] = folder
+        if not _is_utf8(folder.root):
+            self._events.log("warning", f"{folder.root} is not indexed: its path is no UTF-8.")
         self.renew_rules()
         self._send(wire.OpenFolder(folder))
 
@@ -122,8 +124,8 @@ class SharedDocuments:
         )
 
     def is_kept_here(self, file: str) -> bool:
-        """Whether an ignored file's text stays on this machine, the engine being on another one."""
-        return self.settings.engine_listens and self._is_ignored(file)
+        """Whether a file is ignored and the engine, which gets no such path, cannot tell that."""
+        return (self.settings.engine_listens or not _is_utf8(file)) and self._is_ignored(file)
 
     def without_path(self, sent: _T) -> _T:
         """Return a document or text as it is sent: no file's path leaves the machine.
@@ -146,7 +148,7 @@ class SharedDocuments:
         One elsewhere has no folders, so that only those of the document's folder are sent to it.
         """
         if not self.settings.engine_listens:
-            return request.changes
+            return tuple(one for one in request.changes if not self.is_kept_here(one.file))
         root = root_of(self._folders, self._documents[request.uri].file)
         return tuple(
             replace(change, file="")
@@ -188,3 +190,11 @@ class SharedDocuments:
     def _is_ignored(self, file: str) -> bool:
         root = root_of(self._folders, file)
         return self._ignored.is_ignored(root, file) if root else file in self._still_ignored
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

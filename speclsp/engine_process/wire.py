@@ -218,7 +218,7 @@ class Connection(Generic[_Received]):
         """Send messages in order, or let them wait; return whether the connection is open.
 
         Raises :class:`~speclsp.errors.EngineProcessError`, and sends nothing, where a message is
-        too long.
+        too long or has a number beyond 64 bits.
         """
         frames = b"".join(map(self._frame, messages))
         if self.is_closed:
@@ -275,6 +275,8 @@ class Connection(Generic[_Received]):
             body = self._encoder.encode(message)
         except UnicodeEncodeError:
             body = self._encoder.encode(_in_utf8(msgspec.to_builtins(message)))
+        except OverflowError as error:
+            raise EngineProcessError(f"a number cannot be sent: {error}.") from error
         if len(body) > MAX_FRAME:
             raise EngineProcessError(f"{len(body):,} bytes are too many for one message.")
         return len(body).to_bytes(_LENGTH_BYTES) + body
@@ -285,7 +287,7 @@ def _in_utf8(value: Any) -> Any:
     match value:
         case str():
             return value.encode(errors="replace").decode()
-        case list():
+        case list() | tuple():
             return [_in_utf8(one) for one in value]
         case dict():
             return {_in_utf8(name): _in_utf8(one) for name, one in value.items()}

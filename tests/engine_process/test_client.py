@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 import socket
+import sys
 import threading
 import time
 import traceback
@@ -32,7 +34,7 @@ from speclsp.errors import (
     SpecLspError,
 )
 from speclsp.events import LogLine, Problem, StateChanged
-from speclsp.requests import CompletionRequest
+from speclsp.requests import Change, CompletionRequest, EditRequest
 from speclsp.settings import Settings
 from speclsp.statistics import SessionStats
 
@@ -406,6 +408,32 @@ def test_a_defect_while_it_connects_to_another_machine_is_tried_again(scripted):
     events = iter(lambda: window.next_event(0.0), None)
     (problem,) = [event for event in events if isinstance(event, Problem)]
     assert "settings" not in problem.remedy
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such paths")
+def test_an_ignored_file_whose_path_is_no_utf_8_stays_in_the_window(scripted, tmp_path):
+    """The engine gets a path with a question mark, where no rules are."""
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / ".gitignore").write_text("private.py\n")
+    window = scripted.window()
+    window.open_folder(WorkspaceFolder(root=str(folder), name="p"))
+    window.open_document(dataclasses.replace(document(), file=str(folder / "private.py")))
+    assert ask(window).result(WAIT_S).source == "filter"
+    window.learn(AcceptedText(path="", file=str(folder / "private.py"), before="", text="x"))
+    other = dataclasses.replace(document(uri="file:///o"), file=str(folder / "open.py"))
+    window.open_document(other)
+    private = Change(path="", line=0, old="", new="x\n", file=str(folder / "private.py"))
+    shown = dataclasses.replace(private, file=other.file)
+    asked = EditRequest(uri=other.uri, version=1, offset=0, changes=(private, shown))
+    window.submit(asked, CancellationToken()).result(WAIT_S)
+    (request,) = scripted.completer.asked
+    assert [change.file for change in request.request.plain.changes] == [f"{tmp_path}/caf?/open.py"]
+    assert window.wait_idle(WAIT_S)
+    assert "learn" not in [call[0] for call in scripted.completer.calls]
+    window.close()
+    events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
+    assert sum("no UTF-8" in event for event in events) == 1
 
 
 def test_a_document_that_becomes_ignored_is_withdrawn_from_another_machine(scripted, tmp_path):
