@@ -41,6 +41,9 @@ PROSE: Final = frozenset(
     ("git-commit", "latex", "markdown", "plaintext", "quarto", "restructuredtext", "rst", "tex")
 )
 
+FENCED: Final = PROSE | {"julia", "mdx"}
+"""Languages in which three backticks may stand in a line of code."""
+
 INDENTED: Final = _PYTHON
 """Languages whose blocks are marked by indentation only."""
 

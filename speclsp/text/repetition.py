@@ -1,7 +1,8 @@
-"""Loops of lines and of characters, which small models fall into."""
+"""Loops of lines, of characters and of numbers, which small models fall into."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,6 +19,11 @@ _N_LOOP_CHARS: Final = 48
 """Least characters of a loop within a line; rulers may be longer."""
 
 _N_RULER_CHARS: Final = 120
+_N_COUNTING_CHARS: Final = 72
+"""Least characters of a loop that counts."""
+_N_COUNTED_CHARS: Final = 12
+_COUNTED: Final = re.compile(r"(\d{1,4})(\W{1,8})\Z")
+"""A number and what stands before the next; together at most ``_N_COUNTED_CHARS``."""
 _N_BLANKS: Final = 64
 """So many blanks after text on a line are a loop; fewer may align a comment."""
 
@@ -66,3 +72,23 @@ def repeated_characters(line: str) -> int | None:
         if tail == line[-n_needed - period : -period] and tail.strip() and not is_ruler:
             return len(line) - n_needed
     return None
+
+
+def counting(text: str) -> int | None:
+    """Return how many characters of ``text`` to keep if it ends in a loop that counts, else None.
+
+    These are numbers, each one more than the one before, with the same punctuation and blanks
+    between them, as in ``1. 2. 3.``.  A list of up to 20 may be meant.  The loop is cut whole.
+    """
+    start = len(text)
+    next_number, between = None, ""
+    while found := _COUNTED.search(text, max(0, start - _N_COUNTED_CHARS), start):
+        number = int(found[1])
+        if next_number is None:
+            between = found[2]  # the last one may be incomplete
+        elif number + 1 != next_number or not found[2].startswith(between):
+            break
+        else:
+            between = found[2]
+        start, next_number = found.start(), number
+    return start if len(text) - start >= _N_COUNTING_CHARS else None

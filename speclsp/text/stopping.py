@@ -10,8 +10,10 @@ from typing import Final, Literal
 
 from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.text.block import CursorBlock
+from speclsp.text.code_reader import CLOSERS
 from speclsp.text.fitting import Trimmed, balanced, is_same_line
-from speclsp.text.repetition import first_loop, repeated_lines
+from speclsp.text.languages import FENCED
+from speclsp.text.repetition import counting, first_loop, repeated_lines
 from speclsp.text.rules import StopRules
 
 StopReason = Literal[
@@ -25,11 +27,15 @@ StopReason = Literal[
     "indentation",
     "suffix",
     "loop",
+    "fence",
 ]
 """What ended a text: an end token or the name of one, bytes that no text has (invalid UTF-8,
 control characters), ``max_lines``, the first line end after the latency budget, blank lines, a line
 less deep than the cursor's, the end of the block, a first line that is too deep, text that already
-follows, or a loop."""
+follows, a loop, or a Markdown fence behind code."""
+
+_FENCE: Final = "```"
+_ENDS_LINE: Final = CLOSERS | {";"}
 
 _N_BLANK_LINES: Final = 2
 """Consecutive blank lines that end a completion."""
@@ -119,6 +125,8 @@ class CompletionText:
         raw = self._text
         if self.stopped_by is None or self.stopped_by == "end":
             raw = self._without_unwanted_last_line()
+        if self.stopped_by is None and raw == self._text:
+            raw = _up_to_whole_line_or_call(raw)
         return balanced(raw, self._rules)
 
     def fitted(self, beginning: str) -> Trimmed:
@@ -170,7 +178,12 @@ class CompletionText:
         self._text += characters
         if not self._lines:
             self._check_indentation()
-        if self._is_stopped() or self._has_end_name(len(characters)):
+        if self._is_stopped() or self._has_end_name(len(characters)) or self._is_fenced():
+            return
+        n_kept = counting(self._text)
+        if n_kept is not None:
+            self._text = self._text[:n_kept].rstrip()
+            self.stopped_by = "loop"
             return
         n_kept = first_loop(self._text[self._line_start :], n_known)
         if n_kept is not None:
@@ -193,6 +206,20 @@ class CompletionText:
                     self.stopped_by = "end"
                 return True
         return False
+
+    def _is_fenced(self) -> bool:
+        """Whether a Markdown fence follows code, as in a chat's answer; if so, cut it.
+
+        It may stand in comments and strings, and where the text around the cursor has fences.
+        """
+        rules, start = self._rules, self._text.find(_FENCE, self._line_start)
+        if start < 0 or rules.language_id in FENCED or rules.is_around(_FENCE):
+            return False
+        if rules.state_after(self._text[:start]).scope != "code":
+            return False
+        self._text = self._text[:start].rstrip()
+        self.stopped_by = "fence"
+        return True
 
     def _end_line(self) -> None:
         line = self._current_line()
@@ -285,3 +312,15 @@ class CompletionText:
         self._text = self._text[: max(0, self._line_start - 1)]
         self.stopped_by = reason
         return True
+
+
+def _up_to_whole_line_or_call(text: str) -> str:
+    """Return a text that a limit cut off up to its last whole line.
+
+    A line of nothing but closing brackets and semicolons is whole.  A text of one line is kept up
+    to its last closing bracket, and whole where it has none or ends with a semicolon.
+    """
+    lines, _, last = text.rpartition("\n")
+    if lines.strip():
+        return text if last.strip() and not set(last.strip()) - _ENDS_LINE else lines
+    return text if text.rstrip()[-1:] == ";" else text[: max(map(text.rfind, CLOSERS)) + 1] or text

@@ -249,6 +249,41 @@ CASES = {
         "void f() {\n  a();\n}\n",
         None,
     ),
+    "a fence and prose behind code": (
+        "python",
+        "x = 1\n▮",
+        "y = x + 1\n```\n\nThis code adds one.\n",
+        "x = 1\ny = x + 1",
+        "fence",
+    ),
+    "a fence on a line of code": (
+        "go",
+        "func f() int {\n\t▮\n}\n",
+        "return 1```\n",
+        "func f() int {\n\treturn 1\n}\n",
+        "fence",
+    ),
+    "a loop that counts": (
+        "java",
+        "int f() {\n  ▮\n}\n",
+        "".join(f"{n}.  " for n in range(1, 40)),
+        "int f() {\n  \n}\n",
+        "loop",
+    ),
+    "lines that count": (
+        "python",
+        "def f():\n    x = 1\n    ▮\n",
+        "".join(f"{n}.\n    " for n in range(1, 40)),
+        "def f():\n    x = 1\n    \n",
+        "loop",
+    ),
+    "a list of numbers": (
+        "python",
+        "x = ▮\n",
+        f"{list(range(1, 21))}\n",
+        f"x = {list(range(1, 21))}\n",
+        "lines",
+    ),
     "a call that the next line closes": (
         "python",
         "f(▮\n)\n",
@@ -325,6 +360,35 @@ def test_completion(complete, name):
 
 
 @pytest.mark.parametrize(
+    ("language", "document", "generated", "expected"),
+    [
+        (
+            "markdown",
+            "Run it:\n\n▮\n",
+            "```sh\nmake\n```\n",
+            "Run it:\n\n```sh\nmake\n```\n",
+        ),
+        (
+            "python",
+            'def f():\n    """Add.\n\n    ▮\n    """\n',
+            "```\n    f()\n    ```\n",
+            'def f():\n    """Add.\n\n    ```\n    f()\n    ```\n    """\n',
+        ),
+        (
+            "rust",
+            "/// ```\n/// f();\n▮\nfn f() {}\n",
+            "/// ```\n/// more\n",
+            "/// ```\n/// f();\n/// ```\n/// more\nfn f() {}\n",
+        ),
+    ],
+    ids=["in Markdown", "in a string", "beside others"],
+)
+def test_a_fence_that_belongs_there(complete, language, document, generated, expected):
+    completed = complete(document, generated, language)
+    assert (completed.document, completed.stopped_by) == (expected, None)
+
+
+@pytest.mark.parametrize(
     ("budget_s", "expected"),
     [(0.0, "a = 1"), (5.0, "a = 1"), (5.5, "a = 1\nb = 2"), (99.0, "a = 1\nb = 2\n")],
 )
@@ -358,8 +422,12 @@ def test_max_lines_of_a_block_count_its_own_lines(complete):
 @pytest.mark.parametrize(
     ("document", "generated", "text"),
     [
-        # Cut off by n_predict or the deadline: what is finished so far.
-        ("def f():▮\n", "\n    return 1\n    x = so", "\n    return 1\n    x = so"),
+        # Cut off by n_predict or the deadline: whole lines, or a whole call of the first one.
+        ("def f():▮\n", "\n    return 1\n    x = so", "\n    return 1"),
+        ("def f():▮\n", "\n    return g(1)\n\ndef", "\n    return g(1)"),
+        ("def f():▮\n", "\n    x = g(\n        1\n    )", "\n    x = g(\n        1\n    )"),
+        ("x = ▮\n", "g(x).of(y).na", "g(x).of(y)"),
+        ("x = ▮\n", "total + cou", "total + cou"),
         ("def f():▮\n", "\n    x = 1\n    return g(x, y", "\n    x = 1"),
         ("x = ▮\n", "g(x, y", "g"),
         ("def f():\n    ▮\n", "return 1\nd", "return 1"),
