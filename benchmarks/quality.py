@@ -32,7 +32,7 @@ SWITCHED_OFF: Final[dict[str, Any]] = {
     "healing": False,
     "speculation": False,
     "n_context": 0,
-    "min_confidence": 0.0,
+    "min_probability": 0.0,
     "suggestion_memory": False,
     "idle_work": "prompts",
     "automatic_filters": False,

@@ -72,14 +72,19 @@ class CompletionResult(Result, frozen=True, kw_only=True):
     alternatives: tuple[GeneratedText, ...] = ()
     """Further texts, all different, by falling ``mean_logprob``.  ``generated`` comes before them
     all: a request for one text gets it."""
-    withheld: bool = False
-    """Whether there was a text too uncertain to be shown: ``generated`` is empty but for that
-    text's ``mean_logprob``."""
+    unsure: float = 0.0
+    """The joint probability of the tokens with which it fell below the least one, so that the text
+    ends before; 0 where it did not."""
 
     @property
     def is_empty(self) -> bool:
         """Whether it suggests nothing."""
         return not self.generated.text
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the model was too unsure for any text."""
+        return self.unsure > 0.0 and self.is_empty
 
 
 StopKind = Literal["end", "word", "limit", "none"]

@@ -118,11 +118,11 @@ class Settings:
         "or is empty).",
     )
     max_lines: _Positive = _setting(20, _COMPLETION, "Maximum lines of one completion.")
-    min_confidence: _Probability = _setting(
-        0.15,
+    min_probability: _Probability = _setting(
+        0.35,
         _COMPLETION,
-        "Minimum geometric mean probability of a suggestion's tokens while you type; 0 shows "
-        "every suggestion.",
+        "A suggestion ends before the token with which the joint probability of its tokens falls "
+        "below this; 0 ends none.",
     )
     edit_format: EditFormat = _setting(
         "auto",
@@ -733,7 +733,7 @@ MOST_SET: Final = (
     "multiline",
     "n_predict",
     "max_lines",
-    "min_confidence",
+    "min_probability",
     "complete_comments",
     "languages",
     "idle_work",

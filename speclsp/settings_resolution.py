@@ -122,6 +122,7 @@ _CANONICAL: dict[str, str] = {
 _NO_SETTINGS: dict[str, str] = {
     _normal(spelling): f"{spellings.split()[0]} was removed: {instead}"
     for spellings, instead in {
+        "min_confidence": "set min_probability, the least joint probability.",
         "exclude_automatic": "set exclude; the files that it names get no suggestions.",
         "statistics_every": "they are logged after every 50 completions, and by the command "
         "speclsp.showStatistics.",
@@ -262,6 +263,9 @@ def _converted(
     """Return the valid options by canonical name; with a language, those that it may override."""
     values: dict[str, Any] = {}
     for spelling, value in options.items():
+        if _normal(spelling) == "minconfidence" and value == 0:
+            values.setdefault("min_probability", 0.0)  # it showed every suggestion
+            continue
         try:
             name = _named(spelling, language_id)
             if value is not None:

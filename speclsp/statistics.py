@@ -141,8 +141,10 @@ class SessionStats:
     n_empty: int = 0
     n_cancelled: int = 0
     n_failed: int = 0
+    n_cut: int = 0
+    """Requests whose text ended where the model was not sure."""
     n_withheld: int = 0
-    """Requests whose text was too uncertain to be shown; they count as empty, too."""
+    """Requests whose text was too uncertain from its beginning; they count as empty, too."""
     n_memory: int = 0
     """Requests that were answered with what is left of an earlier answer."""
     n_filtered: int = 0
@@ -162,12 +164,19 @@ class SessionStats:
     n_partially_accepted: int = 0
     """Those of which only words or lines were."""
     n_chars_accepted: int = 0
+    n_chars_shown: int = 0
+    """Characters of the suggestions that were shown."""
+    n_chars_typed_over: int = 0
+    """Of these, those in whose place something else was typed."""
     totals: RequestStats = field(default_factory=RequestStats)
     edits: EditStats = field(default_factory=EditStats)
     latency: dict[str, Percentiles] = field(default_factory=dict)
     """By stage: ``answer``, from a request's arrival at the window's server to a suggestion that
     was not given before, which is what users are told; queue, tokenize, prompt, draft, verify,
     predict and total, in the engine; and ``memory``, of those requests that needed no model."""
+    why_nothing: str = ""
+    """Why the model's latest answer was withheld, such as ``not sure (0.31 of 0.35)``; empty where
+    it was not."""
     answer_ms: tuple[float, ...] = ()
     """The times of which ``answer`` has the percentiles, the oldest first."""
     index: IndexStats = field(default_factory=IndexStats)

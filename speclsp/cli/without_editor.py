@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -194,10 +193,10 @@ def suggested(window: Window, settings: Settings, cursor: CompletionRequest) -> 
     why = ""
     if settings.automatic_filters and is_inside_word(document.text, cursor.offset):
         why = "inside a word nothing is asked while you type, unless automatic_filters is off"
-    elif automatic.withheld and (mean := automatic.generated.mean_logprob) is not None:
+    elif automatic.withheld:
         why = (
-            f"the mean probability of its tokens, {math.exp(mean):.2f}, is below "
-            f"min_confidence, {settings.min_confidence:g}"
+            f"the model is not sure of its beginning: the probability, {automatic.unsure:.2f}, is "
+            f"below min_probability, {settings.min_probability:g}"
         )
     text = automatic.generated.text or _answer(window, cursor, "invoked").generated.text
     if not text:

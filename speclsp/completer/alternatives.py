@@ -162,16 +162,23 @@ class Alternatives:
         sampler = self._maker.fork_sampler(self._n_forks, tokens)
         if sampler is None:
             return None
+        scores = self._maker.scores(sampler)
+        scores.logprobs = [*self._scores.logprobs[: rival.position], rival.logprob]
         text = self._maker.new_text()
         for token in shared:
             text.feed(token)
-        scores = self._maker.scores(sampler)
-        scores.logprobs = [*self._scores.logprobs[: rival.position], rival.logprob]
+        n_given = len(tokens)
+
+        def stop(token: int) -> bool:
+            # The text was chosen for its first own token, however unlikely that is.
+            is_given = len(scores.logprobs) == n_given
+            return text.feed(token, math.nan if is_given else scores.logprobs[-1])
+
         fork = Fork(
             tokens=tokens,
             n_shared=rival.position,
             sampler=sampler,
-            stop=text.feed,
+            stop=stop,
             scores=scores,
         )
         return fork, text

@@ -26,9 +26,8 @@ from speclsp.remote.messages import RemoteParams
 from speclsp.requests import AnyPlaced, CompletionRequest, PlacedCompletion
 from speclsp.secrets.masked_text import before_secret, masked_path
 from speclsp.settings import Settings
-from speclsp.text.confidence import is_too_uncertain
 from speclsp.text.fitting import Fit
-from speclsp.text.rules import StopRules, stop_rules
+from speclsp.text.rules import StopRules, least_probability, stop_rules
 from speclsp.text.stopping import CompletionText
 
 _CHUNK_SHARE: Final = 0.25
@@ -111,6 +110,10 @@ class CompletionPlan(Plan[CompletionResult]):
     output: CompletionText
     scores: TokenScores
 
+    def stop(self, token: int) -> bool:
+        """Take the next token; return whether to stop."""
+        return self.output.feed(token, self.scores.logprobs[-1])
+
     def finish(
         self, generation: Generation, interrupted: Callable[[], FinishReason | None]
     ) -> CompletionResult:
@@ -128,16 +131,10 @@ class CompletionPlan(Plan[CompletionResult]):
                 interrupted=interrupted,
             )
         text_scores = maker.text_scores(generation.tokens, self.scores, done.text)
-        withheld = is_too_uncertain(
-            done.text,
-            text_scores,
-            _least_logprob(request, settings),
-            new_word=self.rules.new_word(done.text),
-        )
         generated = GeneratedText(
             completion_id=request.completion_id,
-            text="" if withheld else done.text,
-            n_replaced=0 if withheld else done.n_replaced,
+            text=done.text,
+            n_replaced=done.n_replaced,
             mean_logprob=text_scores.mean(done.text),
             finish_reason="deadline"
             if self.output.stopped_by == "time"
@@ -153,7 +150,7 @@ class CompletionPlan(Plan[CompletionResult]):
             generated=dataclasses.replace(texts[0], drafted=drafted),
             alternatives=tuple(texts[1:]),
             stats=generation.stats,
-            withheld=withheld,
+            unsure=self.output.probability if self.output.stopped_by == "unsure" else 0.0,
         )
 
 
@@ -179,6 +176,7 @@ def _text_maker(
             end_tokens=family.end_tokens,
             end_names=end_names,
             typed=typed,
+            min_probability=least_probability(request, settings),
             budget_s=settings.t_max_predict_ms / 1000 if has_budget else math.inf,
             clock=clock,
         ),
@@ -236,7 +234,7 @@ def remote_params(
     """Return the parameters for a remote engine; ``typed`` is the text that the prompt omits."""
     return RemoteParams(
         n_predict=settings.n_predict,
-        wants_logprobs=_least_logprob(request, settings) > -math.inf,
+        wants_logprobs=least_probability(request, settings) > 0.0,
         prediction=_prediction(request, settings, bench),
         begins_with=typed,
         **dataclasses.asdict(sampling_params(settings)),
@@ -290,13 +288,6 @@ def _drafted_ranges(
 
 def _line_before(request: AnyPlaced) -> str:
     return request.prefix[-_N_LINE_CHARS:].replace("\r", "\n").rpartition("\n")[2]
-
-
-def _least_logprob(request: PlacedCompletion, settings: Settings) -> float:
-    """Return the mean log-probability below which an automatic request's text is withheld."""
-    if request.plain.trigger != "automatic" or settings.min_confidence <= 0.0:
-        return -math.inf
-    return math.log(settings.min_confidence)
 
 
 def _draft_context(

@@ -123,6 +123,10 @@ class Plan(ABC, Generic[R]):
     """What records the tokens' probabilities; None where nobody reads them."""
     n_predict: int
 
+    def stop(self, token: int) -> bool:
+        """Take the next token, which was scored already; return whether to stop."""
+        return self.output.feed(token)
+
     @abstractmethod
     def finish(self, generation: Generation, interrupted: Callable[[], FinishReason | None]) -> R:
         """Return the answer; ``interrupted`` is asked between further decodes, if it needs any."""
@@ -309,7 +313,7 @@ def _decoded(
         return target.generate(
             plan.context.prompt,
             *plan.remote,
-            stop=plan.output.feed,
+            stop=plan.stop,
             interrupted=control.interrupted,
             aborted=control.aborted,
             deadline_s=deadline_s,
@@ -322,7 +326,7 @@ def _decoded(
         drafter=bench.proposer,
         sampler=plan.sampler,
         n_predict=plan.n_predict,
-        stop=plan.output.feed,
+        stop=plan.stop,
         interrupted=control.interrupted,
         clock=control.clock,
         scores=plan.scores,

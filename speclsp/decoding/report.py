@@ -197,10 +197,12 @@ def _latency_line(stage: str, p: Percentiles) -> str:
 def _session_lines(stats: SessionStats) -> list[str]:
     """Return the lines on requests, model, prefetches, idle work and index."""
     requests = (
-        f"requests = {stats.n_requests} ({stats.n_completions} with text, {stats.n_empty} empty, "
-        f"{stats.n_withheld} withheld, {stats.n_cancelled} cancelled, {stats.n_failed} failed), "
+        f"requests = {stats.n_requests} ({stats.n_completions} with text, {stats.n_cut} cut, "
+        f"{stats.n_empty} empty, {stats.n_withheld} withheld, {stats.n_cancelled} cancelled, "
+        f"{stats.n_failed} failed), "
         f"suggestions shown = {stats.n_shown}, accepted = {stats.n_accepted_items} (in part "
-        f"{stats.n_partially_accepted}), characters accepted = {stats.n_chars_accepted}"
+        f"{stats.n_partially_accepted}), characters shown = {stats.n_chars_shown}, "
+        f"accepted = {stats.n_chars_accepted}, typed over = {stats.n_chars_typed_over}"
     )
     lines = [requests]
     if stats.engine:

@@ -43,6 +43,7 @@ class SessionRecorder:
             self._counts["n_cancelled"] += 1
         elif not result.is_empty:
             self._counts["n_completions"] += 1
+            self._counts["n_cut"] += result.source == "model" and result.unsure > 0.0
         else:
             self._counts["n_empty"] += 1
             self._counts["n_withheld"] += result.withheld

@@ -502,7 +502,7 @@ def _lacks(
     elif not sends_ids:
         yield "prompts of prefix and suffix, which the server lays out"
     if not model.logprobs:
-        yield "no probabilities, so that `min_confidence` withholds nothing"
+        yield "no probabilities, so that `min_probability` ends no text"
     yield "one suggestion for each request"
 
 

@@ -21,22 +21,29 @@ class Impressions:
     """
 
     def __init__(self) -> None:
-        self._shown_at: dict[str, float] = {}
-        """Those on screen that may not count yet."""
+        self._shown_at: dict[str, tuple[float, int]] = {}
+        """Since when those are on screen that may not count yet, and their characters."""
         self._counted: OrderedDict[str, Literal["shown", "in part", "whole"]] = OrderedDict()
         """The latest ones that count, and how much of each was accepted."""
-        self._n_shown = self._n_whole = self._n_in_part = self._n_chars = 0
+        self._n_shown = self._n_whole = self._n_in_part = 0
+        self._n_chars = self._n_chars_shown = self._n_chars_typed_over = 0
 
-    def shown(self, suggestion_id: str, now: float) -> None:
-        """Note that a suggestion, or the rest of it, is on screen."""
+    def shown(self, suggestion_id: str, n_chars: int, now: float) -> None:
+        """Note that a suggestion of ``n_chars`` characters, or the rest of it, is on screen."""
         if suggestion_id not in self._counted:
-            self._shown_at.setdefault(suggestion_id, now)
+            self._shown_at.setdefault(suggestion_id, (now, n_chars))
+
+    def typed_over(self, n_chars: int) -> None:
+        """Note that something else was typed than the last ``n_chars`` characters on screen."""
+        self._n_chars_typed_over += n_chars
 
     def ended(self, suggestion_id: str) -> None:
         """Note that a suggestion has left the screen."""
-        if self._shown_at.pop(suggestion_id, None) is None:
+        if suggestion_id not in self._shown_at:
             return
+        _, n_chars = self._shown_at.pop(suggestion_id)
         self._n_shown += 1
+        self._n_chars_shown += n_chars
         self._counted[suggestion_id] = "shown"
         if len(self._counted) > _MAX_COUNTED:
             self._counted.popitem(last=False)
@@ -46,7 +53,7 @@ class Impressions:
 
         One of which parts were accepted is accepted in part until its end is.
         """
-        self.shown(suggestion_id, 0.0)
+        self.shown(suggestion_id, n_chars, 0.0)
         self.ended(suggestion_id)
         self._n_chars += n_chars
         before = self._counted[suggestion_id]
@@ -57,9 +64,11 @@ class Impressions:
 
     def counts(self, now: float) -> dict[str, Any]:
         """Return the counts, by the fields of :class:`~speclsp.statistics.SessionStats`."""
-        n_read = sum(now - since >= SHOWN_AFTER_S for since in self._shown_at.values())
+        read = [n for since, n in self._shown_at.values() if now - since >= SHOWN_AFTER_S]
         return {
-            "n_shown": self._n_shown + n_read,
+            "n_shown": self._n_shown + len(read),
+            "n_chars_shown": self._n_chars_shown + sum(read),
+            "n_chars_typed_over": self._n_chars_typed_over,
             "n_accepted_items": self._n_whole,
             "n_partially_accepted": self._n_in_part,
             "n_chars_accepted": self._n_chars,

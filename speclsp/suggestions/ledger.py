@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import AcceptedText
+from speclsp.documents import AcceptedText, common_head
 from speclsp.requests import CompletionRequest, PlacedCompletion
 from speclsp.suggestions.impressions import Impressions
 from speclsp.text.typed_text import (
@@ -228,7 +228,7 @@ class Ledger:
             suggestion.counted_as = before.counted_as
         elif before is not None and before.counted_as != suggestion.counted_as:
             self._leaves_screen(uri)
-        self.impressions.shown(suggestion.counted_as, now)
+        self.impressions.shown(suggestion.counted_as, len(suggestion.text), now)
         is_same = before is not None and before.whole is suggestion.whole
         if before is None or not is_same or suggestion.n_typed < before.n_typed:
             self._on_screen[uri] = suggestion
@@ -248,6 +248,9 @@ class Ledger:
         if moved is not None and typed_length(suggestion.text, moved.typed) is not None:
             return
         self._leaves_screen(request.uri)
+        if moved is not None and moved.typed:
+            n_same = common_head(suggestion.text, moved.typed, len(suggestion.text))
+            self.impressions.typed_over(len(suggestion.text) - n_same)
         if moved is not None and typed_length(suggestion.text, moved.typed[:N_AGREED]) != N_AGREED:
             key = (request.uri, suggestion.line_before, suggestion.text)
             self._n_rejected[key] = self._n_rejected.pop(key, 0) + 1

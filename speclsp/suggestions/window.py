@@ -32,6 +32,7 @@ from speclsp.statistics import RequestStats, SessionStats
 from speclsp.suggestions.ledger import Ledger, Suggestion
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 from speclsp.suggestions.next_edits import NextEdits
+from speclsp.text.rules import least_probability
 from speclsp.text.typed_text import may_share_text
 
 
@@ -73,6 +74,8 @@ class Window:
         self._in_flight: list[tuple[AnyPlaced, CancellationToken]] = []
         self._unlearned: list[AcceptedText] = []
         """Accepted texts in lines that the cursor may still be in."""
+        self._why_nothing = ""
+        """As in the statistics."""
         self._cursor = ("", 0)
         """URI and offset of the latest request."""
 
@@ -92,7 +95,12 @@ class Window:
         with self._lock:
             shown = self._ledger.impressions.counts(self._clock())
             sums = self._counts.snapshot(engine)
-            return dataclasses.replace(sums, edits=self.next_edits.statistics(), **shown)
+            return dataclasses.replace(
+                sums,
+                edits=self.next_edits.statistics(),
+                why_nothing=self._why_nothing,
+                **shown,
+            )
 
     def close(self) -> None:
         """Let the completer learn what was accepted in lines that were left, and close it."""
@@ -290,10 +298,17 @@ class Window:
                 generated = dataclasses.replace(result.generated, finish_reason="cancelled")
                 result = structs.replace(result, generated=generated)
             self._counts.add(result)
+            self._why_nothing = self._why_withheld(request, result)
             if not result.is_empty and result.generated.finish_reason != "cancelled":
                 self._ledger.given(request.completion_id)
                 self._counts.answered(1000 * (self._clock() - arrived))
         return result
+
+    def _why_withheld(self, request: PlacedCompletion, result: CompletionResult) -> str:
+        if not result.withheld:
+            return ""
+        least = least_probability(request, self._settings_of(request))
+        return f"not sure ({result.unsure:.2g} of {least:.2g})"
 
     def _arrived(self, request: AnyPlaced) -> None:
         self._in_flight = [asked for asked in self._in_flight if asked[0] is not request]

@@ -1,4 +1,4 @@
-"""How confident the model was of a completion's text, and whether the text is shown.
+"""How confident the model was of a completion's text, by which texts are ordered.
 
 The measure is the mean log-probability of the text's tokens, the logarithm of their geometric mean
 probability.  Unlike the probability of the text it does not fall with the text's length.
@@ -17,9 +17,6 @@ from itertools import accumulate
 from typing import Final
 
 _WHITE_SPACE: Final = b" \t\r\n\f\v"
-
-_LEAST_WORD_LOGPROB: Final = math.log(1 / 3)
-"""Least log-probability of a word that does not occur near the cursor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +38,6 @@ class TextScores:
         logprobs = self._logprobs(text)
         mean = math.fsum(logprobs) / len(logprobs) if logprobs else math.nan
         return mean if math.isfinite(mean) else None
-
-    def total(self, text: str) -> float:
-        """Return the log-probability of ``text``, which the whole text begins with."""
-        return math.fsum(self._logprobs(text))
 
     def _logprobs(self, text: str) -> list[float]:
         n_dense = _n_dense(text.encode("utf-8", "replace"))
@@ -74,21 +67,6 @@ def text_scores(
         starts=tuple(starts[idx] for idx in own),
         end=own[-1] + 1 if own else 0,
     )
-
-
-def is_too_uncertain(
-    text: str, scores: TextScores, threshold: float, *, new_word: str = ""
-) -> bool:
-    """Whether a text must not be shown: its mean log-probability is below ``threshold``.
-
-    ``new_word`` is the beginning of the text that completes a word which does not occur near the
-    cursor.  A probability of the word below one third suffices, too: of 389 words with less than
-    0.37, 18 were right, and 15 of 39 broken words were among them.
-    """
-    mean = scores.mean(text)
-    if mean is None or threshold == -math.inf:
-        return False
-    return mean < threshold or bool(new_word and scores.total(new_word) < _LEAST_WORD_LOGPROB)
 
 
 def _n_dense(data: bytes) -> int:

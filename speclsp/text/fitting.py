@@ -55,7 +55,7 @@ _UNPAIRED_LANGUAGES: Final = PROSE | {"", "shellscript"}
 _NO_STRINGS: Final = "plaintext"
 """A language in which quotes begin no strings."""
 
-_CONNECTORS: Final = " \t,.+-*/%=&|([{"
+CONNECTORS: Final = " \t,.+-*/%=&|([{"
 """Characters to remove where a text is cut."""
 
 _N_CUTS: Final = 8
@@ -280,4 +280,4 @@ def _before_line_or(text: str, index: int, mark: str) -> str:
     head, line_end, _ = text[:index].rpartition("\n")
     if line_end and head.strip():
         return head.rstrip()
-    return text[:index].rstrip(" \t" if mark in CLOSERS else _CONNECTORS)
+    return text[:index].rstrip(" \t" if mark in CLOSERS else CONNECTORS)

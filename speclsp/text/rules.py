@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from speclsp.requests import AnyPlaced
+from speclsp.requests import AnyPlaced, PlacedCompletion
 from speclsp.settings import Settings
 from speclsp.text.code_reader import AUTO_CLOSERS, CodeState, read_code
 from speclsp.text.languages import INDENTED, language_of, opens_block
@@ -26,12 +26,11 @@ _CODE_START: Final = re.compile(
 )
 """Lines in column 0 and definitions, which are rarely inside a string or a comment."""
 
+_BY_KEY: Final = 0.125
+"""What the least probability is multiplied by for a suggestion that a key asks for."""
+
 _N_SCANNED_CHARS: Final = 4000
 """Most characters of a line, and of the text after the cursor, that are read."""
-
-
-_WORD: Final = re.compile(r"\w+")
-_BEGUN_WORD: Final = re.compile(r"[^\W\d]\w*\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +83,15 @@ class StopRules:
         whole = re.compile(rf"\b{re.escape(word)}\b")
         return bool(whole.search(self.code_before) or whole.search(self.code_after))
 
-    def new_word(self, text: str) -> str:
-        """Return the beginning of ``text`` that completes a word; "" for a word that is near."""
-        begun, completed = _BEGUN_WORD.search(self.line_before), _WORD.match(text)
-        if not begun or not completed or self.has_word(begun.group() + completed.group()):
-            return ""
-        return completed.group()
+
+def least_probability(request: PlacedCompletion, settings: Settings) -> float:
+    """Return the joint probability below which a request's text ends.
+
+    A program gets the whole text, unless it asks as an editor does while its user types.
+    """
+    if request.plain.trigger == "automatic":
+        return settings.min_probability
+    return settings.min_probability * _BY_KEY if request.is_editors else 0.0
 
 
 def stop_rules(settings: Settings, request: AnyPlaced) -> StopRules:

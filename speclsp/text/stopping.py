@@ -11,7 +11,7 @@ from typing import Final, Literal
 from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.text.block import CursorBlock
 from speclsp.text.code_reader import CLOSERS
-from speclsp.text.fitting import Trimmed, balanced, is_same_line
+from speclsp.text.fitting import CONNECTORS, Trimmed, balanced, is_same_line
 from speclsp.text.languages import FENCED
 from speclsp.text.repetition import counting, first_loop, repeated_lines
 from speclsp.text.rules import StopRules
@@ -28,11 +28,14 @@ StopReason = Literal[
     "suffix",
     "loop",
     "fence",
+    "unsure",
 ]
 """What ended a text: an end token or the name of one, bytes that no text has (invalid UTF-8,
 control characters), ``max_lines``, the first line end after the latency budget, blank lines, a line
 less deep than the cursor's, the end of the block, a first line that is too deep, text that already
-follows, a loop, or a Markdown fence behind code."""
+follows, a loop, a Markdown fence behind code, or a joint probability below the least one."""
+
+_SEPARATORS: Final = " \t,;.([{\"'`+-*/=&|"
 
 _FENCE: Final = "```"
 _ENDS_LINE: Final = CLOSERS | {";"}
@@ -43,7 +46,8 @@ _N_BLANK_LINES: Final = 2
 _N_SUBSTANTIAL: Final = 8
 """Least letters and digits of a line that counts as a repetition of a later one."""
 
-_CONNECTORS: Final = " \t,;.([{\"'`+-*/=&|"
+_WORD_START: Final = re.compile(r"\w")
+_WORD_END: Final = re.compile(r"\w+\Z")
 
 _DIRECTIONS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _HIDDEN: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_DIRECTIONS}]")
@@ -72,6 +76,7 @@ class CompletionText:
         end_tokens: frozenset[int] = frozenset(),
         end_names: Iterable[str] = (),
         typed: str = "",
+        min_probability: float = 0.0,
         budget_s: float = math.inf,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -80,6 +85,8 @@ class CompletionText:
         ``end_names`` are names of end tokens that also end the text where they are spelled in it,
         as a server may do.
         ``typed`` is the text before the cursor that the model repeats first (token healing).
+        The text ends before the token with which the joint probability of its tokens falls below
+        ``min_probability``.
         A line that ends ``budget_s`` seconds of ``clock`` or more after the first token ends the
         text: llama.cpp's ``t_max_predict_ms``.
         """
@@ -87,6 +94,7 @@ class CompletionText:
         self._end_tokens = vocabulary.end_tokens | end_tokens
         self._end_name = re.compile("|".join((_SPECIAL, *map(re.escape, sorted(end_names)))))
         self._rules = rules
+        self._min_probability = min_probability
         self._budget_s = budget_s
         self._clock = clock
         self._time_is_up_at: float | None = None
@@ -99,19 +107,32 @@ class CompletionText:
         self._block = CursorBlock(rules)
         self.stopped_by: StopReason | None = None
         """The rule that ended the text; None where none has."""
+        self.probability = 1.0
+        """The joint probability of the tokens that were fed, up to the one that ended the text.
 
-    def feed(self, token: int) -> bool:
-        """Take the next token; return whether to stop."""
+        Those do not count that repeat what was typed before the cursor.
+        """
+
+    def feed(self, token: int, logprob: float = math.nan) -> bool:
+        """Take the next token; return whether to stop.
+
+        ``logprob`` is the natural logarithm of its probability, NaN where that is not known.
+        """
         if self._is_stopped():
-            return True
-        if token in self._end_tokens:
-            self.stopped_by = "end"
             return True
         if self._time_is_up_at is None:
             self._time_is_up_at = self._clock() + self._budget_s
         piece = self._piece(token)
         n_typed = min(self._n_typed_bytes, len(piece))
         self._n_typed_bytes -= n_typed
+        if token in self._end_tokens:
+            self.stopped_by = "end"
+            return True
+        if n_typed < len(piece) and not math.isnan(logprob):
+            self.probability *= math.exp(logprob)
+            if self.probability < self._min_probability:
+                self._end_unsure(piece[n_typed:])
+                return True
         try:
             self._grow(self._decoder.decode(piece[n_typed:]))
         except UnicodeDecodeError as error:
@@ -140,6 +161,18 @@ class CompletionText:
 
     def _is_stopped(self) -> bool:
         return self.stopped_by is not None
+
+    def _end_unsure(self, following: bytes) -> None:
+        """End the text before ``following``, at the end of a line or of a word.
+
+        A word that goes on with ``following`` is left out, and so is what joins it to the others.
+        """
+        self.stopped_by = "unsure"
+        characters = following.decode("utf-8", "ignore")
+        if _WORD_START.match(characters):
+            self._text = _WORD_END.sub("", self._text)
+        if characters[:1] not in ("\n", "\r"):
+            self._text = self._text.rstrip(CONNECTORS)
 
     def _grow(self, characters: str) -> None:
         """Append characters until a rule stops the text."""
@@ -188,7 +221,7 @@ class CompletionText:
         n_kept = first_loop(self._text[self._line_start :], n_known)
         if n_kept is not None:
             # One round, without the separators before the next.
-            kept = self._text[self._line_start :][:n_kept].rstrip(_CONNECTORS)
+            kept = self._text[self._line_start :][:n_kept].rstrip(_SEPARATORS)
             self._text = self._text[: self._line_start] + kept
             self.stopped_by = "loop"
 

@@ -229,8 +229,8 @@ def test_why_nothing_is_suggested_while_typing(project: Path) -> None:
     shapes = write(project / "shapes.py", SHAPES)
     inside_a_word = run_speclsp("explain", f"{shapes}:2:19").stdout
     assert "inside a word nothing is asked while you type" in inside_a_word
-    unsure = run_speclsp("explain", f"{shapes}:4:14", "--min-confidence", "1").stdout
-    assert "is below min_confidence, 1" in unsure
+    unsure = run_speclsp("explain", f"{shapes}:4:14", "--min-probability", "1").stdout
+    assert "is below min_probability, 1" in unsure
     assert "By hand:\n\n    " in unsure
 
 

@@ -46,7 +46,7 @@ def typed(**settings) -> Settings:
         suggestion_memory=False,
         idle_work="prompts",
         automatic_filters=False,
-        min_confidence=0.0,
+        min_probability=0.0,
         **settings,
     )
 

@@ -28,7 +28,7 @@ def make(tmp_path, monkeypatch) -> Iterator[Make]:
 
     def make_completer(text: str = WHOLE, **settings) -> TypedWindow:
         looks = iter(range(1_000_000))
-        given = {"min_confidence": 0.0, "debounce_ms": 0, "persist": False} | settings
+        given = {"min_probability": 0.0, "debounce_ms": 0, "persist": False} | settings
         completer = typed_completer(
             Settings(deadline_ms=10**9, **given),
             loader=ScriptedLoader(text),

@@ -244,7 +244,7 @@ def test_what_the_model_wrote_counts_without_being_accepted(
 ) -> None:
     options: Options = {
         "persist": True, "lookup_cache_dynamic": [str(path)], "lookup_cache_update": "generated",
-        "idle_work": "never", "min_confidence": 0.0,
+        "idle_work": "never", "min_probability": 0.0,
     }  # fmt: skip
     session = begin("abc", **options)
     session.use_file()

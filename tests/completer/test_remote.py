@@ -150,18 +150,18 @@ def test_unsure_texts_are_withheld_by_the_servers_probabilities(desk) -> None:
     engine.pieces = [Piece("maybe", logprobs=(math.log(0.01),))]
     found = desk(engine).ask("x = ¦\n", trigger="automatic")
     assert (found.generated.text, found.withheld) == ("", True)
-    assert found.generated.mean_logprob == pytest.approx(math.log(0.01))
+    assert found.unsure == pytest.approx(0.01)
 
 
 def test_a_piece_that_repeats_typed_text_counts_by_its_share(desk) -> None:
     engine = ScriptedRemote(model=HEALING)
-    engine.pieces = [Piece(" wid", logprobs=(-8.0,)), Piece("th", logprobs=(-3.0,))]
+    engine.pieces = [Piece(" wid", logprobs=(-0.8,)), Piece("th", logprobs=(-0.3,))]
     found = desk(engine).ask("x = box. wi¦\n", trigger="invoked")
     (prompt, params), *_ = engine.sent
     assert params.begins_with == " wi"
     assert prompt.text.endswith("x = box.")
     assert found.generated.text == "dth"
-    assert found.generated.mean_logprob == pytest.approx((-8.0 / 4 - 3.0) / 2)
+    assert found.generated.mean_logprob == pytest.approx((-0.8 / 4 - 0.3) / 2)
 
 
 def test_an_answer_that_does_not_begin_with_what_was_typed_is_refused(desk) -> None:

@@ -69,7 +69,7 @@ def places() -> list[tuple[str, str]]:
 
 def test_with_the_vocabulary_answers_are_those_of_the_model_here(address: str) -> None:
     """Token ids, anchors, healing and stop rules are the same, so the texts are."""
-    same = {"n_prompt": 1024, "min_confidence": 0.0}
+    same = {"n_prompt": 1024, "min_probability": 0.0}
     here = opened(speculation=False, **same)
     there = opened(engine_url=address, model=str(embedded_target()), **same)
     n_shown = 0
@@ -133,7 +133,7 @@ async def test_an_editor_gets_suggestions_where_there_is_no_llama_cpp(
 def test_a_server_that_dies_and_starts_again_is_used_again(tmp_path: Path) -> None:
     fields = {"origin": "program", "n_predict": 8}
     with running_llama_server(tmp_path) as first:
-        there = opened(engine_url=first, min_confidence=0.0)
+        there = opened(engine_url=first, min_probability=0.0)
         assert ask(there, "def area_of(box):\n    ret", "\n", **fields).text
     try:
         for n_keys in range(1, 6):

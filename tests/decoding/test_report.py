@@ -70,6 +70,9 @@ def test_the_block_has_everything():
         n_accepted_items=4,
         n_partially_accepted=2,
         n_chars_accepted=77,
+        n_chars_shown=180,
+        n_chars_typed_over=60,
+        n_cut=5,
         totals=totals(),
         latency={"total": Percentiles(n=12, p50=10.0, p95=20.0, p99=30.5)},
         index=IndexStats(n_files=3, n_tokens=5000, n_skipped=1, building=True),
@@ -82,9 +85,9 @@ def test_the_block_has_everything():
     )
     assert report_lines(stats, Settings()) == [
         (
-            "requests = 14 (12 with text, 1 empty, 0 withheld, 0 cancelled, 1 failed), "
-            "suggestions shown = 9, "
-            "accepted = 4 (in part 2), characters accepted = 77"
+            "requests = 14 (12 with text, 5 cut, 1 empty, 0 withheld, 0 cancelled, 1 failed), "
+            "suggestions shown = 9, accepted = 4 (in part 2), "
+            "characters shown = 180, accepted = 77, typed over = 60"
         ),
         "model = coder, draft model = tiny, n_ctx = 4096, layers per device: CUDA0 28, CPU 1",
         "index = 3 files, 5000 tokens, 1 files skipped, still building",

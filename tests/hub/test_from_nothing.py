@@ -75,7 +75,7 @@ async def opened(tmp_path: Path) -> AsyncIterator:
         started.append(editor)
         command = [*SPECLSP, "serve", "--threads", "1", *arguments]
         await editor.server.start(
-            command, folder, options={"deadline_ms": 60_000, "min_confidence": 0.0}
+            command, folder, options={"deadline_ms": 60_000, "min_probability": 0.0}
         )
         return editor
 

@@ -107,7 +107,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, sampled: str, **options: Any) -> li
     """Ask a completer of its own everything."""
     settings = Settings(
         model=str(TARGET), fit=False, threads=1, persist=False, idle_work="never",
-        suggestion_memory=False, min_confidence=0.0, t_max_predict_ms=0, deadline_ms=600_000,
+        suggestion_memory=False, min_probability=0.0, t_max_predict_ms=0, deadline_ms=600_000,
         temperature=0.8 if sampled == "seeded" else 0.0, seed=7, **options,
     )  # fmt: skip
     generated: list[tuple[tuple[int, ...], Generation]] = []

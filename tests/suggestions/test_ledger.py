@@ -244,6 +244,8 @@ def test_a_suggestion_that_is_typed_through_counts_once(how: str) -> None:
     stats = kept.stats
     assert (stats.n_shown, stats.n_accepted_items) == (1, how == "accepted")
     assert stats.n_chars_accepted == (1 if how == "accepted" else 0)
+    assert stats.n_chars_shown == len("foo(1)")
+    assert stats.n_chars_typed_over == (len("1)") if how == "typed over" else 0)
 
 
 def test_a_suggestion_counts_once_it_was_on_screen_for_half_a_second() -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from speclsp.text.confidence import is_too_uncertain, text_scores
+from speclsp.text.confidence import text_scores
 
 # (pieces with their log-probabilities, typed, text, the log-probabilities that count, tokens used)
 CASES = {
@@ -37,28 +37,3 @@ def test_tokens_of_the_text_count(name: str) -> None:
 def test_no_mean_of_broken_logits() -> None:
     scores = text_scores([b"a"], [math.nan], "a")
     assert scores.mean("a") is None
-
-
-PIECES = [b"a =", b" 1", b"\n", b"b", b")"]
-LOGPROBS = [-0.1, -0.1, -0.1, -4.0, -4.0]
-
-
-@pytest.mark.parametrize(("threshold", "withheld"), [(-9.0, False), (-1.0, True)])
-def test_a_text_below_the_threshold_is_too_uncertain(threshold: float, withheld: bool) -> None:
-    text = "a = 1\nb)"
-    scores = text_scores(PIECES, LOGPROBS, text)
-    assert scores.mean(text) == pytest.approx(-1.66)
-    assert is_too_uncertain(text, scores, threshold) == withheld
-
-
-def test_nothing_said_is_not_withheld() -> None:
-    assert not is_too_uncertain("", text_scores([], [], ""), -1.0)
-
-
-@pytest.mark.parametrize(("logprob", "withheld"), [(-1.0, False), (-1.2, True)])
-def test_a_word_that_stands_nowhere_is_likely_enough(logprob: float, withheld: bool) -> None:
-    scores = text_scores([b"func", b"tor", b" = 1"], [-0.1, logprob + 0.1, -0.1], "functor = 1")
-    text = "functor = 1"
-    assert is_too_uncertain(text, scores, -9.0, new_word="functor") == withheld
-    assert not is_too_uncertain(text, scores, -9.0)
-    assert not is_too_uncertain(text, scores, -math.inf, new_word="functor")

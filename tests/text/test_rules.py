@@ -94,24 +94,6 @@ def test_the_code_before_begins_outside_of_strings_where_it_is_cut(rules_at):
     assert rules_at("  x = 1\n" * 2000 + "▮").code_before.startswith("  x = 1\n")
 
 
-@pytest.mark.parametrize(
-    ("document", "text", "new_word"),
-    [
-        ("x = func▮\n", "tor = 1", "tor"),
-        ("x = func▮\n", "(1)", ""),
-        ("functor = 1\nx = func▮\n", "tor + 1", ""),
-        ("x = func▮\nfunctor = 1\n", "tor", ""),
-        ("functors = 1\nx = func▮\n", "tor", "tor"),
-        ("x = 12▮\n", "34", ""),
-        ("x = ▮\n", "functor", ""),
-    ],
-)
-def test_the_word_that_a_text_completes_is_new_if_it_stands_nowhere_near(
-    rules_at, document, text, new_word
-):
-    assert rules_at(document).new_word(text) == new_word
-
-
 @pytest.mark.parametrize(("path", "extent"), [("a.rb", "block"), ("a.unknown", "line")])
 def test_a_request_without_a_language_opens_blocks_by_its_path(path, extent):
     request = request_between("x = 1\ndef area", path=path)

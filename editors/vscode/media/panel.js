@@ -102,7 +102,8 @@
     drawFigures("figures", [
       ["Accepted", figures.accepted],
       ["Accepted in part", count(stats.n_partially_accepted)],
-      ["Characters accepted", count(stats.n_chars_accepted)],
+      ["Characters accepted", `${count(stats.n_chars_accepted)} of ${count(stats.n_chars_shown)} shown`],
+      ["Characters typed over", count(stats.n_chars_typed_over)],
       ["Latency, median", rounded(figures.latency?.p50)],
     ]);
     drawFigures("details", [

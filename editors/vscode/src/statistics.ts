@@ -20,6 +20,8 @@ export interface SessionStats {
   n_accepted_items: number;
   n_partially_accepted: number;
   n_chars_accepted: number;
+  n_chars_shown: number;
+  n_chars_typed_over: number;
   totals: {
     n_prompt: number;
     n_prompt_evaluated: number;
@@ -29,6 +31,8 @@ export interface SessionStats {
   };
   /** `answer` is from a request's arrival to a new suggestion, `total` the part in the engine. */
   latency: Record<string, Percentiles>;
+  /** Why the model's latest answer was withheld; empty where it was not. */
+  why_nothing: string;
   /** The times of which `latency.answer` has the percentiles, the oldest first. */
   answer_ms: number[];
   index: { n_files: number; n_tokens: number; n_skipped: number; building: boolean };

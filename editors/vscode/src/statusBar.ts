@@ -86,6 +86,7 @@ export class StatusBar implements vscode.Disposable {
     const minutes = minutesSnoozed(status);
     const isSuggesting = this.client.isRunning && !isProblem && !isOff && minutes === 0;
     const latest = isSuggesting ? this.stats?.answer_ms.at(-1) : undefined;
+    const whyNothing = isSuggesting ? (this.stats?.why_nothing ?? "") : "";
     const shown = isOff
       ? ["off"]
       : isProblem
@@ -93,13 +94,14 @@ export class StatusBar implements vscode.Disposable {
         : minutes > 0
           ? [`snoozed ${String(minutes)} min`]
           : [
-              ...(latest === undefined ? [] : [milliseconds(latest)]),
+              ...(whyNothing !== "" ? [whyNothing] : latest === undefined ? [] : [milliseconds(latest)]),
               ...(status.model?.is_trial ? ["trial model"] : []),
               ...(this.nextEdits.words === "" ? [] : ["next edit"]),
             ];
     const text = `${icon} ${["speclsp", shown.join(" · ")].join(" ").trim()}`;
     const spoken = [
       `speclsp: ${words}`,
+      ...(whyNothing === "" ? [] : [`no suggestion: ${whyNothing}`]),
       ...(latest === undefined ? [] : [`latest suggestion in ${latest.toFixed(0)} milliseconds`]),
       ...(this.nextEdits.words === "" ? [] : [this.nextEdits.words]),
     ];

@@ -11,6 +11,8 @@ function stats(change: Partial<SessionStats> = {}): SessionStats {
     n_accepted_items: 0,
     n_partially_accepted: 0,
     n_chars_accepted: 0,
+    n_chars_shown: 0,
+    n_chars_typed_over: 0,
     totals: {
       n_prompt: 0,
       n_prompt_evaluated: 0,
@@ -19,6 +21,7 @@ function stats(change: Partial<SessionStats> = {}): SessionStats {
       drafters: {},
     },
     latency: {},
+    why_nothing: "",
     answer_ms: [],
     index: { n_files: 0, n_tokens: 0, n_skipped: 0, building: false },
     state: "ready",

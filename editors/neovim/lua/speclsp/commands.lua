@@ -32,7 +32,11 @@ function M.statistics_lines(stats)
   local lines = {
     ('accepted                    %d of %d (%s)'):format(n_accepted, n_shown, per_cent(n_accepted, n_shown)),
     ('accepted in part            %d'):format(stats.n_partially_accepted),
-    ('characters accepted         %d'):format(stats.n_chars_accepted),
+    ('characters accepted         %d of %d shown; %d typed over'):format(
+      stats.n_chars_accepted,
+      stats.n_chars_shown,
+      stats.n_chars_typed_over
+    ),
     'latency, median             '
       .. (answer and ('%.0f ms; %.0f ms for 95 of 100'):format(answer.p50, answer.p95) or 'none yet'),
     ('model                       %s'):format(stats.model ~= '' and stats.model or 'none'),
@@ -111,7 +115,8 @@ function subcommands.status()
   local lines = {}
   if server.client() then
     local latency = status.latency_ms and (', latest suggestion in %d ms'):format(status.latency_ms) or ''
-    lines[1] = ('speclsp: server %s%s; %s'):format(status.state, latency, suggesting())
+    local why = status.why_nothing and ', latest answer withheld: ' .. status.why_nothing or ''
+    lines[1] = ('speclsp: server %s%s%s; %s'):format(status.state, latency, why, suggesting())
     if status.model and status.model.is_trial then
       message = message .. '; :Speclsp model lists those that fit'
     end

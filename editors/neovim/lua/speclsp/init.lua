@@ -124,8 +124,9 @@ function M.statusline()
   end
   local words = ({ unloaded = 'asleep', missing = 'not installed' })[status.state] or status.state
   local model = status.model and (status.model.is_trial and 'trial model' or status.model.title)
-  if status.state == 'ready' and status.latency_ms then
-    words = ('%s%d ms'):format(model and model .. ', ' or '', status.latency_ms)
+  local latest = status.why_nothing or status.latency_ms and ('%d ms'):format(status.latency_ms)
+  if status.state == 'ready' and latest then
+    words = ('%s%s'):format(model and model .. ', ' or '', latest)
   elseif model then
     words = ('%s, %s'):format(words, model)
   end

@@ -24,6 +24,7 @@ local LATENCY_EVERY_MS = 1000
 ---@field snoozed_until number|nil seconds since 1970
 ---@field download string|nil how far the download of a model is
 ---@field latency_ms number|nil of the latest suggestion, as the statistics have it
+---@field why_nothing string|nil why the model's latest answer was not shown
 M.status = { state = 'stopped', message = '', latency_ms = nil }
 
 ---@type string[]
@@ -210,7 +211,7 @@ end
 
 local is_latency_due = false
 
---- Ask for the time of the latest suggestion, at most once a second.
+--- Ask for the time of the latest suggestion, or why there is none, at most once a second.
 local function fetch_latency()
   if is_latency_due then
     return
@@ -221,6 +222,7 @@ local function fetch_latency()
     M.statistics(function(stats)
       local latest = stats.answer_ms or {}
       M.status.latency_ms = latest[#latest]
+      M.status.why_nothing = stats.why_nothing ~= '' and stats.why_nothing or nil
       changed()
     end)
   end, LATENCY_EVERY_MS)
@@ -245,9 +247,7 @@ local function watch_requests(client)
         for _, answered in ipairs(M.on_answer) do
           answered(client, bufnr, items)
         end
-        if #items > 0 then
-          fetch_latency()
-        end
+        fetch_latency()
       end
     end, bufnr)
   end

@@ -19,7 +19,7 @@ const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const USER_SETTINGS = {
   "speclsp.server.path": SERVER,
   // What is shown must not depend on how fast the machine is or what was turned down before.
-  "speclsp.minConfidence": 0,
+  "speclsp.minProbability": 0,
   "speclsp.nContext": 0,
   "speclsp.deadlineMs": 30_000,
   "speclsp.logLevel": "debug",

@@ -1,4 +1,4 @@
-"""Uncertain suggestions are withheld while typing."""
+"""Suggestions end where the model stops being sure."""
 
 from __future__ import annotations
 
@@ -89,32 +89,73 @@ def complete(completer: TypedWindow, prefix: str = "x = 1\n", **fields: object) 
     return completer.complete(request, CancellationToken()).result(WAIT_S)
 
 
-UNSURE = [0.12] * 12
+UNSURE = [0.9, 0.9, 0.3]
 
 
-def test_an_uncertain_suggestion_is_withheld(make: Make) -> None:
+def test_a_text_ends_where_the_model_is_unsure(make: Make) -> None:
     completer = make("uncertain", UNSURE)
-    result = complete(completer)
+    result = complete(completer)  # inside a word: nothing is left
     assert (result.generated.text, result.withheld, result.generated.finish_reason) == (
         "",
         True,
         "stop",
     )
-    assert result.generated.mean_logprob == pytest.approx(math.log(0.12), abs=0.01)
+    assert result.unsure == pytest.approx(0.9 * 0.9 * 0.3, abs=0.01)
+    assert result.stats.n_predicted == 3
     stats = completer.statistics()
     assert (stats.n_withheld, stats.n_empty, stats.n_completions) == (1, 1, 0)
+    assert stats.why_nothing == "not sure (0.24 of 0.35)"
 
 
-def test_whoever_asks_gets_it(make: Make) -> None:
+def test_words_before_that_are_shown(make: Make) -> None:
+    completer = make("one two three", [0.99] * 8 + [0.3])
+    result = complete(completer)
+    assert (result.generated.text, result.withheld) == ("one two", False)
+    assert result.unsure == pytest.approx(0.99**8 * 0.3, abs=0.01)
+    stats = completer.statistics()
+    assert (stats.n_cut, stats.n_withheld, stats.n_completions) == (1, 0, 1)
+    assert stats.why_nothing == ""
+
+
+def test_the_rest_of_a_cut_text_is_not_cut_again(make: Make) -> None:
+    completer = make("one two three", [0.99] * 8 + [0.3], suggestion_memory=True)
+    first = complete(completer)
+    rest = complete(completer, prefix="x = 1\none")
+    assert (first.generated.text, rest.generated.text, rest.source) == ("one two", " two", "memory")
+    assert completer.statistics().n_cut == 1
+
+
+def test_whoever_asks_gets_what_is_less_sure(make: Make) -> None:
     result = complete(make("uncertain", UNSURE), trigger="invoked")
     assert (result.generated.text, result.withheld) == ("uncertain", False)
+    result = complete(make("uncertain", [0.9, 0.9, 0.03]), trigger="invoked")
+    assert (result.generated.text, result.withheld) == ("", True)
+
+
+def test_a_program_gets_the_whole_text_unless_it_asks_as_an_editor_does(make: Make) -> None:
+    completer = make("uncertain", [0.01])
+    assert complete(completer, trigger="invoked", origin="program").generated.text == "uncertain"
+    assert complete(completer, trigger="automatic", origin="program").generated.text == ""
 
 
 @pytest.mark.parametrize(
-    ("min_confidence", "expected"), [(0.0, "uncertain"), (0.11, "uncertain"), (0.13, "")]
+    ("min_probability", "expected"), [(0.0, "uncertain"), (0.24, "uncertain"), (0.25, "")]
 )
-def test_the_bar_may_be_set(min_confidence: float, expected: str, make: Make) -> None:
-    completer = make("uncertain", UNSURE, min_confidence=min_confidence)
+def test_the_bar_may_be_set(min_probability: float, expected: str, make: Make) -> None:
+    completer = make("uncertain", UNSURE, min_probability=min_probability)
     assert complete(completer).generated.text == expected
-    overrides = {"min_confidence": 0.0}
+    overrides = {"min_probability": 0.0}
     assert complete(completer, prefix="y = 2\n", overrides=overrides).generated.text == "uncertain"
+
+
+def test_the_cut_text_is_the_same_whatever_is_drafted(make: Make) -> None:
+    """The generated text stands before the cursor already, so that drafts reach beyond the cut."""
+    probabilities = [0.99] * 8 + [0.3]
+    plain = complete(make("one two three", probabilities), prefix="one two three\n" * 4)
+    drafted = complete(
+        make("one two three", probabilities, speculation=True, mode="first"),
+        prefix="one two three\n" * 4,
+    )
+    assert drafted.generated.text == plain.generated.text == "one two"
+    assert drafted.unsure == pytest.approx(plain.unsure)
+    assert drafted.stats.n_accepted > 0

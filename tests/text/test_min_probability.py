@@ -1,0 +1,99 @@
+"""A text ends before the token with which its joint probability falls below the least one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from speclsp.text.stopping import CompletionText
+
+Token = tuple[str, float]
+"""A token's text and probability."""
+
+
+class PieceVocabulary:
+    """Tokens are the places of their texts."""
+
+    def __init__(self, pieces: list[str]) -> None:
+        self._pieces = [piece.encode() for piece in pieces]
+        self.end_tokens = frozenset({len(pieces)})
+
+    def piece(self, token: int) -> bytes:
+        return self._pieces[token] if token < len(self._pieces) else b"<|end|>"
+
+
+@pytest.fixture
+def ended(rules_at) -> Callable[..., CompletionText]:
+    """Feed tokens with their probabilities until the text ends."""
+
+    def feed(
+        document: str, tokens: list[Token], least: float = 0.5, *, typed: str = ""
+    ) -> CompletionText:
+        vocabulary = PieceVocabulary([piece for piece, _ in tokens])
+        text = CompletionText(
+            vocabulary,  # type: ignore[arg-type]  # what it reads of one
+            rules_at(document),
+            typed=typed,
+            min_probability=least,
+        )
+        for token, (_, probability) in enumerate(tokens):
+            if text.feed(token, math.log(probability) if probability else math.nan):
+                break
+        return text
+
+    return feed
+
+
+@pytest.mark.parametrize(
+    ("document", "tokens", "kept"),
+    [
+        # The product counts, not one token's probability.
+        ("x = ▮\n", [("a", 0.8), (" +", 0.8), (" b", 0.8), (" *", 0.7)], "a + b"),
+        ("x = ▮\n", [("a", 0.4), (" +", 1.0)], ""),
+        # Never inside a word: the part of it goes too.
+        ("x = ▮\n", [("total", 0.9), (" -", 0.9), (" net", 0.9), ("_sum", 0.3)], "total"),
+        ("x = ▮\n", [("to", 0.9), ("tal", 0.3)], ""),
+        ("x = to▮\n", [("ta", 0.9), ("l", 0.3)], ""),
+        ("x = to▮\n", [("tal", 0.9), (".x", 0.3)], "tal"),
+        # What opens a bracket that nothing closes is left out.
+        ("x = ▮\n", [("f", 0.9), ("(", 0.9), ("a", 0.3)], "f"),
+        ("x = ▮\n", [("(", 0.9), ("a", 0.3)], ""),
+        # Whole lines stay.
+        ("def f():\n    ▮\n", [("a()", 0.9), ("\n    ", 0.9), ("b", 0.3)], "a()"),
+        # Blanks alone are no text.
+        ("def f():▮\n", [("\n    ", 0.9), ("return", 0.3)], ""),
+    ],
+)
+def test_it_ends_where_the_model_is_unsure(ended, document, tokens, kept) -> None:
+    text = ended(document, tokens)
+    assert (text.stopped_by, text.finish().text) == ("unsure", kept)
+    assert text.probability == pytest.approx(math.prod(p for _, p in tokens))
+
+
+def test_0_ends_no_text(ended) -> None:
+    text = ended("x = ▮\n", [("a", 0.01), ("b", 0.01)], 0.0)
+    assert (text.stopped_by, text.so_far) == (None, "ab")
+
+
+def test_typed_text_that_is_repeated_does_not_count(ended) -> None:
+    tokens = [("ret", 0.1), ("urn", 0.9), (" x", 0.9)]
+    text = ended("    ret▮\n", tokens, typed="ret")
+    assert (text.stopped_by, text.so_far) == (None, "urn x")
+    assert text.probability == pytest.approx(0.81)
+
+
+def test_unknown_probabilities_end_no_text(ended) -> None:
+    text = ended("x = ▮\n", [("a", 0.0), (" + b", 0.0)])
+    assert (text.stopped_by, text.so_far, text.probability) == (None, "a + b", 1.0)
+
+
+@pytest.mark.parametrize("least", [0.9, 0.5, 0.2, 0.05, 0.0])
+def test_what_is_kept_begins_the_whole_text(ended, least: float) -> None:
+    pieces = ["return", " sum", "(x", " *", " y", " for", " x", ",", " y", " in", " pairs", ")\n"]
+    tokens = [(piece, 0.9) for piece in pieces]
+    text = ended("def dot(pairs):\n    ▮\n", tokens, least)
+    assert "".join(pieces).startswith(text.so_far)
+    n_kept = sum(0.9**n >= least for n in range(1, len(pieces) + 1))
+    assert text.so_far.strip() == "".join(pieces[:n_kept]).strip()
