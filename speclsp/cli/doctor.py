@@ -31,7 +31,7 @@ from speclsp.prompt.families import REWRITING_REMARK, REWRITING_REMEDY, rewrites
 from speclsp.requests import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
-from speclsp.storage.locations import cache_dir, state_dir
+from speclsp.storage.locations import cache_dir, make_private_folder, state_dir
 from speclsp.suggestions.window import Window
 
 ENGINE_PACKAGE = "llama-cpp-python"
@@ -238,11 +238,11 @@ def writable(subject: str, folder: Path) -> Finding:
     """Check that a folder of speclsp is writable."""
     remedy = f"Make {folder} writable, or set `persist` to false so that nothing is kept."
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"x")
     except OSError as error:
-        return Finding(subject, f"{folder}: {error.strerror}", remedy)
+        return Finding(subject, f"{folder}: {error.strerror or error}", remedy)
     return Finding(subject, str(folder))
 
 

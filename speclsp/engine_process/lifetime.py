@@ -20,7 +20,6 @@ import msgspec
 import psutil
 
 from speclsp import __version__
-from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.engine.llama.fit import least_kv_bytes
 from speclsp.engine.llama.model_file import gguf_parts, read_gguf_header
 from speclsp.engine_process.listening import Endpoint
@@ -193,8 +192,7 @@ class EngineLoop:
         socket_file = _identity(self._place.socket)
         logger.info("engine process %d serves %s", os.getpid(), self._place.socket)
         try:
-            with write_atomically(self._place.info, f".{self._place.name}.", PRIVATE) as partial:
-                partial.write_bytes(msgspec.json.encode(self._info))
+            self._place.write_info(self._info)
         except OSError as error:  # no window needs it
             logger.warning("%s cannot be written: %s", self._place.info, error)
         endpoints = filter(None, (self._own, self._elsewhere))
@@ -378,6 +376,7 @@ class LogFile(RotatingFileHandler):
     """
 
     def __init__(self, place: EnginePlace) -> None:
+        self._place = place
         super().__init__(place.log, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8")
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
@@ -386,8 +385,7 @@ class LogFile(RotatingFileHandler):
         return printable(super().format(record), keep="\t\n")
 
     def _open(self) -> TextIOWrapper:
-        stream = super()._open()
-        os.fchmod(stream.fileno(), PRIVATE)
+        stream = os.fdopen(self._place.open_log(), "a", encoding=self.encoding)
         os.dup2(stream.fileno(), 1)
         os.dup2(stream.fileno(), 2)
         return stream

@@ -24,13 +24,14 @@ import platformdirs
 from filelock import FileLock
 
 import speclsp
-from speclsp.atomic_write import PRIVATE
+from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.embedded import model_files
 from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process.transport import Address, listen
 from speclsp.errors import EngineProcessError, ModelNotFoundError
+from speclsp.project.source_text import read_regular
 from speclsp.settings import FIELDS, Settings, changed, info
-from speclsp.storage.locations import cache_dir, check_own
+from speclsp.storage.locations import cache_dir, check_own, make_private_folder
 
 PROTOCOL: Final = 4
 """Version of what windows and engines say to each other."""
@@ -38,10 +39,11 @@ PROTOCOL: Final = 4
 OWN_ENGINE: Final = "set `engine` to own, and each window loads the model itself."
 """The remedy where no engine can be shared."""
 
-_FOLDER_MODE: Final = 0o700
 _MAX_SOCKET_PATH: Final = 103
 """Bytes of a Unix socket's path: macOS allows 104 with the final NUL, Linux 108."""
+_MAX_INFO_BYTES: Final = 1 << 20
 _LOCK_POLL_S: Final = 0.02
+_NO_WAIT: Final = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK"))
 _ENVIRONMENT: Final = ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 """Variables that decide where the stores are, and prefixes of those that llama.cpp reads."""
 _ENVIRONMENT_PREFIXES: Final = ("GGML_", "LLAMA_", "CUDA_", "HIP_", "ROCR_", "VK_", "OMP_", "GOMP_")
@@ -75,6 +77,25 @@ class EnginePlace:
         """JSON of :class:`EngineInfo`, written by the engine when it starts."""
         return self.folder / f"{self.name}.json"
 
+    def write_info(self, info: EngineInfo) -> None:
+        """Write the info file.  Raises OSError, also where it is a link or another user's."""
+        check_own(self.info)
+        with write_atomically(self.info, f".{self.name}.", PRIVATE) as partial:
+            partial.write_bytes(msgspec.json.encode(info))
+
+    def open_log(self) -> int:
+        """Open the log to write at its end, and return the descriptor.
+
+        Raises OSError, also where it is a link, another user's, a pipe or a device.
+        """
+        check_own(self.log)
+        descriptor = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_WAIT, PRIVATE)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, PRIVATE)
+            return descriptor
+        os.close(descriptor)
+        raise OSError(f"{self.log} is no regular file")
+
     def locked(self, timeout_s: float) -> FileLock:
         """Return the engine's lock, to hold; the system releases it where its holder dies.
 
@@ -103,8 +124,9 @@ class EnginePlace:
     def listen(self) -> Socket:
         """Return a new listening socket, and replace what a dead engine left; hold the lock.
 
-        Raises OSError.
+        Raises OSError, also where another user, or a link, has an engine's place.
         """
+        check_own(self.info)
         self.socket.unlink(missing_ok=True)
         return listen(self.socket)
 
@@ -182,9 +204,10 @@ def known_places() -> list[EnginePlace]:
 
 
 def read_info(place: EnginePlace) -> EngineInfo | None:
-    """Read an engine's info file; None where there is none, or it is damaged."""
+    """Read an engine's info file; None where there is none, or it is damaged or another user's."""
     try:
-        return msgspec.json.decode(place.info.read_bytes(), type=EngineInfo)
+        check_own(place.info)
+        return msgspec.json.decode(read_regular(place.info, _MAX_INFO_BYTES), type=EngineInfo)
     except (OSError, msgspec.MsgspecError):
         return None
 
@@ -197,15 +220,14 @@ def user_folder() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     folder = Path(runtime) / "speclsp" if runtime.startswith("/") else _default_folder()
     try:
-        folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        check_own(folder)
+        make_private_folder(folder)
         for parent in folder.parents if sys.platform != "win32" else ():
             _check_parent(parent)
-        folder.chmod(_FOLDER_MODE)
     except OSError as error:
         raise EngineProcessError(
             f"The folder {folder} for the shared engine cannot be used: {error}.",
-            remedy=f"Set XDG_RUNTIME_DIR to a folder of yours, or {OWN_ENGINE}",
+            remedy="Remove it if you do not know what is in it, set XDG_RUNTIME_DIR to a folder of "
+            f"yours, or {OWN_ENGINE}",
         ) from error
     return folder
 

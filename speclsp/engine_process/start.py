@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import stat
 import subprocess
 import sys
 import threading
@@ -22,7 +21,6 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from speclsp.atomic_write import PRIVATE
 from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process.place import (
     OWN_ENGINE,
@@ -56,7 +54,6 @@ _LONGEST_RETRY_S: Final = 1.0
 _CONTROL_TIMEOUT_S: Final = 5.0
 _REAP_S: Final = 2.0
 _STALE_S: Final = 7 * 24 * 3600.0
-_NO_WAIT: Final = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK"))
 _KILLED: Final = frozenset({-9, -15})
 """Exit statuses of SIGKILL and SIGTERM."""
 
@@ -187,7 +184,7 @@ def _spawn(
         + ("" if isinstance(value, bool) else f"={value}")
         for name, value in changed_settings(settings).items()
     ]
-    log = open_log(place)
+    log = place.open_log()
     try:
         with place.listen() as listener:
             descriptor = listener.fileno()
@@ -231,7 +228,7 @@ def listen_alone(place: EnginePlace) -> socket.socket:
                     "An engine with these settings listens already.",
                     remedy="`speclsp engine status` names its process, and `engine stop` ends it.",
                 )
-            os.close(open_log(place))
+            os.close(place.open_log())
             return place.listen()
     except TimeoutError as error:
         raise EngineProcessError(
@@ -240,19 +237,6 @@ def listen_alone(place: EnginePlace) -> socket.socket:
         ) from error
     except OSError as error:
         raise _no_place(place, error) from error
-
-
-def open_log(place: EnginePlace) -> int:
-    """Open an engine's log to write at its end, and return the descriptor.
-
-    Raises OSError, also where the log is a link, a pipe or a device.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_WAIT
-    descriptor = os.open(place.log, flags, PRIVATE)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise OSError(f"{place.log} is no regular file")
 
 
 def running_engines(besides: EnginePlace | None = None) -> list[EnginePlace]:

@@ -59,21 +59,35 @@ def workspace_id(root: str) -> bytes:
 def make_private(path: Path) -> None:
     """Create a file and its folder, accessible by the user only.  Raises StoreError.
 
-    Neither the folder nor anything in it may be a symbolic link or belong to another user.
+    Neither the folder nor anything in it may be a symbolic link or belong to another user, and
+    nobody else may be able to write in it.
     """
     try:
-        check_own(path.parent)
-        path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-        path.parent.chmod(_FOLDER_MODE)
+        make_private_folder(path.parent)
         for kept in path.parent.iterdir():
             check_own(kept)
         make_private_file(path)
     except (OSError, ValueError) as error:
         raise StoreError(
             f"{path} cannot be written: {error}.",
-            remedy="Make the folder writable and remove links from it (`speclsp data forget --all` "
-            "does), or set persist to false.",
+            remedy="Make the folder writable, for you alone, and remove links from it (`speclsp "
+            "data forget --all` does), or set persist to false.",
         ) from error
+
+
+def make_private_folder(folder: Path) -> None:
+    """Create a folder, and those above it that are missing, accessible by the user only.
+
+    Raises OSError, also if it is a symbolic link or belongs to another user, and where others may
+    write in it: what they put there would be taken for the user's.
+    """
+    check_own(folder)
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        missing.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    check_own(folder)
+    if sys.platform != "win32" and folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OSError(f"other users may write in {folder}")
+    folder.chmod(_FOLDER_MODE)
 
 
 def make_private_file(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from echo_engines import (
     PROGRAM,
@@ -26,7 +28,7 @@ from suspended import suspend
 import speclsp
 from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process import place as place_module
-from speclsp.engine_process.place import engine_place, read_info, user_folder
+from speclsp.engine_process.place import EngineInfo, engine_place, read_info, user_folder
 from speclsp.engine_process.start import running_engines, status_of, stop
 from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
@@ -391,6 +393,56 @@ def test_a_folder_below_one_that_others_may_write_is_refused(engines: Engines) -
     engines.runtime.chmod(0o777)
     with pytest.raises(EngineProcessError, match="other users may write"):
         engines.connect()
+
+
+@pytest.mark.parametrize("kind", ["info", "log", "lock"])
+def test_a_file_that_is_a_symbolic_link_is_refused_and_its_target_left_alone(
+    engines: Engines, tmp_path: Path, kind: str
+) -> None:
+    link, target = getattr(engines.place(), kind), tmp_path / "target"
+    target.write_text("kept")
+    link.symlink_to(target)
+    with pytest.raises(EngineProcessError, match="cannot be started"):
+        engines.connect()
+    assert target.read_text() == "kept"
+    assert link.is_symlink()
+    assert engines.pids() == []
+
+
+def test_a_link_that_is_planted_while_the_engine_starts_is_not_written_through(
+    engines: Engines, tmp_path: Path
+) -> None:
+    place, target = engines.place(), tmp_path / "target"
+    info = EngineInfo(pid=1, version="", model="", settings={})
+    target.write_bytes(msgspec.json.encode(info))
+    place.info.symlink_to(target)
+    with pytest.raises(OSError, match="symbolic link"):
+        place.write_info(info)
+    assert target.read_bytes() == msgspec.json.encode(info)
+    assert read_info(place) is None
+
+
+def test_a_folder_that_others_may_write_in_is_refused_as_it_is(engines: Engines) -> None:
+    """What they put into it before would be taken for ours."""
+    folder = user_folder()
+    for mode in (0o777, 0o1777, 0o770):
+        folder.chmod(mode)
+        with pytest.raises(EngineProcessError, match="other users may write"):
+            engines.connect()
+        assert stat.S_IMODE(folder.stat().st_mode) == mode
+    folder.chmod(0o755)
+    assert stat.S_IMODE(user_folder().stat().st_mode) == 0o700
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["info", "log"])
+def test_another_users_file_is_refused(engines: Engines, kind: str) -> None:
+    file = getattr(engines.place(), kind)
+    file.write_text("planted")
+    os.chown(file, FOREIGN_UID, -1)
+    with pytest.raises(EngineProcessError, match="another user"):
+        engines.connect()
+    assert file.read_text() == "planted"
 
 
 @needs_root

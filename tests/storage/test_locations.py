@@ -11,6 +11,7 @@ from speclsp.storage.locations import (
     cache_dir,
     make_private,
     make_private_file,
+    make_private_folder,
     state_dir,
     token_store_path,
     workspace_id,
@@ -51,6 +52,28 @@ def test_made_private_again(tmp_path: Path) -> None:
     assert file.read_bytes() == b"kept"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_a_folder_that_others_may_write_in_is_refused_as_it_is(mode: int, tmp_path: Path) -> None:
+    """What they put into it before would be taken for the user's."""
+    file = tmp_path / "speclsp" / "a.sqlite3"
+    file.parent.mkdir()
+    file.parent.chmod(mode)
+    with pytest.raises(StoreError, match="other users may write"):
+        make_private(file)
+    assert stat.S_IMODE(file.parent.stat().st_mode) == mode
+    assert list(file.parent.iterdir()) == []
+
+
+def test_folders_above_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    umask = os.umask(0o002)
+    try:
+        make_private_folder(tmp_path / "xdg" / "speclsp" / "run")
+    finally:
+        os.umask(umask)
+    folders = [tmp_path / "xdg", tmp_path / "xdg" / "speclsp", tmp_path / "xdg" / "speclsp" / "run"]
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700] * 3
 
 
 @pytest.mark.timeout(20)
