@@ -282,9 +282,9 @@ class Settings:
         "",
         _REMOTE,
         "Address of a remote engine that generates instead of a model on this machine, for "
-        "example `http://192.168.1.5:8080`, or `speclsp://HOST:PORT` or `speclsp+unix:///PATH` of "
-        "`speclsp engine --listen`; empty for none. `model` may then name a GGUF with the remote "
-        "model's vocabulary.",
+        "example `http://192.168.1.5:8080`, or `speclsp+unix:///PATH` of `speclsp engine "
+        "--listen`; empty for none. `model` may then name a GGUF with the remote model's "
+        "vocabulary.",
         may_be_secret=True,
     )
     engine_kind: RemoteKind = _setting(
@@ -301,7 +301,7 @@ class Settings:
     engine_key_file: str = _setting(
         "",
         _REMOTE,
-        "File with the remote engine's API key or token; empty takes it from the environment "
+        "File with the remote engine's API key; empty takes it from the environment "
         "variable SPECLSP_ENGINE_KEY, if it is set.",
         may_be_secret=True,
     )
@@ -724,7 +724,7 @@ class Settings:
     @property
     def engine_listens(self) -> bool:
         """Whether ``engine_url`` names an engine of speclsp on another machine, which listens."""
-        return self.engine_url.startswith(("speclsp://", "speclsp+unix://"))
+        return self.engine_url.startswith("speclsp+unix://")
 
 
 MOST_SET: Final = (

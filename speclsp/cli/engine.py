@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,7 +44,6 @@ logger = logging.getLogger(__name__)
 
 _NATIVE_DEBUG = "llama.cpp: debug:"
 _FOLLOW_S = 0.2
-_FILE = click.Path(dir_okay=False, path_type=Path)
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 
 
@@ -74,20 +72,12 @@ def engine() -> None:
 @click.option(
     "--listen",
     metavar="ADDRESS",
-    help="Serve windows of your other machines at unix:/PATH, which SSH forwards, or HOST:PORT.",
-)
-@click.option("--cert", type=_FILE, help="The certificate of HOST (PEM), for TLS.")
-@click.option("--key", type=_FILE, help="The certificate's key (PEM).")
-@click.option(
-    "--token-file", type=_FILE, help="The token of HOST:PORT; a new one is written to a new file."
+    help="Serve windows of your other machines at unix:/PATH, which SSH forwards.",
 )
 @click.option("--listen-fd", metavar="N", type=int, help="The listening socket of a window.")
 @click.option("--name", help="The engine's name, which its settings make.")
 def run(
     listen: str | None,
-    cert: Path | None,
-    key: Path | None,
-    token_file: Path | None,
     listen_fd: int | None,
     name: str | None,
     **options: Any,
@@ -123,9 +113,9 @@ def run(
             undo.callback(listener.close)
             if (refusal := lifetime.no_room(place, settings)) is not None:
                 raise refusal
-            endpoint = open_endpoint(listen, cert=cert, key=key, token_file=token_file)
+            endpoint = open_endpoint(listen)
             undo.pop_all()
-        click.echo(f"Process {os.getpid()} listens at {endpoint.address}; `speclsp engine log -f`.")
+        click.echo(f"Process {os.getpid()} listens at {endpoint.path}; `speclsp engine log -f`.")
         sys.stdout.flush()
     faulthandler.enable()
     logging.basicConfig(handlers=[lifetime.LogFile(place)])

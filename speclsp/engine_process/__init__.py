@@ -1,9 +1,8 @@
 """The engine process: one per user and set of engine settings, shared by all windows.
 
-A window's server finds or starts the engine and talks to it over a Unix socket, or a port where
-there are none:
+A window's server finds or starts the engine and talks to it over a Unix socket:
 
-- ``transport``: sockets and streams, and how each side knows the other.
+- ``transport``: sockets and streams, and whose they are.
 - ``place``: the user's folder, and the paths of an engine's socket, lock, log and info file.
 - ``start``: :func:`~speclsp.engine_process.start.connect` returns a connection to the engine, and
   starts the engine where none runs; it also asks engines for their status.
@@ -16,8 +15,7 @@ there are none:
 - ``restarts``: when a window restarts an engine that died.
 - ``server``: ``serve_window``, the engine's side, with a completer for each window.
 
-A connection begins with a greeting of one JSON line each way (``start.Greeting``); at a port,
-proofs of the token come before it.
+A connection begins with a greeting of one JSON line each way (``start.Greeting``).
 Then the socket carries the messages of ``wire``, or the answer to one command of
 ``speclsp engine``.
 

@@ -41,10 +41,8 @@ from speclsp.engine_process.start import (
 )
 from speclsp.engine_process.transport import (
     BACKLOG,
-    Address,
     Streams,
     accepted,
-    admit_window,
     check_peer,
     read_line,
     send_answer,
@@ -64,8 +62,6 @@ _LOCK_TIMEOUT_S: Final = 2.0
 _CLOSE_TIMEOUT_S: Final = 5.0
 _END_TIMEOUT_S: Final = 15.0
 """Seconds after which the process ends even if a thread of llama.cpp does not."""
-_MAX_UNAUTHENTICATED: Final = 64
-"""Clients of the other machines' endpoint that have not greeted; more are disconnected."""
 _ACCEPT_PAUSE_S: Final = 0.1
 _GIB: Final = 1 << 30
 
@@ -156,7 +152,7 @@ class EngineLoop:
         when the last has gone.
         """
         self._place = place
-        self._own = Endpoint(Address(place.socket), listener, None)
+        self._listener = listener
         self._elsewhere = elsewhere
         self._serve_window = serve_window
         self._status = status
@@ -171,8 +167,6 @@ class EngineLoop:
         )
         self._started = self._idle_since = time.monotonic()
         self._clients: set[asyncio.Task[None]] = set()
-        self._n_unauthenticated = 0
-        """Clients of ``elsewhere`` that have not greeted."""
         self._n_windows = 0
         self._exit_s = max(START_TIMEOUT_S, settings.engine_exit_seconds)
         """Seconds without a client after which the process ends; longer until the first window."""
@@ -188,15 +182,17 @@ class EngineLoop:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._is_ending.set)
         # Listen again: the system then reports this process as the peer, not the one that bound it.
-        self._own.listener.listen(BACKLOG)
+        self._listener.listen(BACKLOG)
         socket_file = _identity(self._place.socket)
         logger.info("engine process %d serves %s", os.getpid(), self._place.socket)
         try:
             self._place.write_info(self._info)
         except OSError as error:  # no window needs it
             logger.warning("%s cannot be written: %s", self._place.info, error)
-        endpoints = filter(None, (self._own, self._elsewhere))
-        accepting = [loop.create_task(self._accept_from(endpoint)) for endpoint in endpoints]
+        accepting = [loop.create_task(self._accept_from(self._listener, is_elsewhere=False))]
+        if self._elsewhere is not None:
+            of_others = self._accept_from(self._elsewhere.listener, is_elsewhere=True)
+            accepting.append(loop.create_task(of_others))
         self._end_if_idle()
         await self._is_ending.wait()
         for task in accepting:
@@ -218,23 +214,18 @@ class EngineLoop:
             logger.info("no window for %d s", self._exit_s)
             self._is_ending.set()
 
-    async def _accept_from(self, endpoint: Endpoint) -> None:
+    async def _accept_from(self, listener: socket.socket, *, is_elsewhere: bool) -> None:
         loop = asyncio.get_running_loop()
-        endpoint.listener.setblocking(False)
-        is_open_to_others = endpoint is self._elsewhere
+        listener.setblocking(False)
         while True:
             await asyncio.sleep(0)  # a flood of clients leaves windows their turns
             try:
-                connection, peer = await loop.sock_accept(endpoint.listener)
+                connection, _ = await loop.sock_accept(listener)
             except OSError as error:  # no descriptors are left; others may close some
                 logger.warning("a window cannot be accepted: %s", error)
                 await asyncio.sleep(_ACCEPT_PAUSE_S)
                 continue
-            if is_open_to_others and self._n_unauthenticated >= _MAX_UNAUTHENTICATED:
-                connection.close()
-                continue
-            self._n_unauthenticated += is_open_to_others
-            client = loop.create_task(self._serve(connection, peer, endpoint))
+            client = loop.create_task(self._serve(connection, is_elsewhere=is_elsewhere))
             self._clients.add(client)
             client.add_done_callback(self._left)
 
@@ -242,33 +233,30 @@ class EngineLoop:
         self._clients.discard(client)
         self._end_if_idle()
 
-    async def _serve(self, connection: socket.socket, peer: object, endpoint: Endpoint) -> None:
+    async def _serve(self, connection: socket.socket, *, is_elsewhere: bool) -> None:
         """Serve one client to its end."""
         try:
-            try:
-                async with asyncio.timeout(_GREETING_TIMEOUT_S):
-                    streams, line = await _admitted(connection, endpoint)
-            finally:
-                self._n_unauthenticated -= endpoint is self._elsewhere
+            async with asyncio.timeout(_GREETING_TIMEOUT_S):
+                streams, line = await _admitted(connection)
             try:
                 if line is not None:
-                    await self._answer(streams, _GREETINGS.decode(line), endpoint)
+                    await self._answer(streams, _GREETINGS.decode(line), is_elsewhere=is_elsewhere)
             finally:
                 streams[1].close()
         except PermissionError as error:
-            logger.warning("a client at %s was refused: %s", peer, error)
+            logger.warning("a client was refused: %s", error)
         except (OSError, msgspec.MsgspecError) as error:
             logger.debug("a client was dropped: %s", error)
         except Exception:
             logger.exception("a client was dropped")
 
-    async def _answer(self, streams: Streams, greeting: Greeting, endpoint: Endpoint) -> None:
+    async def _answer(self, streams: Streams, greeting: Greeting, *, is_elsewhere: bool) -> None:
         asked = f"speclsp {greeting.version}, protocol {greeting.protocol}"
         own = f"speclsp {__version__}, protocol {PROTOCOL}"
         is_window = greeting.purpose == "window"
-        if self._is_ending.is_set() or (endpoint is self._elsewhere and not is_window):
+        if self._is_ending.is_set() or (is_elsewhere and not is_window):
             return
-        if endpoint is self._elsewhere and asked != own:
+        if is_elsewhere and asked != own:
             message = f"The engine is {own}; this window is {asked}."
             remedy = "Install the same version of speclsp on both machines."
             await _welcome(streams, EngineProcessError(message, remedy=remedy))
@@ -307,7 +295,7 @@ class EngineLoop:
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             "memory_bytes": psutil.Process().memory_info().rss,
             "log": os.fspath(self._place.log),
-            "listens": str(self._elsewhere.address) if self._elsewhere else "",
+            "listens": str(self._elsewhere.path) if self._elsewhere else "",
             **self._status(),
         }
 
@@ -322,7 +310,7 @@ class EngineLoop:
                 if _identity(self._place.socket) == socket_file:
                     self._place.socket.unlink()
                     self._place.info.unlink()
-            self._own.listener.close()
+            self._listener.close()
             if self._elsewhere is not None:
                 self._elsewhere.close()
             await self._close()
@@ -332,7 +320,7 @@ class EngineLoop:
         logger.info("engine process %d has ended", os.getpid())
 
 
-async def _admitted(connection: socket.socket, endpoint: Endpoint) -> tuple[Streams, bytes | None]:
+async def _admitted(connection: socket.socket) -> tuple[Streams, bytes | None]:
     """Check who a client is; return its streams and its greeting, None if it has left.
 
     Raises OSError, PermissionError among it, and closes the connection.
@@ -342,13 +330,11 @@ async def _admitted(connection: socket.socket, endpoint: Endpoint) -> tuple[Stre
     except BaseException:
         connection.close()
         raise
-    streams = await accepted(connection, endpoint.context)
+    streams = await accepted(connection)
     try:
-        if endpoint.address.token:
-            await admit_window(streams, endpoint.address.token)
         return streams, await read_line(streams[0])
     except BaseException:
-        streams[1].transport.abort()  # TLS would wait for the client to close, too
+        streams[1].close()
         raise
 
 

@@ -27,7 +27,7 @@ import speclsp
 from speclsp.atomic_write import PRIVATE, write_atomically
 from speclsp.embedded import model_files
 from speclsp.engine.params import ENVIRONMENT
-from speclsp.engine_process.transport import Address, listen
+from speclsp.engine_process.transport import listen
 from speclsp.errors import EngineProcessError, ModelNotFoundError
 from speclsp.project.source_text import read_regular
 from speclsp.settings import FIELDS, Settings, changed, info
@@ -103,7 +103,7 @@ class EnginePlace:
         """
         return FileLock(self.lock, timeout=timeout_s, mode=PRIVATE, poll_interval=_LOCK_POLL_S)
 
-    def address(self) -> Address | None:
+    def address(self) -> Path | None:
         """Return where the engine listens, or did before it died; None where there is no socket.
 
         Raises :class:`EngineProcessError` where the path is of another kind of file.
@@ -112,7 +112,7 @@ class EnginePlace:
         try:
             if stat.S_ISSOCK(self.socket.lstat().st_mode):
                 check_own(self.socket)
-                return Address(self.socket)
+                return self.socket
         except FileNotFoundError:
             return None
         except OSError as error:

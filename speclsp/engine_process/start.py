@@ -32,13 +32,10 @@ from speclsp.engine_process.place import (
 )
 from speclsp.engine_process.restarts import EngineLife
 from speclsp.engine_process.transport import (
-    EndBeforeNonceError,
-    NotAnEngineError,
     Streams,
     dial,
     in_daemon_thread,
     opened,
-    prove_to_engine,
     read_answer,
     send_answer,
 )
@@ -321,20 +318,16 @@ def _dial(place: EnginePlace) -> socket.socket | None:
         raise _no_answer(place) from error
 
 
-async def greet(streams: Streams, greeting: Greeting, token: bytes = b"") -> Welcome | None:
-    """Exchange greetings, and proofs of a token before; None where the engine ended meanwhile.
+async def greet(streams: Streams, greeting: Greeting) -> Welcome | None:
+    """Exchange greetings; None where the engine ended meanwhile.
 
-    Raises :class:`EngineProcessError` where the engine refuses, :class:`NotAnEngineError` where it
-    is none, and :class:`EndBeforeNonceError`.  Closes the streams unless it returns a welcome.
+    Raises :class:`EngineProcessError` where the engine refuses.  Closes the streams unless it
+    returns a welcome.
     """
     welcome: Welcome | None = None
     try:
-        if token:
-            await prove_to_engine(streams, token)
         await send_answer(streams[1], greeting)
         welcome = await read_answer(streams[0], Welcome)
-    except (NotAnEngineError, EndBeforeNonceError):
-        raise
     except OSError:
         return None
     finally:

@@ -256,11 +256,8 @@ class Connection(Generic[_Received]):
     def finish(self) -> None:
         """Send what waits, and then the end; the peer ends the connection."""
         self._is_finished = True
-        if self._writer.can_write_eof():
-            with suppress(OSError):  # the peer has left
-                self._writer.write_eof()
-        else:  # TLS
-            self._writer.close()
+        with suppress(OSError):  # the peer has left
+            self._writer.write_eof()
 
     def close(self) -> None:
         """Send what waits, and close the connection."""

@@ -44,13 +44,13 @@ def api_key(settings: Settings) -> str:
 
 
 def client_context(ca_file: str) -> ssl.SSLContext:
-    """Return a TLS context that trusts the certificates in ``ca_file``; empty for the system's.
+    """Return a TLS context that trusts the certificates in ``ca_file``.
 
     It takes TLS 1.2 or newer, and checks the host's name.
     Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read.
     """
     try:
-        return ssl.create_default_context(cafile=named_path(ca_file) if ca_file else None)
+        return ssl.create_default_context(cafile=named_path(ca_file))
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"The certificates in {ca_file} cannot be read: {_reason(error)}.",

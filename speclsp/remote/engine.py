@@ -608,7 +608,12 @@ def _base_url(url: str) -> httpx2.URL:
     except httpx2.InvalidURL:
         # Neither message quotes the address: it may hold a password or a key.
         raise RemoteError("engine_url is no address.", remedy=remedy) from None
-    if found.scheme in ("speclsp", "speclsp+unix"):
+    if found.scheme == "speclsp":
+        raise RemoteError(
+            "engine_url names a port, and engines of speclsp listen at Unix sockets only.",
+            remedy="Forward the engine's socket by SSH: docs/remote.md has the line.",
+        )
+    if found.scheme == "speclsp+unix":
         raise RemoteError(
             "engine_url names an engine of speclsp, which this process cannot change to.",
             remedy="Restart the language server: the address counts from its start.",

@@ -352,7 +352,7 @@ def test_other_engine_settings_mean_another_engine(scripted):
 
 
 LOCAL = Settings(model="/own.gguf")
-ELSEWHERE = Settings(model="/own.gguf", engine_url="speclsp://desk.example:99")
+ELSEWHERE = Settings(model="/own.gguf", engine_url="speclsp+unix:///desk.sock")
 
 
 @pytest.mark.parametrize("does_fail", [False, True], ids=["connects", "fails"])
@@ -617,7 +617,7 @@ async def test_a_message_that_the_socket_takes_is_not_copied_to_wait(monkeypatch
 async def test_what_the_sockets_do_not_take_at_once_arrives_in_order_both_ways():
     ours, theirs = socket.socketpair()
     window = wire.window_connection(await opened(ours), max_waiting=1 << 28)
-    engine = wire.engine_connection(await accepted(theirs, None), max_waiting=1 << 28)
+    engine = wire.engine_connection(await accepted(theirs), max_waiting=1 << 28)
 
     async def received(connection: wire.Connection) -> list:
         messages = []

@@ -479,7 +479,7 @@ def test_a_port_without_tls_is_told(asking: Callable[..., Client]) -> None:
         ("http://", "", "no address"),
         ("http://host:port", "", "no address"),
         ("ftp://host", "", "no address"),
-        ("speclsp://host:99", "", "cannot change to"),
+        ("speclsp://me:secret-word@host:99", "", "Unix sockets only"),
         ("speclsp+unix:///engine.sock", "", "cannot change to"),
         ("http://host/?model=x", "", "no address"),
         ("http://user:secret-word@host", "", "user name or a password"),

@@ -54,7 +54,7 @@ class ThreadedEngine:
         """Serve the window at the other end of a socket."""
 
         async def serve() -> None:
-            await self.server.serve_window(await accepted(theirs, None))
+            await self.server.serve_window(await accepted(theirs))
 
         self.sockets.append(theirs)
         self.served.append(asyncio.run_coroutine_threadsafe(serve(), self._loop))
