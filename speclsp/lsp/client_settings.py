@@ -59,11 +59,10 @@ class ClientSettings:
         self._resolve()
 
     def set_initialization(self, value: object) -> None:
-        """Take ``initializationOptions``; its token was checked by the transport."""
+        """Take ``initializationOptions``."""
         if isinstance(value, Mapping):
             self._keeps_machine_settings = value.get(_MACHINE_SETTINGS) is True
-            no_settings = ("token", _MACHINE_SETTINGS)
-            value = {name: value[name] for name in value if name not in no_settings}
+            value = {name: value[name] for name in value if name != _MACHINE_SETTINGS}
         self._layers[_INITIALIZATION] = value
         self._resolve()
 

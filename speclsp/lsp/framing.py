@@ -3,8 +3,8 @@
 The decoder does no I/O: it takes bytes and yields message bodies.
 
 A header block may hold only the two headers that LSP defines.  A block with any other header is
-refused together with its body, so that a web page that POSTs to a server on the loopback address
-cannot smuggle in a message: the HTTP request line and the Host header are refused.
+refused together with its body, so that HTTP that reaches the server by some relay cannot smuggle
+in a message: the request line and the Host header are refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """The language server as a process of its own, with a scripted completer.
 
-Arguments: ``--stdio`` or ``--tcp PORT [TOKEN]``; a socket's address is printed.
 What the text before the cursor ends with decides what the completer does.
 """
 
@@ -20,7 +19,6 @@ from scripted_completer import Asked, ScriptedCompleter
 from speclsp.errors import EngineError
 from speclsp.events import LogLine
 from speclsp.lsp.server import SpecLanguageServer
-from speclsp.lsp.sockets import serve_tcp
 from speclsp.lsp.stdio import serve_stdio
 from speclsp.settings import Settings
 
@@ -55,24 +53,12 @@ def make(settings: Settings) -> ScriptedCompleter:
     return completer
 
 
-def announce(host: str, port: int) -> None:
-    print(f"{host}:{port}", flush=True)  # noqa: T201
-
-
-def main(arguments: list[str]) -> int:
-    with numbered_ids():
-        return serve(arguments)
-
-
-def serve(arguments: list[str]) -> int:
+def main() -> int:
     # Each request is to reach the completer.
     options = {"suggestion_memory": False, "automatic_filters": False}
-    make_server = partial(SpecLanguageServer, make, options)
-    if arguments[0] == "--tcp":
-        port, token = int(arguments[1]), (*arguments[2:], None)[0]
-        return serve_tcp(make_server(), "127.0.0.1", port, token=token, on_listening=announce)
-    return serve_stdio(make_server)
+    with numbered_ids():
+        return serve_stdio(partial(SpecLanguageServer, make, options))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
