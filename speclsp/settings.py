@@ -34,7 +34,7 @@ EngineKind = Literal["shared", "own"]
 LookupCacheUpdate = Literal["", "accepted", "generated", "off"]
 """What is counted in a statistics file; "" as ``accepted``, in speclsp's own files only."""
 RemoteKind = Literal["auto", "llama-server", "openai", "ollama", "mistral", "deepseek"]
-RemoteDrafts = Literal["none", "corpus", "prediction"]
+
 
 MAX_INT = 2**31 - 1
 """llama.cpp's parameters are 32-bit integers, and waits of 2⁶³ ns overflow."""
@@ -310,14 +310,6 @@ class Settings:
         _REMOTE,
         "File of certificates (PEM) to trust a remote engine by; empty takes the system's.",
     )
-    engine_drafts: RemoteDrafts = _setting(
-        "none",
-        _REMOTE,
-        "Drafts for a remote engine that takes some: `prediction` sends the probable text with "
-        "each request (Fireworks), `corpus` sends the project's files once (SGLang with "
-        "`--speculative-algorithm NGRAM`), with secrets masked.",
-    )
-
     n_prompt: _NonNegative = _setting(
         0,
         _PROMPT,

@@ -185,8 +185,6 @@ class SessionStats:
     """The remote engine's kind and host; empty where the model is on this machine."""
     lacks: tuple[str, ...] = ()
     """What the remote engine cannot do."""
-    sent_drafts: str = ""
-    """Which drafts the remote engine is sent; empty for none."""
     model: str = ""
     draft_model: str = ""
     next_edits: str = ""

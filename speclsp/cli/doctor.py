@@ -165,8 +165,6 @@ def completion(settings: Settings) -> Iterator[Finding]:
         stats = completer.statistics()
         if stats.engine or (settings.engine_listens and stats.model):
             yield Finding("remote engine", f"{stats.model}, n_ctx {stats.n_ctx}")
-        if stats.sent_drafts:
-            yield Finding("remote engine", f"drafts: {stats.sent_drafts}")
         if stats.next_edits:
             yield Finding("next edits", stats.next_edits)
         for lack in stats.lacks:

@@ -12,11 +12,10 @@ from typing import Final
 from speclsp.answers import CompletionResult, FinishReason, GeneratedText, Ranges
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
 from speclsp.completer.coalescing import RunningCompletion
-from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params, text_of
+from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext, HeldText
-from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.edits.formats import n_common
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
@@ -34,9 +33,6 @@ _CHUNK_SHARE: Final = 0.25
 """Maximum share of a prompt for context from other files."""
 _N_LINE_CHARS: Final = 4000
 """Maximum characters of the cursor's line that token healing reads."""
-_N_MATCHED: Final = 3
-"""Least tokens of a match whose continuation is sent as a prediction.  On five projects 1.6, 3.0
-and 4.4 tokens of it were right after matches of 1, 2 and 3 tokens, and 13 after 16 or more."""
 
 
 def is_typing(request: AnyPlaced) -> bool:
@@ -68,7 +64,7 @@ class CompletionJob(Job[CompletionRequest, CompletionResult]):
         question, typed = prompt_question(request, settings, bench, sources.chunks)
         prompt = bench.prompts.prompt(question)
         context = DraftContext(prompt=prompt.tokens)
-        if bench.proposer is not None or _takes_prediction(bench):
+        if bench.proposer is not None:
             context = _draft_context(request, typed, prompt.tokens, settings, bench, sources)
             if rules.extent == "line":
                 ends = context.end_tokens | bench.tokenizer.prefixes.line_ends
@@ -78,7 +74,7 @@ class CompletionJob(Job[CompletionRequest, CompletionResult]):
         remote = None
         if isinstance(target, RemoteTarget):
             remote_prompt = target.remote_prompt(prompt, question.text)
-            remote = remote_prompt, remote_params(request, settings, typed, bench)
+            remote = remote_prompt, remote_params(request, settings, typed)
         return CompletionPlan(
             request=request,
             settings=settings,
@@ -228,43 +224,14 @@ def prompt_question(
     return question, typed
 
 
-def remote_params(
-    request: PlacedCompletion, settings: Settings, typed: str, bench: Workbench
-) -> RemoteParams:
+def remote_params(request: PlacedCompletion, settings: Settings, typed: str) -> RemoteParams:
     """Return the parameters for a remote engine; ``typed`` is the text that the prompt omits."""
     return RemoteParams(
         n_predict=settings.n_predict,
         wants_logprobs=least_probability(request, settings) > 0.0,
-        prediction=_prediction(request, settings, bench),
         begins_with=typed,
         **dataclasses.asdict(sampling_params(settings)),
     )
-
-
-def _prediction(request: PlacedCompletion, settings: Settings, bench: Workbench) -> str:
-    """Return the most probable text after the cursor, where a remote engine takes a prediction.
-
-    That is what followed the longest match of the text before the cursor in the open documents and
-    in recent answers.  After half a word the match ends before that word.
-    """
-    if not _takes_prediction(bench):
-        return ""
-    word = word_prefix(_line_before(request))
-    # Only open documents and answers may be sent.
-    context = dataclasses.replace(
-        _draft_context(request, word, (), settings, bench, DraftSources()), deleted=()
-    )
-    drafter = SuffixDrafter(n_draft=settings.n_predict)
-    drafter.begin(context)
-    for draft in drafter.candidates((), settings.n_predict):
-        if draft.match_length >= _N_MATCHED and context.held.admits((), draft.tokens):
-            return text_of(draft.tokens, bench.tokenizer.vocabulary).removeprefix(word)
-    return ""
-
-
-def _takes_prediction(bench: Workbench) -> bool:
-    target = bench.weights.target
-    return isinstance(target, RemoteTarget) and target.drafts == "prediction"
 
 
 def _drafted_ranges(

@@ -183,7 +183,7 @@ def explain_prompt(
         text=prompt_text(
             prompt.tokens, bench.tokenizer.vocabulary, bench.tokenizer.family, bos="<bos>"
         ),
-        request=_request(prompt, text, remote_params(request, settings, held_back, bench), bench),
+        request=_request(prompt, text, remote_params(request, settings, held_back), bench),
     )
 
 

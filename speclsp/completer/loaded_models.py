@@ -163,7 +163,6 @@ class Models:
         return replace(
             self._latest,
             state=self.state,
-            sent_drafts=weights.sent_drafts() if weights is not None else "",
             n_idle_evaluated=self._all_idle_evaluated(),
             verify_ms=weights.pass_cost.milliseconds if weights is not None else (),
         )

@@ -29,7 +29,6 @@ from speclsp.completer.explaining import (
 from speclsp.completer.jobs import AnyJob, DraftSources
 from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
-from speclsp.completer.sent_corpus import SentCorpora
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.completer.texts import TextJob
 from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
@@ -92,7 +91,6 @@ class LocalCompleter:
             is_ignored=self._is_ignored,
             chosen=self._engine.thread.look_for_plans,
         )
-        self._corpora = SentCorpora(self._events)
         self._statistics = StatisticsFiles(
             settings, self._events, self._engine.statistics_files, self._engine.learned_files
         )
@@ -112,7 +110,6 @@ class LocalCompleter:
         if self._is_own:
             self._engine.begin_close()
         self._context.close()
-        self._corpora.close()
         if self._is_own:
             self._engine.close()
         else:
@@ -179,7 +176,6 @@ class LocalCompleter:
         """Index a folder in the background."""
         self._project.open_folder(folder)
         self._accepted.begin(folder.root)
-        self._send_corpora()
 
     def close_folder(self, root: str) -> None:
         """Forget a folder."""
@@ -336,14 +332,6 @@ class LocalCompleter:
         """Take an event of the engine; a window that is switched off gets no engine states."""
         if not (isinstance(event, StateChanged) and self._engine.is_off_for(self)):
             self._events.emit(event)
-        if isinstance(event, StateChanged) and event.state == "ready":
-            self._send_corpora()
-
-    def _send_corpora(self) -> None:
-        """Have a remote engine draft from the folders, where the settings want it."""
-        if (weights := self._engine.models.weights) is not None:
-            for root in self._project.roots():
-                self._corpora.send(weights.target, root, self.settings)
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Tokenise everything with another vocabulary."""

@@ -244,12 +244,11 @@ def _remote_lines(stats: SessionStats) -> list[str]:
     totals = stats.totals
     n_answers = totals.n_prefill_predicted
     first_ms, network_ms = (ms / max(1, n_answers) for ms in (totals.ms_prompt, totals.ms_network))
-    drafts = f"drafts: {stats.sent_drafts or 'none'} (remote engine)"
+    drafts = "drafts: none (remote engine)"
     if totals.n_drafted:
         rate = totals.n_accepted / totals.n_drafted
-        whose = f"drafts: {stats.sent_drafts}" if stats.sent_drafts else "drafts of the server"
         drafts = (
-            f"{whose}: acceptance rate = {rate:0.5f} ({totals.n_accepted:5d} "
+            f"drafts of the server: acceptance rate = {rate:0.5f} ({totals.n_accepted:5d} "
             f"accepted / {totals.n_drafted:5d} generated)"
         )
     return [

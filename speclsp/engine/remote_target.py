@@ -37,7 +37,7 @@ from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.prompt.vocabulary_protocol import FimTokenIds
 from speclsp.remote.credentials import api_key
 from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
-from speclsp.settings import RemoteDrafts, Settings
+from speclsp.settings import Settings
 from speclsp.statistics import RequestStats
 
 if TYPE_CHECKING:  # without a remote engine nothing needs an HTTP client
@@ -126,15 +126,8 @@ class RemoteTarget:
         tokenizer: Tokenizer,
         *,
         sends_ids: bool,
-        drafts: RemoteDrafts = "none",
     ) -> None:
-        """With ``sends_ids`` prompts are sent as token ids instead of text.
-
-        ``drafts`` says what the server is sent to draft from.
-        """
-        self.drafts = drafts
-        self.is_closed = False
-        self._n_corpus_tokens = 0
+        """With ``sends_ids`` prompts are sent as token ids instead of text."""
         self._engine = engine
         self._tokenizer = tokenizer
         self._sends_ids = sends_ids
@@ -151,13 +144,6 @@ class RemoteTarget:
         self.prefills = model.kind == "llama-server" and bool(sends_ids or tokenizer.family.names)
         """Whether the server evaluates a prompt before it is asked for an answer."""
 
-    def sent_drafts(self) -> str:
-        """Say which drafts the server is sent; empty for none."""
-        if self.drafts == "corpus":
-            n_tokens = self._n_corpus_tokens
-            return f"corpus of {n_tokens} tokens" if n_tokens else "corpus, none sent yet"
-        return "prediction" if self.drafts == "prediction" else ""
-
     def special(self, text: str) -> int | None:
         """Return the id of a special token by its name; 0 where the server does not tell.
 
@@ -167,12 +153,6 @@ class RemoteTarget:
             tokens = self._engine.tokenize(text, special=True) or [0]
             self._specials[text] = tokens[0] if len(tokens) == 1 else None
         return self._specials[text]
-
-    def send_corpus(self, name: str, texts: Sequence[str]) -> int:
-        """Have the server draft from texts; see :meth:`HttpEngine.send_corpus`."""
-        n_tokens = self._engine.send_corpus(name, texts)
-        self._n_corpus_tokens += n_tokens
-        return n_tokens
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Cancel a request once ``predicate`` is true; it is called at least every 50 ms."""
@@ -203,7 +183,6 @@ class RemoteTarget:
 
     def close(self) -> None:
         """End all requests and connections."""
-        self.is_closed = True
         self._engine.close()
 
     def remote_prompt(self, prompt: FimPrompt, text: FimText) -> RemotePrompt:
@@ -377,13 +356,12 @@ class RemoteLoader:
         assert self._connected is not None
         engine, self._engine = self._engine, None
         model, sends_ids = self._connected
-        drafts = settings.engine_drafts if model.kind == "openai" else "none"
-        target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids, drafts=drafts)
+        target = RemoteTarget(engine, model, tokenizer, sends_ids=sends_ids)
         host = settings.engine_host
         name = model_title(model.name) if model.name.endswith(".gguf") else model.name
         name = printable(name)
         is_other = bool(settings.model) and tokenizer.is_estimate
-        lacks = tuple(_lacks(engine, model, tokenizer, sends_ids=sends_ids, drafts=drafts))
+        lacks = tuple(_lacks(engine, model, tokenizer, sends_ids=sends_ids))
         log("info", f"remote engine: {name}, {model.kind} at {host}; {'; '.join(lacks)}.")
         return Weights(
             target=target,
@@ -396,7 +374,6 @@ class RemoteLoader:
             heals=model.constrains,
             problems=[_other_vocabulary(settings, name)] if is_other else [],
             lacks=lacks,
-            sent_drafts=target.sent_drafts,
         )
 
     def close(self) -> None:
@@ -486,13 +463,11 @@ def _lacks(
     tokenizer: Tokenizer,
     *,
     sends_ids: bool,
-    drafts: RemoteDrafts,
 ) -> Iterator[str]:
     """Yield what the engine cannot do, for statistics and ``speclsp doctor``."""
     if engine.warning:
         yield engine.warning.rstrip(".")
-    if drafts == "none":
-        yield "no drafts of this machine"
+    yield "no drafts of this machine"
     if not model.constrains:
         yield "no token healing"
     elif tokenizer.is_estimate:

@@ -91,8 +91,6 @@ class Weights:
     """Whether the target's choice can be restricted, as token healing needs."""
     lacks: Sequence[str] = ()
     """What the remote engine cannot do."""
-    sent_drafts: Callable[[], str] = str
-    """Returns which drafts the remote engine is sent; an empty string for none."""
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop running decodes of either model as soon as ``predicate`` is true."""

@@ -175,8 +175,6 @@ class _Choice(msgspec.Struct):
 class _OpenAIEvent(msgspec.Struct):
     choices: tuple[_Choice, ...] = ()
     usage: _Usage | None = None
-    perf_metrics: Any = None
-    """Fireworks' counts, in the last event."""
 
 
 class _OpenAI:
@@ -215,9 +213,6 @@ class _OpenAI:
             body |= {"top_k": params.top_k or all_tokens, "min_p": params.min_p}
         if params.wants_logprobs and model.logprobs:
             body["logprobs"] = 1
-        if params.prediction:
-            body["prediction"] = {"type": "content", "content": params.prediction}
-            body["perf_metrics_in_response"] = True
         if model.takes_tokens and prompt.tokens:
             return "/v1/completions", {"prompt": list(prompt.tokens), **body}
         if prompt.text:
@@ -231,9 +226,6 @@ class _OpenAI:
             stats.n_prompt = usage.prompt_tokens or 0
             stats.n_cached = usage.prompt_cache_hit_tokens or details.cached_tokens or 0
             stats.n_generated = usage.completion_tokens or 0
-        if event.perf_metrics is not None:
-            stats.n_drafted = _number(event.perf_metrics, "speculation-prompt-tokens")
-            stats.n_accepted = _number(event.perf_metrics, "speculation-prompt-matched-tokens")
         if not event.choices:
             return Piece("")
         choice = event.choices[0]

@@ -16,7 +16,7 @@ import queue
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -47,7 +47,6 @@ _LONGEST_DOWN_S: Final = 30.0
 _FETCH_S: Final = 5.0
 """Longest time for a request that is no stream; the caller waits for it."""
 _LOADS_WITHIN_S: Final = 300.0
-_TAKES_CORPUS_S: Final = 120.0
 _KEPT_ALIVE_S: Final = 60.0
 _MAX_LINE_BYTES: Final = 1 << 20
 _MAX_STREAM_BYTES: Final = 1 << 24
@@ -263,30 +262,6 @@ class HttpEngine:
             return None
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
         return tokens if isinstance(tokens, list) else None
-
-    def send_corpus(self, name: str, texts: Sequence[str]) -> int:
-        """Have SGLang draft from texts; returns how many tokens of them it took.
-
-        They replace those that were sent by the same name.
-        Raises :class:`~speclsp.errors.RemoteError`.
-        """
-
-        async def send() -> Any:
-            await self._fetch("/remove_external_corpus", {"corpus_id": name})
-            body = {"corpus_id": name, "documents": texts}
-            return await self._fetch("/add_external_corpus", body, _TAKES_CORPUS_S)
-
-        answer = self._wait_for(send())
-        if not isinstance(answer, dict) or not answer.get("success"):
-            error = self._failure(
-                "takes no corpus to draft from",
-                "Start SGLang with --speculative-algorithm NGRAM and "
-                "--speculative-ngram-external-sam-budget, or set engine_drafts to none.",
-            )
-            error.is_down = False
-            raise error
-        n_tokens = answer.get("loaded_token_count")
-        return n_tokens if isinstance(n_tokens, int) else 0
 
     def close(self) -> None:
         """End all requests and connections; any thread may call it."""

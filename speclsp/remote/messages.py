@@ -49,8 +49,6 @@ class RemoteParams:
     """-1 lets the server choose."""
     stop: tuple[str, ...] = ()
     wants_logprobs: bool = False
-    prediction: str = ""
-    """The text that the answer probably is; sent where it is not empty."""
     begins_with: str = ""
     """What the answer must begin with, for servers that exclude other tokens
     (``RemoteModel.constrains``), as in token healing."""

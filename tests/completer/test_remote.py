@@ -20,13 +20,12 @@ from typed_requests import TypedWindow, request_at, typed_completer
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
-from speclsp.decoding.report import report_lines
 from speclsp.documents import WorkspaceFolder
 from speclsp.engine.remote_target import RemoteLoader, StandInVocabulary, api_key
 from speclsp.errors import EngineUnavailableError, OtherModelError, SettingsError
 from speclsp.events import Problem
 from speclsp.remote.engine import HttpEngine
-from speclsp.remote.messages import Piece, RemoteModel, RemoteStats
+from speclsp.remote.messages import Piece, RemoteModel
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 
@@ -379,44 +378,6 @@ def test_statistics_name_the_engine_and_what_it_lacks(desk) -> None:
     assert "no token healing" in stats.lacks
     assert (stats.totals.n_prompt, stats.totals.n_prompt_evaluated) == (7, 2)
     assert stats.totals.ms_network == 2.0
-
-
-def test_a_prediction_is_what_followed_the_same_text(desk) -> None:
-    engine = ScriptedRemote("width * box.height", model=OPENAI)
-    engine.stats = RemoteStats(n_generated=6, n_drafted=5, n_accepted=4)
-    one = desk(engine, engine_drafts="prediction", n_predict=8)
-    known = "def area_of(box):\n    return box.width * box.height\n\n\n"
-    code = f"{known}def area(box):\n    return box.wi¦"
-    explained = one.window.explain(request_at(code, origin="program")).result(WAIT_S)
-    found = one.ask(code, origin="program")
-    one.ask("something = else_again¦\n")
-    (_, params), (_, other) = engine.sent
-    assert params.prediction == "dth * box.height\n\n\n"
-    assert other.prediction == ""
-    assert json.loads(explained.request.partition("\n")[2])["prediction"] == params.prediction
-    assert (found.stats.n_drafted, found.stats.n_accepted) == (5, 4)
-    stats = one.window.statistics()
-    assert "no drafts of this machine" not in stats.lacks
-    assert "drafts: prediction: acceptance rate = 0.80000" in "\n".join(
-        report_lines(stats, Settings())
-    )
-
-
-def test_a_prediction_repeats_the_last_answer_behind_what_was_typed_of_it(desk) -> None:
-    engine = ScriptedRemote("frame", ".total", "_width", "(7)", model=OPENAI)
-    one = desk(engine, engine_drafts="prediction", suggestion_memory=False)
-    one.ask("box_of_this = 5\nx = y + ¦\n")
-    one.ask("box_of_this = 5\nx = y + frame.to¦\n")
-    assert engine.sent[-1][1].prediction == "tal_width(7)"
-
-
-def test_only_engines_that_take_a_prediction_get_one(desk) -> None:
-    for model, drafts in ((HEALING, "prediction"), (PLAIN, "prediction"), (OPENAI, "none")):
-        engine = ScriptedRemote("1", model=model)
-        one = desk(engine, engine_drafts=drafts, healing=False)
-        one.ask("value = other + 1\nvalue = other + ¦\n")
-        assert engine.sent[-1][1].prediction == ""
-        assert "no drafts of this machine" in one.window.statistics().lacks
 
 
 @pytest.mark.parametrize(

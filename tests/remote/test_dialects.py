@@ -233,26 +233,6 @@ def test_other_servers_with_openais_api_take_text() -> None:
     assert stats.n_generated == 1
 
 
-def test_fireworks_takes_a_prediction_and_tells_what_matched() -> None:
-    listed = {"object": "list", "data": [{"id": "coder", "owned_by": "fireworks"}]}
-    metrics = {
-        "prompt-tokens": 9,
-        "server-time-to-first-token": 0.04,
-        "speculation-prompt-tokens": 12,
-        "speculation-prompt-matched-tokens": 10,
-    }
-    events = [choice(" 1"), choice("", finish_reason="stop"), DONE]
-    last = {**events[1], "perf_metrics": metrics, "usage": {"completion_tokens": 11}}
-    with served({"/v1/models": listed, "/v1/completions": [events[0], last, DONE]}) as server:
-        _, pieces, stats, request = streamed(server, BOTH, prediction=" 1 + 2")
-        assert request.json["prediction"] == {"type": "content", "content": " 1 + 2"}
-        assert request.json["perf_metrics_in_response"] is True
-        assert [piece.text for piece in pieces] == [" 1"]
-        assert (stats.n_drafted, stats.n_accepted, stats.n_generated) == (12, 10, 11)
-        *_, request = streamed(server, BOTH)
-        assert not {"prediction", "perf_metrics_in_response"} & request.json.keys()
-
-
 def test_a_provider_serves_models_that_it_does_not_list() -> None:
     for listing in ({"data": [{"id": "chat"}]}, [{"id": "chat"}]):
         answers = {"/v1/models": response(200, listing), "/v1/completions": [choice("1")]}

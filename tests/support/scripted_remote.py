@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Any
 
 from speclsp.errors import RemoteError
@@ -43,7 +43,6 @@ class ScriptedRemote:
         self.go_on.set()
         self.sent: list[tuple[RemotePrompt, RemoteParams]] = []
         self.prefilled: list[RemotePrompt] = []
-        self.corpora: list[tuple[str, Sequence[str]]] = []
         self.warning = ""
         self.n_given = 0
         self.n_connects = 0
@@ -85,11 +84,7 @@ class ScriptedRemote:
 
     def request(self, prompt: RemotePrompt, params: RemoteParams) -> tuple[str, dict[str, Any]]:
         body = {"prompt": prompt.text, "n_predict": params.n_predict}
-        return "/completion", {**body, "prediction": params.prediction}
-
-    def send_corpus(self, name: str, texts: Sequence[str]) -> int:
-        self.corpora.append((name, texts))
-        return sum(map(len, texts))
+        return "/completion", body
 
     def close(self) -> None:
         self.is_closed = True
