@@ -109,9 +109,6 @@ class EngineUnavailableError(EngineError):
 class EngineProcessError(EngineUnavailableError):
     """The shared engine's process cannot be found, started or reached."""
 
-    is_crash: bool = False
-    """Whether the process crashed while it started, as it may each time."""
-
 
 class RemoteError(EngineUnavailableError):
     """The remote engine cannot be reached, or refuses a request."""

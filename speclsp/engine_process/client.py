@@ -27,9 +27,8 @@ from speclsp.answers import FinishReason, R
 from speclsp.cancellation import CancellationToken
 from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.engine_process import wire
-from speclsp.engine_process.restarts import MAX_CRASHES, PAUSES_S, EngineLife, Restarts
+from speclsp.engine_process.restarts import MAX_ENDS, PAUSES_S, Restarts
 from speclsp.engine_process.shared_documents import SharedDocuments
-from speclsp.engine_process.transport import in_daemon_thread
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import Event, EventQueue, StateChanged
 from speclsp.requests import EditRequest, Request
@@ -37,6 +36,7 @@ from speclsp.settings import Settings
 from speclsp.statistics import EngineState, SessionStats
 
 if TYPE_CHECKING:
+    from speclsp.engine_process.place import EnginePlace
     from speclsp.engine_process.start import EngineConnection
 
 MAX_WAITING: Final = 1 << 28
@@ -131,8 +131,6 @@ class SharedCompleter:
         self._phase = _Phase.CONNECTING
         self._ends_as: _Phase | None = None
         """What follows the end of the connection; None where the engine is lost by it."""
-        self._is_dropped = False
-        """Whether the engine said that a defect of it ends this connection."""
         self._restarts = Restarts()
         self._moved = asyncio.Event()
         """Set when the phase or the settings change."""
@@ -502,15 +500,11 @@ class SharedCompleter:
 
         Raises :class:`~speclsp.errors.SpecLspError` where there is no engine.
         """
-        self._is_dropped = False
-        life = EngineLife()  # before the engine starts, which Linux may end for memory
         try:
             link = await self._link(settings)
         except OSError as error:
-            await self._died(life, settings, f"there is no connection to the engine: {error}")
+            self._ended(None, settings, f"there is no connection to the engine: {error}")
             return
-        log = link.place.log if link.place is not None else None
-        life = EngineLife(log, link.process)
         connection = wire.window_connection(link.streams, max_waiting=MAX_WAITING)
         try:
             if self._hand_over(connection, settings):
@@ -519,7 +513,7 @@ class SharedCompleter:
             connection.abort()
             self._disconnected()
         if self._phase is not _Phase.CLOSING and self._ends_as is None:
-            await self._died(life, settings)
+            self._ended(link.place, settings)
 
     async def _receive(self, connection: wire.Connection[wire.EngineMessage], pid: int) -> None:
         silence = self._loop.call_later(_SILENT_S, self._report_silence, pid)
@@ -558,8 +552,6 @@ class SharedCompleter:
                 # machine cannot be started from here, so its end counts as a lost connection.
                 if self._ends_as is None and not self._settings.engine_listens:
                     self._ends_as = _Phase.STOPPED
-            case wire.Dropped():
-                self._is_dropped = True
             case _:
                 self._take_event(message)
 
@@ -567,10 +559,10 @@ class SharedCompleter:
         pending = self._taken(message.number)
         if pending is None:  # overdue, and answered
             return
+        self._restarts.answered()
         if isinstance(message, wire.Failed):
             pending.future.set_exception(_error(message))
         else:
-            self._restarts.n_texts += not message.result.is_empty
             pending.future.set_result(message.result)
 
     def _take_event(self, event: Event) -> None:
@@ -607,32 +599,30 @@ class SharedCompleter:
                 what = "the connection to the engine ended; connecting again"
             self._set_state("loading", what)
 
-    async def _died(
-        self, life: EngineLife, settings: Settings, what: str = "the engine process was ended"
+    def _ended(
+        self, place: EnginePlace | None, settings: Settings, what: str = "the engine process ended"
     ) -> None:
-        """Record that the engine died; after three crashes start none until settings change."""
+        """Record that the engine ended; where it always does, start none until settings change."""
         if settings.engine_listens:
             host = settings.engine_host
             lost = EngineProcessError(f"The connection to the engine at {host} is lost.")
             self._failed(lost, settings)
             return
-        cause = "crashed" if self._is_dropped else await in_daemon_thread(life.cause)
-        model = Path(settings.model).name or "its model"
-        crashes = EngineUnavailableError(
-            f"the engine process {cause} {MAX_CRASHES} times with {model}.",
-            remedy="Choose another model, or other settings of the engine, such as "
-            f"n_gpu_layers or ctx_size: any change of settings tries again.{life.last_words()}",
-        )
         if self._is_outdated(settings):
             return
-        is_hopeless = self._restarts.lost(is_crash=cause is not None)
-        pause_s = self._restarts.pause_s
-        what = f"the engine process {cause}" if cause is not None else what
-        line = f"{what}; it is started again in {pause_s:.0f} s."
-        if is_hopeless:
-            self._give_up(crashes)
-            self._fail(crashes)
+        its_log = f" Its log is {place.log}." if place is not None else ""
+        if self._restarts.ended():
+            model = Path(settings.model).name or "its model"
+            hopeless = EngineUnavailableError(
+                f"the engine process ended {MAX_ENDS} times with {model}.{its_log}",
+                remedy="Choose another model, or other settings of the engine, such as "
+                "n_gpu_layers or ctx_size: any change of settings tries again.",
+            )
+            self._give_up(hopeless)
+            self._fail(hopeless)
             return
+        pause_s = self._restarts.pause_s
+        line = f"{what}; it is started again in {pause_s:.0f} s.{its_log}"
         self._events.log("warning", line)
         if pause_s:
             self._absence = EngineUnavailableError(line)
@@ -642,23 +632,19 @@ class SharedCompleter:
         """Fail the open requests, and report why there is no engine.
 
         The window tries again after growing pauses, and shows the problem once until it is
-        connected.  It gives up where the engine crashes each time.
+        connected.
         """
-        is_crash = isinstance(error, EngineProcessError) and error.is_crash
         if self._is_outdated(settings):
             return
-        is_hopeless = self._restarts.lost(is_crash=is_crash)
+        self._restarts.lost()
         pause_s = self._restarts.pause_s
         line = f"{error} speclsp tries again {f'in {pause_s:.0f} s' if pause_s else 'now'}."
-        if is_hopeless:
-            self._give_up(error)
-        else:
-            self._absence = error
-            if self._set_state("failed", line):
-                self._events.log("warning", line)
-            if error.remedy and not (is_crash or self._is_told):
-                self._is_told = True
-                self._events.problem(error.message, error.remedy)
+        self._absence = error
+        if self._set_state("failed", line):
+            self._events.log("warning", line)
+        if error.remedy and not self._is_told:
+            self._is_told = True
+            self._events.problem(error.message, error.remedy)
         self._fail(error)
 
     def _give_up(self, error: SpecLspError) -> None:

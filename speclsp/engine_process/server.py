@@ -310,8 +310,7 @@ class _Window:
             self._drop()
 
     def _drop(self) -> None:
-        """Disconnect the window after a defect, and tell it that it was one."""
-        self._connection.send(wire.Dropped())
+        """Disconnect the window after a defect."""
         self._connection.close()
         self._loop.call_later(_DISMISS_S, self._connection.abort)  # of one that does not read
 

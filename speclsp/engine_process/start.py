@@ -30,7 +30,6 @@ from speclsp.engine_process.place import (
     engine_place,
     known_places,
 )
-from speclsp.engine_process.restarts import EngineLife
 from speclsp.engine_process.transport import (
     Streams,
     dial,
@@ -51,8 +50,6 @@ _LONGEST_RETRY_S: Final = 1.0
 _CONTROL_TIMEOUT_S: Final = 5.0
 _REAP_S: Final = 2.0
 _STALE_S: Final = 7 * 24 * 3600.0
-_KILLED: Final = frozenset({-9, -15})
-"""Exit statuses of SIGKILL and SIGTERM."""
 
 _Answer = TypeVar("_Answer")
 
@@ -102,11 +99,10 @@ async def connect(
 
     ``settings`` name files, not presets.  ``program`` is the command before ``engine run``.
     Takes at most ``timeout_s`` seconds.  Raises :class:`EngineProcessError`, with a remedy, and
-    OSError where the engine was killed while it started.
+    OSError.
     """
     settings = with_absolute_paths(settings)
     place = engine_place(settings)
-    life = EngineLife(place.log)
     greeting = Greeting(purpose="window", exit_seconds=settings.engine_exit_seconds)
     deadline = time.monotonic() + timeout_s
     pause_s = _RETRY_S
@@ -116,7 +112,7 @@ async def connect(
             found = await in_daemon_thread(_dial, place)
             if found is None:
                 if process is not None:
-                    raise await in_daemon_thread(_not_started, place, process, life)
+                    raise await in_daemon_thread(_not_started, place, process)
                 found, process = await in_daemon_thread(_start, place, settings, program, deadline)
                 if found is None:
                     continue
@@ -338,22 +334,15 @@ async def greet(streams: Streams, greeting: Greeting) -> Welcome | None:
     return welcome
 
 
-def _not_started(
-    place: EnginePlace, process: subprocess.Popen[bytes], life: EngineLife
-) -> Exception:
+def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> EngineProcessError:
     with suppress(subprocess.TimeoutExpired):
         process.wait(_REAP_S)
     status = process.returncode
-    if status in _KILLED:
-        return ConnectionResetError("the engine was killed while it started")
-    is_crash = status is not None and status < 0
-    how = f"by signal {-status}" if is_crash else f"with status {status}"
-    error = EngineProcessError(
-        f"The engine ended {how} while it started.{life.last_words()}",
-        remedy=f"Read the log {place.log}, or {OWN_ENGINE}",
+    how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
+    return EngineProcessError(
+        f"The engine ended {how} while it started. Its log is {place.log}.",
+        remedy=f"Read the log (`speclsp engine log` prints it), or {OWN_ENGINE}",
     )
-    error.is_crash = is_crash
-    return error
 
 
 def _no_place(place: EnginePlace, error: Exception) -> EngineProcessError:

@@ -187,11 +187,7 @@ class Closing(_Message, frozen=True):
     """The engine shuts down on purpose; it is not restarted before the next request."""
 
 
-class Dropped(_Message, frozen=True):
-    """A defect ended the engine's service for this window; the engine's log has more."""
-
-
-EngineMessage = Answer | Failed | Event | Statistics | Idle | Closing | Dropped
+EngineMessage = Answer | Failed | Event | Statistics | Idle | Closing
 
 
 # --- the connection -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
 from speclsp.engine_process import wire
 from speclsp.engine_process.client import SharedCompleter
-from speclsp.engine_process.restarts import MAX_CRASHES
+from speclsp.engine_process.restarts import MAX_ENDS
 from speclsp.engine_process.start import EngineConnection
 from speclsp.engine_process.transport import accepted, opened
 from speclsp.errors import (
@@ -40,7 +40,6 @@ from speclsp.statistics import SessionStats
 
 WAIT_S = 30
 URI = "file:///p/a.py"
-CRASH = "ggml.c:1: GGML_ASSERT failed\nFatal Python error: Aborted\n\nThread 1:\n"
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -213,12 +212,12 @@ def test_without_an_engine_requests_fail_at_once_or_wait_and_learned_texts_are_k
 def crash(scripted: Scripted, n_made: int) -> None:
     """Let the engine that was made as the ``n_made``th crash."""
     until(lambda: len(scripted.made) == n_made)
-    with scripted.engine.log.open("a") as log:
-        log.write(CRASH)
     scripted.engine.drop()
 
 
-def test_three_crashes_are_one_problem_until_the_settings_change(scripted, monkeypatch):
+def test_three_ends_without_an_answer_are_one_problem_until_the_settings_change(
+    scripted, monkeypatch
+):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window(Settings(model="/m/broken.gguf"))
     window.open_document(document())
@@ -232,8 +231,8 @@ def test_three_crashes_are_one_problem_until_the_settings_change(scripted, monke
     (problem,) = [event for event in events if isinstance(event, Problem)]
     assert sum("is started again" in str(event) for event in events) == 2
     assert "broken.gguf" in problem.message
-    assert "GGML_ASSERT failed" in problem.remedy
-    assert "Thread 1" not in problem.remedy
+    assert str(scripted.engine.log) in problem.message
+    assert problem.remedy
     with pytest.raises(EngineUnavailableError, match=r"broken\.gguf"):
         ask(window, wait_for_model=True).result(WAIT_S)
     assert len(scripted.made) == 3
@@ -242,34 +241,34 @@ def test_three_crashes_are_one_problem_until_the_settings_change(scripted, monke
     assert ask(window).result(WAIT_S).generated.text == "completed"
 
 
-def test_an_engine_that_runs_out_of_memory_while_it_starts_is_tried_three_times(
-    scripted, monkeypatch
-):
+def test_an_engine_that_is_lost_while_it_starts_is_tried_three_times(scripted, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
-    killed = []
-    monkeypatch.setattr("speclsp.engine_process.restarts._n_oom_kills", lambda: len(killed))
+    lost = []
 
-    def kill() -> None:
-        killed.append(1)
-        raise ConnectionResetError("the engine was killed while it started")
+    def lose() -> None:
+        lost.append(1)
+        raise ConnectionResetError("it ended the connection")
 
-    scripted.engine.on_link = kill
+    scripted.engine.on_link = lose
     window = SharedCompleter(Settings(), scripted.engine.link)
     scripted.windows.append(window)
     window.start()
     until(lambda: window.state() == "failed")
-    assert len(killed) == 3
+    assert len(lost) == MAX_ENDS
     window.close()
     events = iter(lambda: window.next_event(0.0), None)
-    assert "out of memory 3 times" in str([e for e in events if isinstance(e, Problem)])
+    assert f"ended {MAX_ENDS} times" in str([e for e in events if isinstance(e, Problem)])
 
 
-def test_an_engine_that_is_killed_from_outside_is_started_again_each_time(scripted, monkeypatch):
+def test_an_engine_that_answers_before_it_is_killed_is_started_again_each_time(
+    scripted, monkeypatch
+):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window()
     window.open_document(document())
     for n_made in range(1, 8):
         until(lambda n=n_made: len(scripted.made) == n and window._connection)
+        assert ask(window).result(WAIT_S).generated.text == "completed"
         scripted.engine.drop()
     until(lambda: len(scripted.made) == 8 and window._connection)
     assert ask(window).result(WAIT_S).generated.text == "completed"
@@ -832,7 +831,7 @@ def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):
     until(lambda: isinstance(event := window.next_event(WAIT_S), Problem) and "null" in str(event))
 
 
-def test_a_defect_that_ends_a_windows_service_counts_as_a_crash(scripted, monkeypatch):
+def test_a_defect_that_ends_a_windows_service_counts_as_an_end_of_the_engine(scripted, monkeypatch):
     """The window would connect again and again; it gives up after three."""
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.window()
@@ -844,12 +843,12 @@ def test_a_defect_that_ends_a_windows_service_counts_as_a_crash(scripted, monkey
 
     monkeypatch.setattr(ScriptedCompleter, "save_document", fail)
     told: list[str] = []
-    for n_dropped in range(1, MAX_CRASHES + 1):
+    for n_dropped in range(1, MAX_ENDS + 1):
         until(lambda n=n_dropped: len(scripted.made) == n)
         window.save_document("file:///p/a.py")
-        until(lambda: said(window, told, "the engine process crashed"))
+        until(lambda: said(window, told, "the engine process ended"))
     assert window.state() == "failed"
-    assert f"crashed {MAX_CRASHES} times" in told[-1]
+    assert f"ended {MAX_ENDS} times" in told[-1]
 
 
 def said(window: SharedCompleter, told: list[str], words: str) -> bool:

@@ -182,23 +182,25 @@ def test_files_of_former_engines_are_removed_after_a_week(engines: Engines) -> N
 # --- engines that do not work ---------------------------------------------------------------------
 
 
-def test_an_engine_that_cannot_start_is_an_error_with_its_last_words(
+def test_an_engine_that_cannot_start_is_an_error_with_its_log(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ECHO_ENGINE_FAILS", "1")
-    with pytest.raises(EngineProcessError, match=r"(?s)status 1 .*llama.cpp is broken") as error:
+    log = engines.place().log
+    with pytest.raises(EngineProcessError, match=rf"status 1 .*{log}") as error:
         engines.connect()
+    assert "llama.cpp is broken" in log.read_text()
     assert "own" in error.value.remedy
     assert len(engines.pids()) == 1  # one attempt
     monkeypatch.delenv("ECHO_ENGINE_FAILS")
     engines.connect().socket.close()
 
 
-def test_an_engine_that_is_killed_while_it_starts_is_no_reason_to_give_up(
+def test_an_engine_that_is_killed_while_it_starts_is_an_error_with_the_signal(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ECHO_ENGINE_FAILS", "kill")
-    with pytest.raises(ConnectionResetError):
+    with pytest.raises(EngineProcessError, match="signal 9"):
         engines.connect()
 
 
