@@ -416,12 +416,6 @@ class Settings:
         -1, _SAMPLING, "Seed of the sampling; -1 takes a new one for each request.", short="-s"
     )
 
-    n_jump: _NonNegative = _setting(
-        192,
-        _PROMPT,
-        "Maximum prompt tokens that the first request at another place in a file evaluates while "
-        "you type; the rest follows in idle time. 0 evaluates the whole prompt.",
-    )
     fim_layout: FimLayout = _setting(
         "anchored",
         _PROMPT,
@@ -614,9 +608,6 @@ class Settings:
         aliases=("n_threads_batch",),
         short="-tb",
     )
-    fit_ctx: _Positive = _setting(
-        2048, _MODEL, "Smallest KV cache that `fit` may choose, in tokens.", short="-fitc"
-    )
     spec_draft_device: str = _setting(
         "",
         _MODEL,
@@ -688,15 +679,6 @@ class Settings:
         _MODEL,
         "draft: pairs `TARGET DRAFT` of strings to replace in the text of a draft model with "
         "another vocabulary, for example `<|fim_prefix|> <PRE>`.",
-    )
-
-    max_document_size: _Positive = _setting(
-        4_000_000, _PROJECT, "Largest document with suggestions, in characters."
-    )
-    max_index_tokens: _Positive = _setting(
-        20_000_000,
-        _PROJECT,
-        "Maximum tokens in the index of a workspace folder; each takes 8 bytes of memory.",
     )
 
     @property

@@ -140,6 +140,13 @@ _NO_SETTINGS: dict[str, str] = {
         "spec_draft_flash_attn flash_attn_draft": "the draft model follows flash_attn.",
         "spec_draft_override_tensor override_tensor_draft otd": "set spec_draft_ngl, the draft "
         "model's layers on the GPU.",
+        "n_jump": "the first request at another place evaluates 192 tokens, the rest follows in "
+        "idle time.",
+        "max_document_size": "documents of more than 4 million characters get no suggestions.",
+        "max_index_tokens": "the index of a folder holds 20 million tokens; set exclude or "
+        "max_files.",
+        "fit_ctx": "`fit` makes the KV cache no smaller than 2,048 tokens; set ctx_size.",
+        "engine_drafts": "a remote engine is sent no drafts.",
         "draft_sampling": "the draft model drafts its most probable tokens at every temperature.",
     }.items()
     for spelling in spellings.split()

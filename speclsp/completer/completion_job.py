@@ -29,6 +29,10 @@ from speclsp.text.fitting import Fit
 from speclsp.text.rules import StopRules, least_probability, stop_rules
 from speclsp.text.stopping import CompletionText
 
+N_JUMP: Final = 192
+"""Most prompt tokens that the first request at another place evaluates; the rest follows in idle
+time.  The characters that are saved do not rise with them, and the whole prompt takes 24.5 tokens
+for each request instead of 9.4 (docs/decisions/appendix/prompt-tables.md)."""
 _CHUNK_SHARE: Final = 0.25
 """Maximum share of a prompt for context from other files."""
 _N_LINE_CHARS: Final = 4000
@@ -218,7 +222,7 @@ def prompt_question(
             suffix=request.suffix,
         ),
         budget=PromptBudget(n_prompt=n_prompt, n_chunks=n_chunks),
-        n_first=(may_be_short and settings.n_jump) or n_prompt,
+        n_first=(may_be_short and N_JUMP) or n_prompt,
         chunks=chunks,
     )
     return question, typed

@@ -28,7 +28,6 @@ INDEX_SETTINGS: Final = (
     "max_file_size",
     "max_files",
     "exclude",
-    "max_index_tokens",
 )
 """Settings that change what is indexed."""
 

@@ -44,6 +44,9 @@ logger = logging.getLogger(__name__)
 
 CompleterFactory = Callable[[Settings], Completer]
 
+MAX_DOCUMENT_CHARS = 4_000_000
+"""Characters of the largest document with suggestions: as many as its kept versions have together
+(docs/decisions/appendix/campaigns.md)."""
 STATISTICS_EVERY = 50
 """Completions between two statistics blocks in the log."""
 _CONFIGURATION_TIMEOUT_S = 2.0
@@ -322,14 +325,12 @@ class Session:
         Each key press copies a document's text a few times, which takes too long for tens of
         megabytes.
         """
-        n_max = self.settings.current.max_document_size
-        if buffer.n_chars <= n_max:
+        if buffer.n_chars <= MAX_DOCUMENT_CHARS:
             return False
         if self._reported_too_large.get(buffer.uri) is not buffer.opening:
             message = (
                 f"speclsp suggests nothing in {buffer.uri.rpartition('/')[2]}: it has "
-                f"{buffer.n_chars:,} characters, and more than {n_max:,} are too many "
-                "(setting max_document_size)."
+                f"{buffer.n_chars:,} characters, and more than {MAX_DOCUMENT_CHARS:,} are too many."
             )
             report = self.editor.log if self._reported_too_large else self.editor.show
             self._reported_too_large[buffer.uri] = buffer.opening

@@ -27,6 +27,9 @@ from speclsp.storage.token_store import TokenStore
 
 _FIRST_FLUSH: Final = 8_192
 """Tokens that a scan collects before it makes the first of them searchable."""
+MAX_TOKENS: Final = 20_000_000
+"""Tokens in the index of a folder.  Each takes 8 bytes of memory, and 60 while they are sorted
+(docs/decisions/project-index.md)."""
 _MAX_OUTLINED: Final = 4_000
 """Most outlined files of a folder."""
 _MAX_OUTLINED_BYTES: Final = 200_000
@@ -232,11 +235,11 @@ class IndexedFiles:
 
     def _is_full(self) -> bool:
         n_tokens = self.corpus.n_tokens + self.corpus.n_pending_tokens
-        if n_tokens < self._settings.max_index_tokens:
+        if n_tokens < MAX_TOKENS:
             return False
         if not self._reported_full:
             self._reported_full = True
-            text = f"the project index is full at {n_tokens:,} tokens (max_index_tokens)"
+            text = f"the project index is full at {n_tokens:,} tokens; `exclude` leaves files out"
             self._log("warning", text)
         return True
 

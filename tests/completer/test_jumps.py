@@ -12,6 +12,7 @@ from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
+from speclsp.completer import completion_job
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -76,10 +77,10 @@ def jumps(completer: TypedWindow) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("speculation", [True, False])
-def test_a_jump_evaluates_no_more_than_the_setting_says(make, speculation):
+def test_a_jump_evaluates_no_more_than_the_constant_says(make, speculation, monkeypatch):
     assert all(96 < n <= 192 for n in jumps(make(speculation=speculation)))
-    assert all(256 < n <= 400 for n in jumps(make(speculation=speculation, n_jump=400)))
-    assert all(n > 1_200 for n in jumps(make(speculation=speculation, n_jump=0)))
+    monkeypatch.setattr(completion_job, "N_JUMP", 400)
+    assert all(256 < n <= 400 for n in jumps(make(speculation=speculation)))
 
 
 def test_the_rest_is_laid_out_in_the_next_pause(make):

@@ -24,6 +24,7 @@ from echo_engines import (
 )
 
 from speclsp.embedded import embedded_target
+from speclsp.engine.llama import fit
 from speclsp.engine_process.lifetime import MAX_LOG_BYTES, needed_bytes
 from speclsp.engine_process.place import PROTOCOL
 from speclsp.engine_process.start import running_engines, status_of
@@ -348,12 +349,13 @@ def test_without_memory_for_a_second_engine_one_message_names_both(
     first.socket.close()
 
 
-def test_the_memory_for_an_engine_includes_its_kv_cache() -> None:
+def test_the_memory_for_an_engine_includes_its_kv_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """6 layers of one key and one value head, each of 64 values of 2 bytes."""
     n_weights = embedded_target().stat().st_size
     n_bytes = 6 * 2 * 64 * 2
     assert needed_bytes(Settings(ctx_size=1024, fit=False)) == n_weights + 1024 * n_bytes
-    assert needed_bytes(Settings(ctx_size=1024, fit_ctx=256)) == n_weights + 256 * n_bytes
+    monkeypatch.setattr(fit, "FIT_CTX", 256)
+    assert needed_bytes(Settings(ctx_size=1024)) == n_weights + 256 * n_bytes
     quantised = Settings(ctx_size=1024, fit=False, cache_type_k="q8_0", cache_type_v="q8_0")
     assert needed_bytes(quantised) == n_weights + 1024 * n_bytes * 17 // 32
 

@@ -8,10 +8,18 @@ import pytest
 import pytest_asyncio
 from lsp_wire import URI, LspWire, span
 
+from speclsp.lsp import session
 from speclsp.lsp.text_buffer import TextBuffer
 
 OTHER = "file:///home/user/project/other.py"
 LIMIT = 20
+
+
+@pytest.fixture(autouse=True)
+def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MAX_DOCUMENT_CHARS", LIMIT)
+
+
 FITS = "x = 1\n" * 3
 TOO_LARGE = FITS + "y = 2\n"
 
@@ -19,7 +27,7 @@ TOO_LARGE = FITS + "y = 2\n"
 @pytest_asyncio.fixture
 async def limited(connect: Callable[..., LspWire]) -> LspWire:
     wire = connect()
-    await wire.initialize(initializationOptions={"maxDocumentSize": LIMIT})
+    await wire.initialize()
     return wire
 
 
@@ -39,7 +47,7 @@ async def test_nothing_is_suggested_and_the_user_is_told_once(limited: LspWire) 
     (message,) = limited.shown
     assert message == (
         f"speclsp suggests nothing in mod.py: it has {len(TOO_LARGE)} characters, "
-        f"and more than {LIMIT} are too many (setting max_document_size)."
+        f"and more than {LIMIT} are too many."
     )
     assert limited.logged.count("suggests nothing") == 1
     assert (told_of_texts(limited), limited.completer.asked) == ([], [])
@@ -88,20 +96,11 @@ async def test_a_document_that_shrinks_gets_suggestions_and_loses_them_again(
     assert len(limited.shown) == 1
 
 
-async def test_a_higher_limit_holds_at_once(limited: LspWire) -> None:
-    limited.open(TOO_LARGE)
-    assert await limited.ghost(0, 1) == []
-    limited.notify(
-        "workspace/didChangeConfiguration", {"settings": {"speclsp": {"maxDocumentSize": 100}}}
-    )
-    assert (await limited.ghost(0, 1))[0]["insertText"] == "completed"
-
-
 async def test_one_that_was_open_before_the_completer_is_left_out_too(
     connect: Callable[..., LspWire],
 ) -> None:
     wire = connect()
-    await wire.initialize_only(initializationOptions={"maxDocumentSize": LIMIT})
+    await wire.initialize_only()
     wire.open(TOO_LARGE)
     wire.open(FITS, uri=OTHER)
     await wire.until(lambda: wire.server.session.window is not None)

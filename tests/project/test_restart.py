@@ -15,7 +15,7 @@ from indexed_project import IndexUnderTest, line, write
 
 from speclsp.errors import StoreError
 from speclsp.events import LogLine, Problem
-from speclsp.project import corpus
+from speclsp.project import corpus, indexed_files
 from speclsp.storage.token_store import TokenStore
 
 MakeIndex = Callable[..., IndexUnderTest]
@@ -132,13 +132,17 @@ def test_folders_keep_tokens_by_themselves(project: Path, tmp_path: Path, start:
     assert index.tokenize.n_calls == 0
 
 
-def test_index_that_is_full(project: Path, start: MakeIndex) -> None:
+def test_index_that_is_full(
+    project: Path, start: MakeIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(project)
-    full = start(max_index_tokens=100)
+    with monkeypatch.context() as patched:
+        patched.setattr(indexed_files, "MAX_TOKENS", 100)
+        full = start()
     assert full.index.stats().n_skipped > 20
     (message,) = [event.message for event in full.of_type(LogLine)]
-    assert "max_index_tokens" in message
-    assert start(max_index_tokens=1_000_000).index.stats().n_files == N_FILES
+    assert "`exclude`" in message
+    assert start().index.stats().n_files == N_FILES
 
 
 def test_sorting_stops_when_closing(

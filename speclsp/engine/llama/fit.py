@@ -17,6 +17,8 @@ from speclsp.settings import KvCacheType, Settings
 if TYPE_CHECKING:  # it imports llama.cpp
     from speclsp.engine.llama.library import DeviceInfo
 
+FIT_CTX = 2048
+"""Positions of the smallest KV cache that `fit` chooses: a prompt of the default size."""
 _LAYER_STEPS = 8
 """Attempts between all layers on the GPU and none."""
 _MEMORY_KEPT_FREE = 512 * 1024 * 1024
@@ -201,7 +203,7 @@ def kv_bytes(header: GgufHeader, settings: Settings) -> tuple[int, ...]:
 def least_kv_bytes(header: GgufHeader, settings: Settings) -> int:
     """Return the bytes of the smallest KV cache with which the model is loaded."""
     n_ctx = _wanted_ctx(header, settings)
-    n_least = min(n_ctx, settings.fit_ctx) if settings.fit else n_ctx
+    n_least = min(n_ctx, FIT_CTX) if settings.fit else n_ctx
     return sum(kv_bytes(header, settings)) * n_least
 
 

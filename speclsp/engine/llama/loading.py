@@ -14,6 +14,7 @@ from typing import Literal
 
 import psutil
 
+from speclsp.engine.llama import fit
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import Attempt, first_attempt, kv_bytes, layers_asked, next_attempt
 from speclsp.engine.llama.library import DeviceInfo, gpu_backends, library_version, why_no_gpu
@@ -86,7 +87,7 @@ def load_target(
         except ModelLoadError as error:
             if not any(sign in error.message.lower() for sign in _MEMORY_SIGNS):
                 raise
-            following = next_attempt(attempt, header.n_layers, settings.fit_ctx)
+            following = next_attempt(attempt, header.n_layers, fit.FIT_CTX)
             if following is None or not settings.fit:
                 raise ModelLoadError(
                     f"The model {path} does not fit the memory: {error.message}",

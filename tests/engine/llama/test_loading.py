@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from speclsp.engine.llama import loading, model
+from speclsp.engine.llama import fit, loading, model
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import estimate_shape
 from speclsp.engine.llama.library import DeviceInfo, collected_lines
@@ -77,7 +77,8 @@ def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(
 
     n_bytes_per_position = 6 * 2 * 64 * 2  # layers, keys and values, head width, f16
     free(600 * n_bytes_per_position)
-    target, lines = load(path, ctx_size=0, fit_ctx=512)
+    monkeypatch.setattr(fit, "FIT_CTX", 512)
+    target, lines = load(path, ctx_size=0)
     assert target.n_ctx == 512
     target.close()
     warnings = [line for level, line in lines if level == "warning"]
@@ -189,7 +190,8 @@ def test_fewer_layers_where_the_weights_do_not_fit(
 
 def test_then_a_smaller_kv_cache(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=600)
-    target, lines = load(path, fit_ctx=512)
+    monkeypatch.setattr(fit, "FIT_CTX", 512)
+    target, lines = load(path)
     assert target.n_ctx == 512
     target.close()
     assert memory.opened == [7, 6, 5, 4, 3, 2, 1, 0, 0, 0]
@@ -199,8 +201,9 @@ def test_then_a_smaller_kv_cache(path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_then_one_clear_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=100)
+    monkeypatch.setattr(fit, "FIT_CTX", 1024)
     with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
-        load(path, fit_ctx=1024)
+        load(path)
     assert memory.contexts == [2048] * 8 + [1024]
     assert "smaller model" in caught.value.remedy
 
