@@ -1,5 +1,6 @@
 # make demo   install into .venv and run the demo
-# make test   lint, types and all tests
+# make test   lint, types and the product's tests
+# make test-benchmarks  the tests of benchmarks and training
 # make test-neovim  the Neovim plugin's tests, in real Neovims
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
 # make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
@@ -39,7 +40,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: owner demo test test-fast lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers gpu-report gpu-pack docs dist lock clean
+.PHONY: owner demo test test-benchmarks test-fast lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers gpu-report gpu-pack docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -56,7 +57,10 @@ types: $(STAMPS)/dev
 	$(BIN)/mypy
 
 tests: $(STAMPS)/dev
-	$(BIN)/pytest -n 2 $(ARGS)
+	$(BIN)/pytest -n 2 --ignore=tests/benchmarks --ignore=tests/training $(ARGS)
+
+test-benchmarks: $(STAMPS)/dev
+	$(BIN)/pytest -n 2 tests/benchmarks tests/training $(ARGS)
 
 test-fast: $(STAMPS)/dev
 	$(BIN)/pytest -n 3 --fast -r fE --ignore=tests/benchmarks --ignore=tests/training $(ARGS)
