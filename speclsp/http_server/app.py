@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -47,6 +48,9 @@ MAX_BODY: Final = 16 << 20
 BODY_TIMEOUT_S: Final = 30.0
 """Seconds in which a body must have come."""
 
+_HOST: Final = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^][:%]+))(?::[0-9]*)?")
+"""The name or address of a Host header, before its port (RFC 9110, 7.2); zones are no part of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
@@ -79,11 +83,10 @@ async def _guard(
 
 def is_known_host(header: str, hosts: tuple[str, ...]) -> bool:
     """Whether a Host header names a loopback address, or one of ``hosts``."""
-    name = header.strip().lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    elif name.count(":") == 1:
-        name = name.partition(":")[0]
+    found = _HOST.fullmatch(header.strip().lower())
+    if not found:
+        return False
+    name = found["address"] or found["name"]
     return is_loopback(name) or name in ("localhost.localdomain", *hosts)
 
 

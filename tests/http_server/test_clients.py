@@ -128,7 +128,17 @@ async def test_the_document_becomes_what_a_request_holds() -> None:
         ("evil.example", False),
         ("localhost.evil.example", False),
         ("10.0.0.1", False),
+        ("[::1]", True),
+        ("[::1].evil.example", False),
+        ("[::1].evil.example:8012", False),
+        ("::1%evil", False),
+        ("[::1%evil]", False),
+        ("[::1", False),
+        ("[desk]", False),
+        ("localhost:8012.evil.example", False),
+        ("localhost:1:2", False),
+        ("[2001:db8::1]:8012", True),
     ],
 )
 def test_hosts_that_are_this_machine(host: str, is_known: bool) -> None:
-    assert is_known_host(host, ("desk",)) is is_known
+    assert is_known_host(host, ("desk", "2001:db8::1")) is is_known
