@@ -256,7 +256,7 @@ class _Service:
     async def detokenize(self, request: Request) -> Response:
         """Return the text of tokens."""
         tokens = (await _json(request)).get("tokens", [])
-        if not isinstance(tokens, list) or not all(isinstance(one, int) for one in tokens):
+        if not isinstance(tokens, list) or not all(type(one) is int for one in tokens):
             raise BodyError("tokens must be numbers", status=500, kind="server_error")
         try:
             text = self._prompts.text(tokens)

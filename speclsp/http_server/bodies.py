@@ -59,6 +59,8 @@ def read_json(data: bytes) -> dict[str, Any]:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BodyError(f"the body is no JSON: {error}", status=500, kind="server_error") from error
+    except RecursionError as error:
+        raise BodyError("the body's objects and lists stand too deep in each other") from error
     if not isinstance(body, dict):
         message = f"the body must be an object, and is a {type(body).__name__}"
         raise BodyError(message, status=500, kind="server_error")
@@ -237,4 +239,6 @@ def _prompts(value: Any) -> tuple[tuple[str | tuple[int | str, ...], ...], bool]
 def _mixed(value: list[Any]) -> tuple[int | str, ...]:
     if not all(isinstance(one, int | str) and not isinstance(one, bool) for one in value):
         raise BodyError("a prompt is a string, or a list of tokens and strings")
+    if not all(isinstance(one, str) or 0 <= one <= _MAX_INT for one in value):
+        raise BodyError("Prompt contains invalid tokens")
     return tuple(value)

@@ -111,6 +111,12 @@ def test_what_is_not_there_is_not_found(server: Server) -> None:
         ("/completion", b'{"prompt":["a","b"],"stream":true}', 400, "invalid_request_error"),
         ("/detokenize", b'{"tokens":[99999]}', 500, "server_error"),
         ("/completion", b" " * (17 << 20), 413, "invalid_request_error"),
+        ("/completion", b'{"prompt":[1180591620717411303424]}', 400, "invalid_request_error"),
+        ("/completion", b'{"prompt":[-1]}', 400, "invalid_request_error"),
+        ("/infill", b'{"a":' + b"[" * 1000 + b"]" * 1000 + b"}", 400, "invalid_request_error"),
+        ("/infill", b'{"a":' * 9000 + b"1" + b"}" * 9000, 400, "invalid_request_error"),
+        ("/detokenize", b'{"tokens":[1180591620717411303424]}', 500, "server_error"),
+        ("/detokenize", b'{"tokens":[true]}', 500, "server_error"),
     ],
     ids=[
         "json",
@@ -122,6 +128,12 @@ def test_what_is_not_there_is_not_found(server: Server) -> None:
         "streams",
         "detokenize",
         "large",
+        "huge token",
+        "negative token",
+        "deep lists",
+        "deep objects",
+        "huge token as text",
+        "no token",
     ],
 )
 def test_errors_have_a_status_and_a_kind(
