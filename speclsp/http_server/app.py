@@ -49,7 +49,7 @@ BODY_TIMEOUT_S: Final = 30.0
 """Seconds in which a body must have come."""
 
 _HOST: Final = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^][:%]+))(?::[0-9]*)?")
-"""The name or address of a Host header, before its port (RFC 9110, 7.2); zones are no part of it."""
+"""The name or address of a Host header, before its port (RFC 9110, 7.2); it has no zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

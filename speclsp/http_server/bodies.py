@@ -5,7 +5,7 @@ Where llama-server refuses a body, so does this, with its status, its kind of er
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -15,6 +15,18 @@ from speclsp.requests import SettingValue, TextRequest
 
 MAX_PROMPTS: Final = 16
 """Most prompts of one request."""
+MAX_DOCUMENT: Final = 4 << 20
+"""Most characters before and after a cursor."""
+MAX_PROMPT: Final = 1 << 20
+"""Most characters of a request's prompts, and of its prediction; 32,768 are tokenised in 20 ms."""
+MAX_EXTRA: Final = 64
+"""Most chunks of ``input_extra``: the engine keeps the tokens of so many."""
+MAX_EXTRA_CHARS: Final = 1 << 19
+"""Most characters of these chunks: the engine tokenises them, and others wait for that."""
+MAX_STRINGS: Final = 64
+"""Most strings of ``stop`` and of ``response_fields``."""
+MAX_STRING_CHARS: Final = 1 << 13
+"""Most characters of these strings together."""
 _MAX_INT: Final = 2**31 - 1
 _MAX_SEED: Final = 2**32 - 1
 _UNKNOWN: Final = ("grammar", "json_schema", "lora", "logit_bias")
@@ -76,6 +88,11 @@ def infill_body(body: Mapping[str, Any]) -> TextBody:
             raise BodyError(f"{name} must be a string", status=500, kind="server_error")
     prompt = body.get("prompt", "")
     behind = prompt if isinstance(prompt, str) else ""
+    check_length(
+        (body["input_prefix"], behind, body["input_suffix"]),
+        MAX_DOCUMENT,
+        "input_prefix, prompt and input_suffix",
+    )
     return _with_options(
         body,
         prefix=body["input_prefix"] + behind,
@@ -108,7 +125,9 @@ def openai_body(body: Mapping[str, Any]) -> TextBody:
     content = given.get("content") if isinstance(given, dict) else ""
     prediction = content if isinstance(content, str) else ""
     suffix = body.get("suffix")
+    check_length((prediction,), MAX_PROMPT, "prediction")
     if isinstance(suffix, str) and suffix and isinstance(body["prompt"], str):
+        check_length((body["prompt"], suffix), MAX_DOCUMENT, "prompt and suffix")
         return _with_options(own, prefix=body["prompt"], suffix=suffix, prediction=prediction)
     prompts, has_many = _prompts(body["prompt"])
     return _with_options(own, prompts=prompts, has_many=has_many, prediction=prediction)
@@ -198,11 +217,19 @@ def _flag(value: Any) -> bool:
 def _strings(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise TypeError("type must be a list of strings")
+    if len(value) > MAX_STRINGS or sum(map(len, value)) > MAX_STRING_CHARS:
+        raise ValueError(f"at most {MAX_STRINGS} strings of {MAX_STRING_CHARS} characters together")
     return tuple(value)
 
 
 def _stops(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else _strings(value)
+    return _strings([value] if isinstance(value, str) else value)
+
+
+def check_length(texts: Iterable[str], n_max: int, name: str) -> None:
+    """Raise BodyError where texts have more than ``n_max`` characters together."""
+    if sum(map(len, texts)) > n_max:
+        raise BodyError(f"{name}: at most {n_max} characters")
 
 
 def _extra(value: Any) -> tuple[tuple[str, str], ...]:
@@ -218,11 +245,15 @@ def _extra(value: Any) -> tuple[tuple[str, str], ...]:
         if not isinstance(name, str):
             raise BodyError('extra_context chunk: "filename" must be a string')
         found.append((name.replace("\n", " "), text))
+    if len(found) > MAX_EXTRA:
+        raise BodyError(f"input_extra: at most {MAX_EXTRA} chunks")
+    check_length((part for chunk in found for part in chunk), MAX_EXTRA_CHARS, "input_extra")
     return tuple(found)
 
 
 def _prompts(value: Any) -> tuple[tuple[str | tuple[int | str, ...], ...], bool]:
     if isinstance(value, str):
+        _check_prompts((value,))
         return (value,), False
     if not isinstance(value, list):
         message = '"prompt" must be a string, an list of tokens, a list of mixed strings & tokens'
@@ -232,11 +263,25 @@ def _prompts(value: Any) -> tuple[tuple[str | tuple[int | str, ...], ...], bool]
     if all(isinstance(one, str | list) for one in value):
         if len(value) > MAX_PROMPTS:
             raise BodyError(f"at most {MAX_PROMPTS} prompts are answered at once")
-        return tuple(one if isinstance(one, str) else _mixed(one) for one in value), True
-    return (_mixed(value),), False
+        many = tuple(one if isinstance(one, str) else _mixed(one) for one in value)
+        _check_prompts(many)
+        return many, True
+    prompt = _mixed(value)
+    _check_prompts((prompt,))
+    return (prompt,), False
+
+
+def _check_prompts(prompts: Sequence[str | tuple[int | str, ...]]) -> None:
+    """Raise BodyError where prompts are too long; a token counts as a character."""
+    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+    parts = [part for prompt in prompts if not isinstance(prompt, str) for part in prompt]
+    all_texts = texts + [part if isinstance(part, str) else " " for part in parts]
+    check_length(all_texts, MAX_PROMPT, '"prompt"')
 
 
 def _mixed(value: list[Any]) -> tuple[int | str, ...]:
+    if len(value) > MAX_PROMPT:
+        raise BodyError(f'"prompt": at most {MAX_PROMPT} tokens')
     if not all(isinstance(one, int | str) and not isinstance(one, bool) for one in value):
         raise BodyError("a prompt is a string, or a list of tokens and strings")
     if not all(isinstance(one, str) or 0 <= one <= _MAX_INT for one in value):

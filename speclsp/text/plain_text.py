@@ -11,6 +11,7 @@ from typing import Final
 
 from speclsp.answers import StopKind
 from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.text.stop_strings import StopStrings
 
 _INDENT: Final = " \t"
 
@@ -39,8 +40,7 @@ class PlainText:
         """
         self._piece = vocabulary.piece
         self._end_tokens = frozenset(end_tokens)
-        self._stops = tuple(filter(None, stops))
-        self._n_stop_chars = max(map(len, self._stops), default=0)
+        self._stops = StopStrings(stops)
         self._n_indent = n_indent
         self._budget_s = budget_s
         self._clock = clock
@@ -79,25 +79,17 @@ class PlainText:
         """The text that later tokens leave as it is: without the beginning of a stop string."""
         if self.stopped_by != "none":
             return self.text
-        end = len(self.text)
-        for start in range(max(0, end - self._n_stop_chars + 1), end):
-            if any(stop.startswith(self.text[start:]) for stop in self._stops):
-                return self.text[:start]
+        end = len(self.text) - self._stops.n_held
         if self._line >= 0:  # a line that is too shallow is cut behind its white space
-            return self.text[: self._line]
-        return self.text
+            end = min(end, self._line)
+        return self.text[:end]
 
     def _grow(self, new: str) -> None:
         before = len(self.text)
         self.text += new
-        found = [
-            (place, stop)
-            for stop in self._stops
-            if (place := self.text.find(stop, max(0, before - len(stop) + 1))) >= 0
-        ]
-        if found:
-            place, self.stopping_word = min(found)
-            self.text = self.text[:place]
+        if found := self._stops.feed(new):
+            place, self.stopping_word = found
+            self.text = self.text[: before + place]
             self.stopped_by = "word"
         elif self._is_too_shallow(before) or ("\n" in new and self._is_time_up()):
             self.stopped_by = "limit"

@@ -16,6 +16,7 @@ from speclsp.http_server.bodies import (
     read_json,
 )
 
+BIG = "x" * (1 << 20)
 INFILL = {"input_prefix": "a", "input_suffix": "b"}
 
 
@@ -96,6 +97,18 @@ def test_openais_body_is_read() -> None:
         (completion_body, {"prompt": ["a"] * 99}, 400, "at most 16 prompts"),
         (completion_body, {"prompt": "a", "grammar": "x"}, 400, "has no grammar"),
         (openai_body, {}, 400, "key 'prompt' not found"),
+        (completion_body, {"prompt": "a", "stop": ["x"] * 65}, 400, "at most 64 strings"),
+        (completion_body, {"prompt": "a", "stop": "x" * 8193}, 400, "of 8192 characters"),
+        (infill_body, {**INFILL, "response_fields": ["x"] * 65}, 400, "at most 64 strings"),
+        (infill_body, {**INFILL, "input_extra": [{"text": ""}] * 65}, 400, "at most 64 chunks"),
+        (infill_body, {**INFILL, "input_extra": [{"text": BIG}]}, 400, "at most 524288 characters"),
+        (infill_body, {**INFILL, "prompt": 4 * BIG}, 400, "at most 4194304 characters"),
+        (completion_body, {"prompt": BIG + "a"}, 400, "at most 1048576 characters"),
+        (completion_body, {"prompt": [BIG, "a"]}, 400, "at most 1048576 characters"),
+        (completion_body, {"prompt": [[1] * 600_000] * 2}, 400, "at most 1048576 characters"),
+        (completion_body, {"prompt": [1] * 1_048_577}, 400, "at most 1048576 tokens"),
+        (openai_body, {"prompt": "a", "prediction": {"content": BIG + "a"}}, 400, "prediction"),
+        (openai_body, {"prompt": BIG * 4, "suffix": "a"}, 400, "at most 4194304 characters"),
     ],
 )  # fmt: skip
 def test_what_is_refused(
@@ -104,6 +117,13 @@ def test_what_is_refused(
     with pytest.raises(BodyError, match=words) as error:
         read(body)
     assert error.value.status == status
+
+
+def test_the_longest_lists_and_texts_are_read() -> None:
+    extra = [{"filename": "a.py", "text": "x" * 8000}] * 64
+    body = {"input_prefix": 4 * BIG, "input_suffix": "", "input_extra": extra, "stop": ["x"] * 64}
+    assert len(infill_body(body).request.extra) == len(infill_body(body).request.stops) == 64
+    assert completion_body({"prompt": BIG}).prompts == (BIG,)
 
 
 @pytest.mark.parametrize("data", [b"", b"{bad", b"[]", b'"x"', b"\xff"])
