@@ -31,8 +31,10 @@ from speclsp.answers import TextResult
 from speclsp.errors import EngineUnavailableError, RequestError, SpecLspError
 from speclsp.http_server import answers
 from speclsp.http_server.bodies import (
+    MAX_PROMPT,
     BodyError,
     TextBody,
+    check_length,
     completion_body,
     infill_body,
     openai_body,
@@ -160,13 +162,14 @@ class _Service:
         body = openai_body(await _json(request))
         answer = answers.OpenAIAnswer(self._prompts)
         if body.request.is_streamed:
-            return self._stream(request, body, answer.part, answer.last, end=b"data: [DONE]\n\n")
+            end = b"data: [DONE]\n\n"
+            return await self._stream(request, body, answer.part, answer.last, end=end)
         return _response(answer.whole(await self._results(request, body)))
 
     async def _native(self, request: Request, body: TextBody) -> Response:
         if body.request.is_streamed:
             numbers = itertools.count(1)
-            return self._stream(
+            return await self._stream(
                 request,
                 body,
                 lambda text: answers.native_part(text, next(numbers)),
@@ -178,7 +181,7 @@ class _Service:
         ]
         return _response(found if body.has_many else found[0])
 
-    def _stream(
+    async def _stream(
         self,
         request: Request,
         body: TextBody,
@@ -191,7 +194,7 @@ class _Service:
         if len(body.prompts) > 1:
             raise BodyError("several prompts cannot be streamed at once")
         client = self._client(request)
-        (text_request,) = self._text_requests(body)
+        (text_request,) = await self._text_requests(body)
 
         async def events() -> AsyncIterator[bytes]:
             try:
@@ -210,7 +213,7 @@ class _Service:
         """Generate the texts; one whose client hangs up is cancelled."""
         client = self._client(request)
         results: list[TextResult] = []
-        for text_request in self._text_requests(body):
+        for text_request in await self._text_requests(body):
             async with client.generating(text_request, body) as generation:
                 gone = asyncio.ensure_future(_hung_up(request))
                 try:
@@ -224,10 +227,11 @@ class _Service:
                     gone.cancel()
         return results
 
-    def _text_requests(self, body: TextBody) -> list[TextRequest]:
+    async def _text_requests(self, body: TextBody) -> list[TextRequest]:
         if not body.prompts:
             return [body.request]
-        prompts = [self._prompts.tokens(prompt) for prompt in body.prompts]
+        # Long prompts take a second: others are answered meanwhile.
+        prompts = [await asyncio.to_thread(self._prompts.tokens, one) for one in body.prompts]
         if not all(prompts):
             raise BodyError('"prompt" must not be empty')
         return [structs.replace(body.request, prompt=prompt) for prompt in prompts]
@@ -241,10 +245,14 @@ class _Service:
 
     async def tokenize(self, request: Request) -> Response:
         """Return the tokens of a text."""
-        body = await _json(request)
+        return await asyncio.to_thread(self._tokenized, await _json(request))
+
+    def _tokenized(self, body: dict[str, Any]) -> Response:
         content = body.get("content", "")
+        content = content if isinstance(content, str) else ""
+        check_length((content,), MAX_PROMPT, "content")
         tokens = self._prompts.tokenize(
-            content if isinstance(content, str) else "",
+            content,
             adds_special=body.get("add_special") is True,
             parses_special=body.get("parse_special") is not False,
         )
@@ -255,9 +263,14 @@ class _Service:
 
     async def detokenize(self, request: Request) -> Response:
         """Return the text of tokens."""
-        tokens = (await _json(request)).get("tokens", [])
+        return await asyncio.to_thread(self._detokenized, await _json(request))
+
+    def _detokenized(self, body: dict[str, Any]) -> Response:
+        tokens = body.get("tokens", [])
         if not isinstance(tokens, list) or not all(type(one) is int for one in tokens):
             raise BodyError("tokens must be numbers", status=500, kind="server_error")
+        if len(tokens) > MAX_PROMPT:
+            raise BodyError(f"tokens: at most {MAX_PROMPT}")
         try:
             text = self._prompts.text(tokens)
         except IndexError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import numpy as np
@@ -32,17 +33,54 @@ class Bytes:
         return chr(token)
 
 
+def scope(method: str, path: str, agent: str) -> dict[str, Any]:
+    """Return what an ASGI application gets of a request's head."""
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"user-agent", agent.encode())],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8012),
+        "scheme": "http",
+    }
+
+
 class Programs:
     """Programs that ask an application, and the completers behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, vocabulary: Bytes | None = None) -> None:
         self.completers: list[ScriptedCompleter] = []
-        app = create_app(lambda: Clients(self._completer, ()), Prompts("bytes", Bytes()), Access())
+        prompts = Prompts("bytes", vocabulary or Bytes())
+        app = create_app(lambda: Clients(self._completer, ()), prompts, Access())
         self.app: Any = app
 
     def _completer(self) -> Any:
         self.completers.append(ScriptedCompleter(Settings(), lambda _: None))
         return self.completers[-1]
+
+    async def ask(self, path: str, body: Any = None, agent: str = "") -> tuple[int, bytes]:
+        """Ask, and return the status and the body of the answer."""
+        sent: list[dict[str, Any]] = []
+        data = b"" if body is None else json.dumps(body).encode()
+        parts = [{"type": "http.request", "body": data, "more_body": False}]
+
+        async def receive() -> dict[str, Any]:
+            if parts:
+                return parts.pop()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await self.app(scope("GET" if body is None else "POST", path, agent), receive, send)
+        body_parts = [part.get("body", b"") for part in sent[1:]]
+        return sent[0]["status"], b"".join(body_parts)
 
     async def hang_up(self, body: dict[str, Any], agent: str = "") -> list[dict[str, Any]]:
         """Ask, and leave once the engine has the request; returns what was sent."""
@@ -60,20 +98,7 @@ class Programs:
         async def send(message: dict[str, Any]) -> None:
             sent.append(message)
 
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "method": "POST",
-            "path": "/infill",
-            "raw_path": b"/infill",
-            "query_string": b"",
-            "headers": [(b"host", b"localhost"), (b"user-agent", agent.encode())],
-            "client": ("127.0.0.1", 1),
-            "server": ("127.0.0.1", 8012),
-            "scheme": "http",
-        }
-        await self.app(scope, receive, send)
+        await self.app(scope("POST", "/infill", agent), receive, send)
         return sent
 
 
@@ -89,6 +114,44 @@ async def test_a_request_whose_client_hangs_up_is_cancelled_for_good(is_streamed
         (asked,) = completer.asked
         assert asked.cancel.is_for_good
         assert (asked.request.prefix, asked.request.suffix) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/tokenize", {"content": "a"}),
+        ("/detokenize", {"tokens": [97]}),
+        ("/completion", {"prompt": "a", "n_predict": 1}),
+    ],
+)
+async def test_nobody_waits_while_a_text_becomes_tokens(path: str, body: dict[str, Any]) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    class Slow(Bytes):
+        def tokenize_prompt(self, text: str, *, adds_special: bool, parses_special: bool) -> Any:
+            self.wait()
+            return super().tokenize_prompt(text, adds_special=True, parses_special=True)
+
+        def piece(self, token: int) -> bytes:
+            self.wait()
+            return super().piece(token)
+
+        def wait(self) -> None:
+            begun.set()
+            assert may_end.wait(10), "the loop waits for the tokens"
+
+    programs = Programs(Slow())
+    async with programs.app.router.lifespan_context(programs.app):
+        asked = asyncio.ensure_future(programs.ask(path, body))
+        await asyncio.to_thread(begun.wait, 10)
+        assert (await programs.ask("/health"))[0] == 200
+        may_end.set()
+        if path == "/completion":
+            while not (programs.completers and programs.completers[0].asked):
+                await asyncio.sleep(0.001)
+            asked.cancel()
+        else:
+            assert (await asked)[0] == 200
 
 
 async def test_each_client_has_a_window_and_the_oldest_loses_it(
