@@ -40,7 +40,7 @@ from speclsp.http_server.bodies import (
     openai_body,
     read_json,
 )
-from speclsp.http_server.clients import Client, Clients
+from speclsp.http_server.clients import Clients, Generation
 from speclsp.http_server.prompts import Prompts
 from speclsp.remote.credentials import is_loopback
 from speclsp.requests import TextRequest
@@ -193,12 +193,11 @@ class _Service:
         """Return the events of a text: its parts, its result, and what comes after them."""
         if len(body.prompts) > 1:
             raise BodyError("several prompts cannot be streamed at once")
-        client = self._client(request)
         (text_request,) = await self._text_requests(body)
 
         async def events() -> AsyncIterator[bytes]:
             try:
-                async with client.generating(text_request, body) as generation:
+                async with self._generating(request, text_request, body) as generation:
                     async for text in generation.parts():
                         yield _event(part(text))
                     yield _event(last(await generation.result))
@@ -211,10 +210,9 @@ class _Service:
 
     async def _results(self, request: Request, body: TextBody) -> list[TextResult]:
         """Generate the texts; one whose client hangs up is cancelled."""
-        client = self._client(request)
         results: list[TextResult] = []
         for text_request in await self._text_requests(body):
-            async with client.generating(text_request, body) as generation:
+            async with self._generating(request, text_request, body) as generation:
                 gone = asyncio.ensure_future(_hung_up(request))
                 try:
                     await asyncio.wait(
@@ -236,10 +234,17 @@ class _Service:
             raise BodyError('"prompt" must not be empty')
         return [structs.replace(body.request, prompt=prompt) for prompt in prompts]
 
-    def _client(self, request: Request) -> Client:
+    @asynccontextmanager
+    async def _generating(
+        self, request: Request, asked: TextRequest, body: TextBody
+    ) -> AsyncIterator[Generation]:
+        """Generate a text in the window of the request's client."""
         address = request.client.host if request.client is not None else ""
         key = request.headers.get("authorization") or request.headers.get("x-api-key", "")
-        return self.clients.get("\0".join((address, key, request.headers.get("user-agent", ""))))
+        name = "\0".join((address, key, request.headers.get("user-agent", "")))
+        with self.clients.using(name) as client:
+            async with client.generating(asked, body) as generation:
+                yield generation
 
     # --- the rest ---------------------------------------------------------------------------------
 

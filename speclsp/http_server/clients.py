@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 from msgspec import structs
@@ -69,15 +69,12 @@ class Client:
         self._version = 0
         self._prediction = ""
         self._n_requests = 0
+        self.n_users = 0
+        """Requests that are being answered; while there are any, the window stays."""
         completer.start()
         for folder in folders:
             completer.open_folder(folder)
         EventPump(completer, self._deliver)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a text is being generated."""
-        return bool(self._running)
 
     @asynccontextmanager
     async def generating(self, request: TextRequest, body: TextBody) -> AsyncIterator[Generation]:
@@ -150,18 +147,28 @@ class Clients:
         self._folders = folders
         self._clients: OrderedDict[str, Client] = OrderedDict()
 
-    def get(self, name: str) -> Client:
-        """Return a client's window, which is made where there is none."""
+    @contextmanager
+    def using(self, name: str) -> Iterator[Client]:
+        """Let a request use a client's window, which is made where there is none.
+
+        It stays until the block is left.
+        """
         client = self._clients.pop(name, None)
         if client is None:
             client = Client(self._make_completer(), self._folders)
         self._clients[name] = client
-        while len(self._clients) > MAX_CLIENTS:
-            idle = next((one for one, known in self._clients.items() if not known.is_busy), None)
-            if idle is None or idle == name:
-                break
-            self._clients.pop(idle).close()
-        return client
+        client.n_users += 1
+        try:
+            self._close_oldest()
+            yield client
+        finally:
+            client.n_users -= 1
+            self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        idle = [name for name, client in self._clients.items() if not client.n_users]
+        for name in idle[: max(0, len(self._clients) - MAX_CLIENTS)]:
+            self._clients.pop(name).close()
 
     def close(self) -> None:
         """Close all windows."""

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from scripted_completer import ScriptedCompleter
 
+from speclsp.answers import TextResult
 from speclsp.http_server import clients as clients_module
 from speclsp.http_server.app import Access, create_app, is_known_host
 from speclsp.http_server.clients import Clients
 from speclsp.http_server.prompts import Prompts
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats
 
 
 class Bytes:
@@ -103,6 +105,15 @@ class Programs:
 
 
 BODY = {"input_prefix": "a", "input_suffix": "b"}
+TEXT = TextResult(
+    completion_id="1",
+    finish_reason="stop",
+    text="total",
+    tokens=(97,),
+    prompt=(97, 98),
+    stats=RequestStats(n_prompt=2, n_prompt_evaluated=1, n_predicted=1),
+    stopped_by="end",
+)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
@@ -165,6 +176,25 @@ async def test_each_client_has_a_window_and_the_oldest_loses_it(
         assert [len(one.asked) for one in programs.completers] == [2, 1, 1]
         assert [one.closed for one in programs.completers] == [False, True, False]
     assert all(one.closed for one in programs.completers)
+
+
+async def test_a_window_stays_while_a_text_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 programs at once in place of 32."""
+    monkeypatch.setattr(clients_module, "MAX_CLIENTS", 2)
+    programs = Programs()
+    agents = [f"agent {number}" for number in range(5)]
+    async with programs.app.router.lifespan_context(programs.app):
+        body = {**BODY, "stream": True}
+        asked = [asyncio.ensure_future(programs.ask("/infill", body, agent)) for agent in agents]
+        while sum(len(one.asked) for one in programs.completers) < 5:
+            await asyncio.sleep(0.001)
+        assert [one.closed for one in programs.completers] == [False] * 5
+        for completer in programs.completers:
+            completer.asked[0].future.set_result(TEXT)  # type: ignore[arg-type]
+        for status, events in await asyncio.gather(*asked):
+            assert status == 200
+            assert b'"content":"total"' in events
+        assert sum(not one.closed for one in programs.completers) == 2
 
 
 async def test_the_document_becomes_what_a_request_holds() -> None:
