@@ -200,7 +200,7 @@ class _Service:
                 async with self._generating(request, text_request, body) as generation:
                     async for text in generation.parts():
                         yield _event(part(text))
-                    yield _event(last(await generation.result))
+                    yield _event(last(await generation.result()))
                 if end:
                     yield end
             except SpecLspError as failure:  # told in the stream, since its head has gone
@@ -216,11 +216,11 @@ class _Service:
                 gone = asyncio.ensure_future(_hung_up(request))
                 try:
                     await asyncio.wait(
-                        (gone, generation.result), return_when=asyncio.FIRST_COMPLETED
+                        (gone, generation.answered), return_when=asyncio.FIRST_COMPLETED
                     )
-                    if not generation.result.done():
+                    if not generation.answered.done():
                         raise ClientDisconnect
-                    results.append(generation.result.result())
+                    results.append(await generation.result())
                 finally:
                     gone.cancel()
         return results

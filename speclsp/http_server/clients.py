@@ -7,15 +7,18 @@ from its own texts and from the projects of the command line, never from another
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from array import array
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
 
 from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
+from speclsp.decoding.speculate import common_prefix_length
 from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import SpecLspError
 from speclsp.events import Event, TextGrew
@@ -28,6 +31,8 @@ MAX_CLIENTS: Final = 32
 """Most clients with a window; the one that asked longest ago loses its window."""
 _DEADLINE_MS: Final = 3_600_000
 """Programs say themselves how long they wait, and hang up."""
+_MAX_OWN: Final = 16
+"""Earlier texts of which a program is told how much was in the KV cache."""
 _URI: Final = "http:infill"
 _PREDICTION: Final = "http:prediction"
 
@@ -35,12 +40,14 @@ _PREDICTION: Final = "http:prediction"
 class Generation:
     """A text that is being generated for a program."""
 
-    def __init__(self, request_id: str) -> None:
+    def __init__(self, request_id: str, own: deque[array[int]]) -> None:
+        """``own`` are the tokens of the program's earlier texts with their prompts."""
         self.request_id = request_id
+        self._own = own
         self.cancel = CancellationToken()
         self._told = 0
         self._parts: asyncio.Queue[TextGrew | None] = asyncio.Queue()
-        self.result: asyncio.Future[TextResult]
+        self.answered: asyncio.Future[TextResult]
 
     def take(self, part: TextGrew | None) -> None:
         """Take a part of the text, or None at its end; on the event loop."""
@@ -53,9 +60,22 @@ class Generation:
             if part.start == self._told:
                 self._told += len(part.text)
                 yield part.text
-        result = await self.result
+        result = await self.answered
         if rest := result.text[self._told :]:
             yield rest
+
+    async def result(self) -> TextResult:
+        """Return the text, once; raises what the completer's future does.
+
+        What others' prompts left in the KV cache counts as evaluated: the number of cached tokens
+        would tell them, a token at a time.
+        """
+        result = await self.answered
+        stats = result.stats
+        n_own = max((common_prefix_length(known, result.prompt) for known in self._own), default=0)
+        self._own.appendleft(array("i", (*result.prompt, *result.tokens)))
+        n_evaluated = max(stats.n_prompt_evaluated, stats.n_prompt - n_own)
+        return structs.replace(result, stats=replace(stats, n_prompt_evaluated=n_evaluated))
 
 
 class Client:
@@ -68,6 +88,7 @@ class Client:
         self._text = ""
         self._version = 0
         self._prediction = ""
+        self._own: deque[array[int]] = deque(maxlen=_MAX_OWN)
         self._n_requests = 0
         self.n_users = 0
         """Requests that are being answered; while there are any, the window stays."""
@@ -84,7 +105,7 @@ class Client:
         """
         self._n_requests += 1
         self._predict(body.prediction)
-        generation = Generation(str(self._n_requests))
+        generation = Generation(str(self._n_requests), self._own)
         self._become(body.prefix + body.suffix)
         request = structs.replace(
             request,
@@ -97,8 +118,8 @@ class Client:
         self._running[generation.request_id] = generation
         try:
             future = self._completer.submit(request, generation.cancel)
-            generation.result = asyncio.wrap_future(future)
-            generation.result.add_done_callback(lambda _done: generation.take(None))
+            generation.answered = asyncio.wrap_future(future)
+            generation.answered.add_done_callback(lambda _done: generation.take(None))
             yield generation
         finally:
             generation.cancel.cancel(for_good=True)

@@ -190,6 +190,25 @@ def test_clients_at_once_are_answered_by_their_own_texts(server: Server) -> None
             assert [other for other in names if f"# {other}\n" in prompt] == [name]
 
 
+def test_a_program_is_told_of_its_own_earlier_prompts_only(server: Server) -> None:
+    """Otherwise a guess of another's next token shows as one more cached token."""
+    body = {**INFILL, "input_prefix": f"{HEAD}    # of one program\n"}
+    fields = {"response_fields": ["timings/cache_n", "timings/prompt_n", "tokens_evaluated"]}
+    server.ask("/infill", body, User_Agent="one")
+    first = server.ask("/infill", {**body, **fields}, User_Agent="another")
+    n_prompt = first["tokens_evaluated"]
+    assert first == {
+        "timings/cache_n": 0,
+        "timings/prompt_n": n_prompt,
+        "tokens_evaluated": n_prompt,
+    }
+    usage = server.ask("/v1/completions", {"prompt": "one ", "max_tokens": 1}, User_Agent="one")
+    usage = server.ask("/v1/completions", {"prompt": "one ", "max_tokens": 1}, User_Agent="other")
+    assert usage["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    again = server.ask("/infill", {**body, **fields}, User_Agent="another")
+    assert again["timings/cache_n"] == n_prompt - 1
+
+
 def asked(name: str) -> dict[str, Any]:
     return {**INFILL, "input_prefix": f"{HEAD}    # {name}\n"}
 
