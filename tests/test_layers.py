@@ -76,7 +76,7 @@ ONLY_IN = {
     "httpx2": ("remote/", "hub/"),
     "distributed": ("cli/ngram_build.py",),
     "starlette": ("http_server/",),
-    "uvicorn": ("cli/http.py",),
+    "uvicorn": ("cli/http.py", "http_server/connections.py"),
     "click": ("cli/",),
     "rich": ("cli/",),
 }

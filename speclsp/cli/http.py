@@ -19,7 +19,6 @@ from speclsp.remote.credentials import is_loopback
 from speclsp.settings import Settings
 
 KEY_VARIABLE = "SPECLSP_HTTP_KEY"
-_MAX_CONNECTIONS = 128
 _KEEP_ALIVE_S = 15
 
 
@@ -61,6 +60,7 @@ def http(
     from speclsp.cli.window_completer import make_completer  # noqa: PLC0415
     from speclsp.http_server.app import Access, create_app  # noqa: PLC0415
     from speclsp.http_server.clients import Clients  # noqa: PLC0415
+    from speclsp.http_server.connections import Connection  # noqa: PLC0415
 
     prepare_to_serve()
     key = _key(key_file)
@@ -84,7 +84,7 @@ def http(
         port=port,
         log_level="warning",
         access_log=False,
-        limit_concurrency=_MAX_CONNECTIONS,
+        http=Connection,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=2,
         server_header=False,

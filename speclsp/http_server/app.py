@@ -194,6 +194,7 @@ class _Service:
         if len(body.prompts) > 1:
             raise BodyError("several prompts cannot be streamed at once")
         (text_request,) = await self._text_requests(body)
+        self.clients.check_room()
 
         async def events() -> AsyncIterator[bytes]:
             try:

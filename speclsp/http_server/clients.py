@@ -20,7 +20,7 @@ from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.documents import Document, WorkspaceFolder, edit_between
-from speclsp.errors import SpecLspError
+from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.events import Event, TextGrew
 from speclsp.http_server.bodies import TextBody
 from speclsp.lsp.log import EventPump
@@ -29,6 +29,8 @@ from speclsp.seam import Completer
 
 MAX_CLIENTS: Final = 32
 """Most clients with a window; the one that asked longest ago loses its window."""
+MAX_AT_ONCE: Final = 128
+"""Most texts that are asked for at once."""
 _DEADLINE_MS: Final = 3_600_000
 """Programs say themselves how long they wait, and hang up."""
 _MAX_OWN: Final = 16
@@ -168,12 +170,18 @@ class Clients:
         self._folders = folders
         self._clients: OrderedDict[str, Client] = OrderedDict()
 
+    def check_room(self) -> None:
+        """Raise EngineUnavailableError where too many texts are asked for already."""
+        if sum(client.n_users for client in self._clients.values()) >= MAX_AT_ONCE:
+            raise EngineUnavailableError(f"{MAX_AT_ONCE} texts are asked for already.")
+
     @contextmanager
     def using(self, name: str) -> Iterator[Client]:
         """Let a request use a client's window, which is made where there is none.
 
-        It stays until the block is left.
+        It stays until the block is left.  Raises EngineUnavailableError where there is no room.
         """
+        self.check_room()
         client = self._clients.pop(name, None)
         if client is None:
             client = Client(self._make_completer(), self._folders)

@@ -197,6 +197,25 @@ async def test_a_window_stays_while_a_text_is_streamed(monkeypatch: pytest.Monke
         assert sum(not one.closed for one in programs.completers) == 2
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_more_texts_than_are_written_at_once_are_refused(
+    is_streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients_module, "MAX_AT_ONCE", 2)
+    programs = Programs()
+    async with programs.app.router.lifespan_context(programs.app):
+        body = {**BODY, "stream": is_streamed}
+        asked = [asyncio.ensure_future(programs.ask("/infill", BODY, one)) for one in "ab"]
+        while sum(len(one.asked) for one in programs.completers) < 2:
+            await asyncio.sleep(0.001)
+        status, text = await programs.ask("/infill", body, "c")
+        assert (status, json.loads(text)["error"]["type"]) == (503, "unavailable_error")
+        assert (await programs.ask("/health"))[0] == 200
+        for completer in programs.completers:
+            completer.asked[0].future.set_result(TEXT)  # type: ignore[arg-type]
+        assert [status for status, _ in await asyncio.gather(*asked)] == [200, 200]
+
+
 async def test_the_document_becomes_what_a_request_holds() -> None:
     programs = Programs()
     async with programs.app.router.lifespan_context(programs.app):
