@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,8 +68,8 @@ def http(
             f"{host} is open to other machines, and no API key is set.",
             remedy=f"Set {KEY_VARIABLE}, or give --key-file.",
         )
-    # What programs send is kept nowhere.
-    settings = replace(given_settings(options), persist=False, lookup_cache_update="off")
+    # Whatever they say, nothing of a program's texts is kept or learned (speclsp.completer.texts).
+    settings = given_settings(options)
     prompts = _prompts(settings)
     folders = [WorkspaceFolder(root=str(path), name=path.name) for path in projects]
     app = create_app(

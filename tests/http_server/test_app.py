@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from speclsp_http import CODE, HEAD, INFILL, TIMEOUT_S, Server
 
+from speclsp.cli.window_completer import make_completer
+from speclsp.settings import Settings
+
 pytestmark = pytest.mark.real
 
 
@@ -232,6 +235,29 @@ def test_other_machines_need_a_key(tmp_path: Path) -> None:
     _, errors = server.process.communicate(timeout=TIMEOUT_S)
     assert "no API key is set" in errors
     assert server.process.returncode == 1
+    shutil.rmtree(server.run)
+
+
+def test_editors_and_programs_share_one_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(tmp_path, "--engine-exit-seconds", "1")
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(server.run))
+    window = make_completer(Settings(threads=1, engine_exit_seconds=1))
+    try:
+        assert server.ask("/infill", INFILL)["content"]
+        window.start()
+        end = time.monotonic() + TIMEOUT_S
+        while window.state() != "ready":
+            assert time.monotonic() < end, "the window's engine does not load"
+            time.sleep(0.01)
+        assert len([*server.run.rglob("*.sock")]) == 1
+        assert server.ask("/infill", INFILL)["content"]
+    finally:
+        window.close()
+        assert server.end() == ""
     shutil.rmtree(server.run)
 
 
