@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from speclsp.cli.options import SettingsCommand, given_settings, prepare_to_serv
 from speclsp.documents import WorkspaceFolder
 from speclsp.errors import SettingsError
 from speclsp.remote.credentials import is_loopback
+from speclsp.seam import Completer
 from speclsp.settings import Settings
 
 KEY_VARIABLE = "SPECLSP_HTTP_KEY"
@@ -56,7 +58,6 @@ def http(
             "`speclsp http` needs Starlette and uvicorn.",
             remedy="Install them: pip install 'speclsp[http]'.",
         ) from error
-    from speclsp.cli.window_completer import make_completer  # noqa: PLC0415
     from speclsp.http_server.app import Access, create_app  # noqa: PLC0415
     from speclsp.http_server.clients import Clients  # noqa: PLC0415
     from speclsp.http_server.connections import Connection  # noqa: PLC0415
@@ -73,7 +74,7 @@ def http(
     prompts = _prompts(settings)
     folders = [WorkspaceFolder(root=str(path), name=path.name) for path in projects]
     app = create_app(
-        lambda: Clients(partial(make_completer, settings), folders),
+        lambda: Clients(*_completers(settings), folders),
         prompts,
         Access(key=key, origins=origins, hosts=(host.lower(),)),
     )
@@ -95,6 +96,22 @@ def http(
     click.echo(f"http://{shown}:{listener.getsockname()[1]} answers for {prompts.name}.")
     sys.stdout.flush()
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[], None]]:
+    """Return what makes a client's completer, and what ends their engine if it is this process's.
+
+    All clients have one engine, here or in the process that editors share.
+    """
+    from speclsp.cli.window_completer import is_shared, make_completer  # noqa: PLC0415
+
+    if is_shared(settings):
+        return partial(make_completer, settings), lambda: None
+    from speclsp.completer.engine import Engine  # noqa: PLC0415
+    from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
+
+    engine = Engine(settings)
+    return partial(LocalCompleter, settings, engine=engine), engine.close
 
 
 def _key(file: Path | None) -> str:

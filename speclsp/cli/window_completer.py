@@ -18,15 +18,20 @@ logger = logging.getLogger(__name__)
 
 def make_completer(settings: Settings) -> Completer:
     """Return the completer that the settings ask for."""
-    # Without Unix sockets each window has an engine of its own.
-    is_shared = settings.engine == "shared" and not settings.engine_url and sys.platform != "win32"
-    if settings.engine_listens or (is_shared and _can_share(settings)):
+    if is_shared(settings):
         return SharedCompleter(settings, _link)
     # Imported here: a window that shares an engine needs neither NumPy nor llama.cpp.
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
 
     gc.freeze()  # modules stay loaded, and collections need not visit them
     return LocalCompleter(settings)
+
+
+def is_shared(settings: Settings) -> bool:
+    """Whether the engine is in another process; where that is not possible, log why."""
+    # Without Unix sockets each window has an engine of its own.
+    wants = settings.engine == "shared" and not settings.engine_url and sys.platform != "win32"
+    return bool(settings.engine_listens) or (wants and _can_share(settings))
 
 
 def _can_share(settings: Settings) -> bool:

@@ -7,6 +7,7 @@ from its own texts and from the projects of the command line, never from another
 from __future__ import annotations
 
 import asyncio
+import itertools
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -31,12 +32,11 @@ MAX_CLIENTS: Final = 32
 """Most clients with a window; the one that asked longest ago loses its window."""
 MAX_AT_ONCE: Final = 128
 """Most texts that are asked for at once."""
+_NUMBERS: Final = itertools.count(1)
 _DEADLINE_MS: Final = 3_600_000
 """Programs say themselves how long they wait, and hang up."""
 _MAX_OWN: Final = 16
 """Earlier texts of which a program is told how much was in the KV cache."""
-_URI: Final = "http:infill"
-_PREDICTION: Final = "http:prediction"
 
 
 class Generation:
@@ -84,6 +84,9 @@ class Client:
     """One program's window."""
 
     def __init__(self, completer: Completer, folders: Sequence[WorkspaceFolder]) -> None:
+        # Windows of one engine have documents of different URIs.
+        number = next(_NUMBERS)
+        self._uri, self._prediction_uri = f"http:{number}", f"http:{number}/prediction"
         self._completer = completer
         self._loop = asyncio.get_running_loop()
         self._running: dict[str, Generation] = {}
@@ -111,7 +114,7 @@ class Client:
         self._become(body.prefix + body.suffix)
         request = structs.replace(
             request,
-            uri=_URI,
+            uri=self._uri,
             version=self._version,
             offset=len(body.prefix),
             completion_id=generation.request_id,
@@ -133,12 +136,12 @@ class Client:
 
     def _become(self, text: str) -> None:
         if not self._version:
-            self._completer.open_document(_document(_URI, text))
+            self._completer.open_document(_document(self._uri, text))
             self._version = 1
         elif text != self._text:
             self._version += 1
             edit = edit_between(self._text, text)
-            self._completer.change_document(_URI, self._version, edit)
+            self._completer.change_document(self._uri, self._version, edit)
         self._text = text
 
     def _predict(self, text: str) -> None:
@@ -146,9 +149,9 @@ class Client:
         if text != self._prediction:
             self._prediction = text
             if text:
-                self._completer.open_document(_document(_PREDICTION, text))
+                self._completer.open_document(_document(self._prediction_uri, text))
             else:
-                self._completer.close_document(_PREDICTION)
+                self._completer.close_document(self._prediction_uri)
 
     def _deliver(self, event: Event) -> None:
         if isinstance(event, TextGrew):
@@ -164,9 +167,14 @@ class Clients:
     """All clients' windows."""
 
     def __init__(
-        self, make_completer: Callable[[], Completer], folders: Sequence[WorkspaceFolder]
+        self,
+        make_completer: Callable[[], Completer],
+        close_engine: Callable[[], None],
+        folders: Sequence[WorkspaceFolder],
     ) -> None:
+        """``close_engine`` is called when all windows are closed."""
         self._make_completer = make_completer
+        self._close_engine = close_engine
         self._folders = folders
         self._clients: OrderedDict[str, Client] = OrderedDict()
 
@@ -200,11 +208,12 @@ class Clients:
             self._clients.pop(name).close()
 
     def close(self) -> None:
-        """Close all windows."""
+        """Close all windows, and the engine."""
         for client in self._clients.values():
             with suppress(SpecLspError):
                 client.close()
         self._clients.clear()
+        self._close_engine()
 
 
 def _document(uri: str, text: str) -> Document:

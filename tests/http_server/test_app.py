@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from speclsp_http import CODE, HEAD, INFILL, TIMEOUT_S, Server
 
+from speclsp.cli import http as http_command
 from speclsp.cli.window_completer import make_completer
 from speclsp.settings import Settings
 
@@ -205,11 +206,11 @@ def test_a_program_is_told_of_its_own_earlier_prompts_only(server: Server) -> No
         "timings/prompt_n": n_prompt,
         "tokens_evaluated": n_prompt,
     }
+    again = server.ask("/infill", {**body, **fields}, User_Agent="another")
+    assert again["timings/cache_n"] == n_prompt - 1
     usage = server.ask("/v1/completions", {"prompt": "one ", "max_tokens": 1}, User_Agent="one")
     usage = server.ask("/v1/completions", {"prompt": "one ", "max_tokens": 1}, User_Agent="other")
     assert usage["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
-    again = server.ask("/infill", {**body, **fields}, User_Agent="another")
-    assert again["timings/cache_n"] == n_prompt - 1
 
 
 def asked(name: str) -> dict[str, Any]:
@@ -259,6 +260,20 @@ def test_editors_and_programs_share_one_engine(
         window.close()
         assert server.end() == ""
     shutil.rmtree(server.run)
+
+
+def test_an_engine_of_its_own_is_one_for_all_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    make, close = http_command._completers(Settings(engine="own", persist=False))
+    clients = [make(), make()]
+    first, second = (getattr(client, "_engine", None) for client in clients)
+    assert first is second is not None
+    for client in clients:
+        client.close()
+    close()
 
 
 def test_programs_share_an_engine_and_leave_nothing_on_disk(tmp_path: Path) -> None:

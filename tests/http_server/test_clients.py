@@ -58,7 +58,7 @@ class Programs:
     def __init__(self, vocabulary: Bytes | None = None) -> None:
         self.completers: list[ScriptedCompleter] = []
         prompts = Prompts("bytes", vocabulary or Bytes())
-        app = create_app(lambda: Clients(self._completer, ()), prompts, Access())
+        app = create_app(lambda: Clients(self._completer, lambda: None, ()), prompts, Access())
         self.app: Any = app
 
     def _completer(self) -> Any:
