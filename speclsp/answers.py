@@ -117,6 +117,9 @@ class TextResult(Result, frozen=True, kw_only=True):
     stopped_by: StopKind = "none"
     stopping_word: str = ""
     """The stop string that ended the text, which is not part of it."""
+    others: tuple[TextResult, ...] = ()
+    """Further texts in its place, all different, the likeliest beginning first.  Their statistics
+    count their own tokens only."""
 
     @property
     def is_empty(self) -> bool:

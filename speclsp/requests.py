@@ -194,6 +194,9 @@ class TextRequest(Request[TextResult], frozen=True, kw_only=True):
     """Whether llama.cpp's sampler ``infill`` chooses among the tokens that the others leave."""
     is_streamed: bool = False
     """Whether the text is told as it grows, by :class:`TextGrew`."""
+    n_texts: int = 1
+    """Most texts: others than the first begin with another token that is likely, if there is one.
+    """
 
     def empty(self, reason: FinishReason, source: AnswerSource = "model") -> TextResult:
         """Return a result without text."""

@@ -5,37 +5,55 @@ Nothing is learned of these texts, and other windows' drafts have nothing of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import accumulate, islice, starmap
+from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from speclsp.answers import FinishReason, ScoredToken, TextResult
 from speclsp.completer.completion_job import prompt_question
 from speclsp.completer.edits import ends_line, prompt_regions
 from speclsp.completer.jobs import DraftSources, Job, Plan, RunningJob, Workbench, sampling_params
+from speclsp.decoding.forks import Fork, grow_forks
 from speclsp.decoding.infill_sampler import InfillSampler
-from speclsp.decoding.sampling import RedrawingSampler, Sampler, make_sampler
+from speclsp.decoding.sampling import (
+    LogitRow,
+    RedrawingSampler,
+    Sampler,
+    SeededSampler,
+    make_sampler,
+)
 from speclsp.decoding.speculate import Generation
+from speclsp.decoding.target import fork_target
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, HeldText, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.registry import KEEPS_NO_TEXT, drafter_names
 from speclsp.engine.remote_target import RemoteTarget
-from speclsp.errors import RequestError
+from speclsp.errors import DecodeError, RequestError
 from speclsp.events import TextGrew
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.healing import HealingSampler
 from speclsp.requests import PlacedRequest, TextRequest
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats
 from speclsp.text.plain_text import PlainText
 
 _AFTER_CHUNKS: Final = 32
 """Tokens that a prompt may need between the context from other files and the text."""
 _MOST_PROBS: Final = 100
 """Most tokens at each place of which the probabilities are told."""
+_LEAST_PROBABILITY: Final = 0.1
+"""Less likely tokens begin no further text."""
+_N_RIVALS: Final = 9
+"""So many others can be that likely beside the first one."""
+
+ChosenBy: TypeAlias = Callable[[], LogitRow | None]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -87,8 +105,13 @@ class TextJob(Job[TextRequest, TextResult]):
             before, after = bench.tokens.around(request, len(typed), vocabulary.tokenize)
         others = (*extra, *bench.tokens.others(request, vocabulary.tokenize))
         cost = bench.weights.pass_cost if self.settings.mode == "auto" else None
+        writer = TextWriter(
+            plain=plain, settings=self.settings, bench=bench, typed=typed, ends=ends, clock=clock
+        )
+        output, sampler = writer.output(), writer.sampler()
         return TextPlan(
             request=request,
+            writer=writer,
             context=DraftContext(
                 prompt=tokens,
                 prefix=before,
@@ -105,17 +128,9 @@ class TextJob(Job[TextRequest, TextResult]):
                 single_s=cost.single_s if cost is not None else 0.0,
             ),
             remote=None,
-            output=PlainText(
-                vocabulary,
-                ends,
-                stops=plain.stops,
-                n_indent=plain.n_indent,
-                budget_s=plain.t_max_predict_ms / 1000,
-                clock=clock,
-                typed=typed,
-            ),
-            sampler=_sampler(plain, self.settings, bench, typed),
-            scores=TokenScores(n_rivals=min(plain.n_probs, _MOST_PROBS)) if plain.n_probs else None,
+            output=output,
+            sampler=sampler,
+            scores=_scores(plain, sampler, output),
             n_predict=max(1, plain.n_predict) if plain.n_predict >= 0 else target.n_ctx,
         )
 
@@ -128,54 +143,225 @@ class TextJob(Job[TextRequest, TextResult]):
             self.window.take_event(event)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextWriter:
+    """Makes the output and the sampler of each text of one request."""
+
+    plain: TextRequest
+    settings: Settings
+    bench: Workbench
+    typed: str
+    """The text before the cursor that each text begins with (token healing)."""
+    ends: frozenset[int]
+    """The tokens that end a text."""
+    clock: Callable[[], float]
+
+    def output(self) -> PlainText:
+        """Return a text to feed."""
+        return PlainText(
+            self.bench.tokenizer.vocabulary,
+            self.ends,
+            stops=self.plain.stops,
+            n_indent=self.plain.n_indent,
+            budget_s=self.plain.t_max_predict_ms / 1000,
+            clock=self.clock,
+            typed=self.typed,
+        )
+
+    def sampler(self, fork_idx: int = 0) -> Sampler:
+        """Return the sampler of the first text, or of a further one: its draws are its own."""
+        tokenizer, params = self.bench.tokenizer, sampling_params(self.settings)
+        sampler: RedrawingSampler = make_sampler(params)
+        if self.plain.has_infill_sampler:
+            ends = sorted(tokenizer.vocabulary.end_tokens)
+            params = replace(params, temperature=1.0)
+            sampler = InfillSampler(params, ends, tokenizer.vocabulary.piece)
+        if fork_idx and isinstance(sampler, SeededSampler):
+            sampler = sampler.for_fork(fork_idx)
+        if not self.typed:
+            return sampler
+        return HealingSampler(sampler, tokenizer.prefixes, tokenizer.vocabulary, self.typed)
+
+    def fork(
+        self, idx: int, tokens: Sequence[int], began_at: float | None
+    ) -> tuple[Fork, PlainText] | None:
+        """Return a further text that begins with ``tokens``, the last of which is its own.
+
+        Its time began with the first text's, ``began_at``.
+        None where the typed text does not allow that token.
+        """
+        *shared, own = tokens
+        sampler = self.sampler(idx)
+        if isinstance(sampler, HealingSampler):
+            for token in shared:
+                sampler.take(token)
+            if sampler.refuses(own):
+                return None
+            sampler.take(own)
+        output = self.output()
+        output.began_at = began_at
+        for token in shared:
+            output.feed(token)
+        fork = Fork(
+            tokens=[*tokens],
+            n_shared=len(shared),
+            sampler=sampler,
+            stop=output.feed,
+            scores=_scores(self.plain, sampler, output) or _NoScores(),
+        )
+        return fork, output
+
+
+class _NoScores(TokenScores):
+    """Scores that nobody reads."""
+
+    def observe(self, token: int, row: LogitRow) -> None:
+        """Leave a token out."""
+
+
+class _FirstScores(TokenScores):
+    """Scores of the tokens until the text begins: what else it might have begun with."""
+
+    def __init__(self, output: PlainText, n_rivals: int, chosen_by: ChosenBy) -> None:
+        super().__init__(n_rivals=n_rivals, chosen_by=chosen_by)
+        self._output = output
+
+    def observe(self, token: int, row: LogitRow) -> None:
+        """Take the next token, which the output does not have yet."""
+        if not self._output.text:
+            super().observe(token, row)
+
+
+def _scores(plain: TextRequest, sampler: Sampler, output: PlainText) -> TokenScores | None:
+    def chosen_by() -> LogitRow | None:
+        return sampler.chosen_by if isinstance(sampler, HealingSampler) else None
+
+    n_rivals = max(min(plain.n_probs, _MOST_PROBS), _N_RIVALS if plain.n_texts > 1 else 0)
+    if plain.n_probs:
+        return TokenScores(n_rivals=n_rivals, chosen_by=chosen_by)
+    return _FirstScores(output, n_rivals, chosen_by) if n_rivals else None
+
+
 @dataclass(slots=True, kw_only=True)
 class TextPlan(Plan[TextResult]):
     """What is decoded for a text."""
 
     request: PlacedRequest[TextRequest]
+    writer: TextWriter
     output: PlainText
 
     def finish(
-        self,
-        generation: Generation,
-        interrupted: Callable[[], FinishReason | None],  # noqa: ARG002
+        self, generation: Generation, interrupted: Callable[[], FinishReason | None]
     ) -> TextResult:
-        """Return the text, with what ended it."""
-        text = self.output.finish()
-        reason, stopped_by = generation.finish_reason, self.output.stopped_by
+        """Return the text with what ended it, and others that begin with other tokens."""
+        result = self._result(
+            generation.tokens, generation.finish_reason, self.output, self.scores, generation.stats
+        )
+        if self.request.plain.n_texts == 1 or generation.finish_reason not in ("stop", "length"):
+            return result
+        try:
+            return structs.replace(result, others=self._others(result, interrupted))
+        except DecodeError as error:
+            self.writer.bench.report(error)
+            return result
+
+    def _others(
+        self, first: TextResult, interrupted: Callable[[], FinishReason | None]
+    ) -> tuple[TextResult, ...]:
+        """Write the texts that begin with another token of at least ``_LEAST_PROBABILITY``."""
+        target = fork_target(self.writer.bench.weights.target)
+        if target is None:
+            return ()
+        n_most = min(self.request.plain.n_texts, target.n_branches) - 1
+        begun = enumerate(self._beginnings(first), 1)
+        made = list(islice(filter(None, starmap(self._fork, begun)), n_most))
+        if not made:
+            return ()
+        forks = [fork for fork, _ in made]
+        n_predict, n_prompt = self.n_predict, len(self.context.prompt)
+        grow_forks(target, n_prompt, forks, n_predict=n_predict, interrupted=interrupted)
+        known, others = {"", first.text}, []
+        for fork, output in made:
+            if fork.finish not in ("stop", "length"):
+                continue
+            n_own = len(fork.tokens) - fork.n_shared
+            stats = RequestStats(n_prompt=n_prompt, n_predicted=n_own)
+            other = self._result(tuple(fork.tokens), fork.finish, output, fork.scores, stats)
+            if other.text not in known:
+                known.add(other.text)
+                others.append(other)
+        return tuple(others)
+
+    def _beginnings(self, first: TextResult) -> list[list[int]]:
+        """Return the first tokens of other texts, the likeliest first."""
+        assert self.scores is not None
+        n_typed = len(self.writer.typed.encode("utf-8", "replace"))
+        piece = self.writer.bench.tokenizer.vocabulary.piece
+        ends = accumulate(len(piece(token)) for token in first.tokens)
+        place = next((idx for idx, end in enumerate(ends) if end > n_typed), len(first.tokens))
+        rivals = [
+            rival
+            for rival in self.scores.rivals
+            if rival.position <= place
+            and rival.logprob > math.log(_LEAST_PROBABILITY)
+            and rival.token not in self.writer.ends
+        ]
+        rivals.sort(key=lambda rival: -rival.logprob)
+        return [[*first.tokens[: rival.position], rival.token] for rival in rivals]
+
+    def _fork(self, idx: int, tokens: list[int]) -> tuple[Fork, PlainText] | None:
+        made = self.writer.fork(idx, tokens, self.output.began_at)
+        if made is not None and self.request.plain.n_probs:
+            assert self.scores is not None
+            fork, n_shared = made[0], made[0].n_shared
+            rival = next(
+                one
+                for one in self.scores.rivals
+                if (one.position, one.token) == (n_shared, tokens[-1])
+            )
+            fork.scores.logprobs = [*self.scores.logprobs[:n_shared], rival.logprob]
+        return made
+
+    def _result(
+        self,
+        tokens: tuple[int, ...],
+        reason: FinishReason,
+        output: PlainText,
+        scores: TokenScores | None,
+        stats: RequestStats,
+    ) -> TextResult:
+        text = output.finish()
+        stopped_by = output.stopped_by
         if reason == "length" or stopped_by == "limit":
             reason, stopped_by = "length", "limit"
+        n_best = self.request.plain.n_probs
         return TextResult(
             completion_id=self.request.completion_id,
             finish_reason=reason,
-            stats=generation.stats,
+            stats=stats,
             text=text,
-            tokens=generation.tokens,
+            tokens=tokens,
             prompt=tuple(self.context.prompt),
-            scores=self._scores(generation),
+            scores=_scored(tokens, scores, n_best) if n_best and scores is not None else (),
             stopped_by=stopped_by,
-            stopping_word=self.output.stopping_word,
+            stopping_word=output.stopping_word,
         )
 
-    def _scores(self, generation: Generation) -> tuple[ScoredToken, ...]:
-        if self.scores is None:
-            return ()
-        n_best = self.request.plain.n_probs
-        best: list[list[tuple[int, float]]] = [[] for _ in generation.tokens]
-        for rival in self.scores.rivals:
-            best[rival.position].append((rival.token, rival.logprob))
-        return tuple(
-            ScoredToken(
-                token=token,
-                logprob=logprob,
-                best=tuple(
-                    sorted([(token, logprob), *others], key=lambda one: -one[1])[:n_best],
-                ),
-            )
-            for token, logprob, others in zip(
-                generation.tokens, self.scores.logprobs, best, strict=True
-            )
+
+def _scored(tokens: Sequence[int], scores: TokenScores, n_best: int) -> tuple[ScoredToken, ...]:
+    best: list[list[tuple[int, float]]] = [[] for _ in tokens]
+    for rival in scores.rivals:
+        best[rival.position].append((rival.token, rival.logprob))
+    return tuple(
+        ScoredToken(
+            token=token,
+            logprob=logprob,
+            best=tuple(
+                sorted([(token, logprob), *others], key=lambda one: -one[1])[:n_best],
+            ),
         )
+        for token, logprob, others in zip(tokens, scores.logprobs, best, strict=True)
+    )
 
 
 def _check(tokens: tuple[int, ...], n_vocab: int, n_ctx: int) -> None:
@@ -205,14 +391,3 @@ def _given_chunks(
     n_shown = max(0, question.budget.n_chunks - _AFTER_CHUNKS)
     shown = renewed_chunks(NO_CHUNKS, chunks, n_shown, encode)
     return shown, tuple(np.array(encode(chunk), dtype=np.int32) for chunk in chunks)
-
-
-def _sampler(plain: TextRequest, settings: Settings, bench: Workbench, typed: str) -> Sampler:
-    params, vocabulary = sampling_params(settings), bench.tokenizer.vocabulary
-    sampler: RedrawingSampler = make_sampler(params)
-    if plain.has_infill_sampler:
-        ends = sorted(vocabulary.end_tokens)
-        sampler = InfillSampler(replace(params, temperature=1.0), ends, vocabulary.piece)
-    if not typed:
-        return sampler
-    return HealingSampler(sampler, bench.tokenizer.prefixes, vocabulary, typed)

@@ -24,9 +24,10 @@ without drafts.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,10 +102,11 @@ class SeededSampler:
         sole = sole_candidate(row, self.params)
         return sole if sole is not None else draw(*candidates(row, self.params), self.number)
 
-    def for_fork(self, fork_idx: int) -> SeededSampler:
+    def for_fork(self, fork_idx: int) -> Self:
         """Return the same sampling for a further text, with random numbers of its own."""
-        sampler = SeededSampler(self.params)
-        sampler._generator = self._generator.jumped(1 + fork_idx)
+        sampler = copy.copy(self)
+        generator = self._generator.jumped(1 + fork_idx)
+        sampler._generator = generator  # noqa: SLF001  of the same class
         return sampler
 
 

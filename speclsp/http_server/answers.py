@@ -84,10 +84,10 @@ def native(
     return answer
 
 
-def native_part(text: str, n_told: int) -> dict[str, Any]:
+def native_part(text: str, n_told: int, index: int) -> dict[str, Any]:
     """Return a part of a streamed text; ``n_told`` counts the parts."""
     return {
-        "index": 0,
+        "index": index,
         "content": text,
         "tokens": [],
         "stop": False,
@@ -139,29 +139,31 @@ class OpenAIAnswer:
             }
             for index, result in enumerate(results)
         ]
-        first = results[0].stats
-        return {**self._head, "choices": choices, **_usage(first), "timings": timings(first)}
+        end = {**_usage(results), "timings": timings(results[0].stats)}
+        return {**self._head, "choices": choices, **end}
 
-    def part(self, text: str) -> dict[str, Any]:
+    def part(self, text: str, index: int) -> dict[str, Any]:
         """Return a part of a streamed text."""
-        return {**self._head, "choices": [_choice(text, None)]}
+        return {**self._head, "choices": [_choice(text, None, index)]}
 
-    def last(self, result: TextResult) -> dict[str, Any]:
+    def last(self, result: TextResult, index: int) -> dict[str, Any]:
         """Return the end of a streamed text."""
-        end = {"choices": [_choice("", _finish(result))], **_usage(result.stats)}
+        end = {"choices": [_choice("", _finish(result), index)], **_usage([result])}
         return {**self._head, **end, "timings": timings(result.stats)}
 
 
-def _choice(text: str, finish_reason: str | None) -> dict[str, Any]:
-    return {"text": text, "index": 0, "logprobs": None, "finish_reason": finish_reason}
+def _choice(text: str, finish_reason: str | None, index: int) -> dict[str, Any]:
+    return {"text": text, "index": index, "logprobs": None, "finish_reason": finish_reason}
 
 
-def _usage(stats: RequestStats) -> dict[str, Any]:
+def _usage(results: list[TextResult]) -> dict[str, Any]:
+    stats = results[0].stats
+    n_predicted = sum(result.stats.n_predicted for result in results)
     return {
         "usage": {
-            "completion_tokens": stats.n_predicted,
+            "completion_tokens": n_predicted,
             "prompt_tokens": stats.n_prompt,
-            "total_tokens": stats.n_prompt + stats.n_predicted,
+            "total_tokens": stats.n_prompt + n_predicted,
             "prompt_tokens_details": {"cached_tokens": stats.n_prompt - stats.n_prompt_evaluated},
         }
     }

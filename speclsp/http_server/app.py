@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,7 @@ from speclsp.http_server.bodies import (
 )
 from speclsp.http_server.clients import Clients, Generation
 from speclsp.http_server.prompts import Prompts
+from speclsp.printable import printable
 from speclsp.remote.credentials import is_loopback
 from speclsp.requests import TextRequest
 
@@ -49,6 +51,13 @@ MAX_BODY: Final = 16 << 20
 """Most bytes of a request's body."""
 BODY_TIMEOUT_S: Final = 30.0
 """Seconds in which a body must have come."""
+
+_MAX_LINES: Final = 256
+"""Most lines that are logged once each, whatever programs send."""
+_MAX_LINE: Final = 300
+"""Most characters of such a line."""
+
+logger = logging.getLogger(__name__)
 
 _HOST: Final = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^][:%]+))(?::[0-9]*)?")
 """The name or address of a Host header, before its port (RFC 9110, 7.2); it has no zone."""
@@ -139,6 +148,20 @@ def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access)
     )
 
 
+class _ToldOnce:
+    """Lines of the log that tell nothing new when they come again."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def say(self, words: str, *values: object) -> None:
+        """Log a line at level info unless it was logged, or too many others were."""
+        line = (words % values)[:_MAX_LINE]
+        if line not in self._told and len(self._told) < _MAX_LINES:
+            self._told.add(line)
+            logger.info("%s.", line)
+
+
 class _Service:
     """The endpoints."""
 
@@ -146,25 +169,34 @@ class _Service:
 
     def __init__(self, prompts: Prompts) -> None:
         self._prompts = prompts
+        self._told = _ToldOnce()
 
     # --- texts ------------------------------------------------------------------------------------
 
     async def infill(self, request: Request) -> Response:
         """Write the text between what is before and after the cursor."""
-        return await self._native(request, infill_body(await _json(request)))
+        return await self._native(request, await self._body(request, infill_body))
 
     async def completion(self, request: Request) -> Response:
         """Continue prompts as they are."""
-        return await self._native(request, completion_body(await _json(request)))
+        return await self._native(request, await self._body(request, completion_body))
 
     async def openai(self, request: Request) -> Response:
         """Answer as OpenAI's API does."""
-        body = openai_body(await _json(request))
+        body = await self._body(request, openai_body)
         answer = answers.OpenAIAnswer(self._prompts)
         if body.request.is_streamed:
             end = b"data: [DONE]\n\n"
             return await self._stream(request, body, answer.part, answer.last, end=end)
         return _response(answer.whole(await self._results(request, body)))
+
+    async def _body(
+        self, request: Request, read: Callable[[Mapping[str, Any]], TextBody]
+    ) -> TextBody:
+        body = read(await _json(request))
+        for name in body.ignored:
+            self._told.say("the field %s of %s is ignored", printable(name), request.url.path)
+        return body
 
     async def _native(self, request: Request, body: TextBody) -> Response:
         if body.request.is_streamed:
@@ -172,8 +204,8 @@ class _Service:
             return await self._stream(
                 request,
                 body,
-                lambda text: answers.native_part(text, next(numbers)),
-                lambda result: answers.native(body, result, self._prompts),
+                lambda text, index: answers.native_part(text, next(numbers), index),
+                lambda result, index: answers.native(body, result, self._prompts, index=index),
             )
         found = [
             answers.native(body, result, self._prompts, index=index)
@@ -185,8 +217,8 @@ class _Service:
         self,
         request: Request,
         body: TextBody,
-        part: Callable[[str], dict[str, Any]],
-        last: Callable[[TextResult], dict[str, Any]],
+        part: Callable[[str, int], dict[str, Any]],
+        last: Callable[[TextResult, int], dict[str, Any]],
         *,
         end: bytes = b"",
     ) -> Response:
@@ -200,8 +232,12 @@ class _Service:
             try:
                 async with self._generating(request, text_request, body) as generation:
                     async for text in generation.parts():
-                        yield _event(part(text))
-                    yield _event(last(await generation.result()))
+                        yield _event(part(text, 0))
+                    first, *others = await generation.results()
+                yield _event(last(first, 0))
+                for index, other in enumerate(others, 1):
+                    yield _event(part(other.text, index))
+                    yield _event(last(other, index))
                 if end:
                     yield end
             except SpecLspError as failure:  # told in the stream, since its head has gone
@@ -210,7 +246,7 @@ class _Service:
         return StreamingResponse(events(), media_type="text/event-stream")
 
     async def _results(self, request: Request, body: TextBody) -> list[TextResult]:
-        """Generate the texts; one whose client hangs up is cancelled."""
+        """Generate the texts, each prompt's in turn; they are cancelled if the client hangs up."""
         results: list[TextResult] = []
         for text_request in await self._text_requests(body):
             async with self._generating(request, text_request, body) as generation:
@@ -221,7 +257,7 @@ class _Service:
                     )
                     if not generation.answered.done():
                         raise ClientDisconnect
-                    results.append(await generation.result())
+                    results += await generation.results()
                 finally:
                     gone.cancel()
         return results

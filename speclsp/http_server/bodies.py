@@ -32,8 +32,50 @@ _MAX_SEED: Final = 2**32 - 1
 _UNKNOWN: Final = ("grammar", "json_schema", "lora", "logit_bias")
 """Fields that change the text, and that this server has nothing for."""
 
-_OF_MANY: Final = ("n", "n_cmpl", "best_of")
-"""Fields that ask for more than one text."""
+_READ: Final = frozenset(
+    [
+        "input_prefix",
+        "input_suffix",
+        "input_extra",
+        "prompt",
+        "suffix",
+        "prediction",
+        "n_predict",
+        "max_tokens",
+        "max_completion_tokens",
+        "n_cmpl",
+        "n",
+        "stop",
+        "n_indent",
+        "t_max_predict_ms",
+        "samplers",
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "seed",
+        "logprobs",
+        "n_probs",
+        "stream",
+        "return_tokens",
+        "response_fields",
+    ]
+)
+_WITHOUT_EFFECT: Final = frozenset(
+    [
+        "model",
+        "user",
+        "id_slot",
+        "cache_prompt",
+        "t_max_prompt_ms",
+        "stream_options",
+        "timings_per_token",
+    ]
+)
+"""Fields that change no text here: they choose a slot, or are about the server's work."""
+
+MAX_TEXTS: Final = 16
+"""Most texts that one prompt may be asked for."""
 
 _T = TypeVar("_T")
 
@@ -56,13 +98,15 @@ class TextBody:
     prompts: tuple[str | tuple[int | str, ...], ...] = ()
     """Prompts as they are; empty for a text around a cursor."""
     has_many: bool = False
-    """Whether the prompts came as a list, so that the answers are one."""
+    """Whether the answers are a list: to a list of prompts, or to a wish for several texts."""
     prefix: str = ""
     suffix: str = ""
     prediction: str = ""
     """A text that the answer may repeat (OpenAI's predicted outputs)."""
     returns_tokens: bool = False
     response_fields: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    """Fields that have a value, and that this server has nothing for."""
 
 
 def read_json(data: bytes) -> dict[str, Any]:
@@ -139,9 +183,7 @@ def _with_options(
     for name in _UNKNOWN:
         if body.get(name):
             raise BodyError(f"Field '{name}': this server has no {name}")
-    for name in _OF_MANY:
-        if body.get(name) not in (None, 1):
-            raise BodyError(f"Field '{name}': this server gives one text for each prompt")
+    n_texts = _field(body, "n_cmpl", _n_texts, _field(body, "n", _n_texts, 1))
     if body.get("echo"):
         raise BodyError("Field 'echo': this server gives no prompt back")
     samplers = body.get("samplers", [])
@@ -166,11 +208,14 @@ def _with_options(
         n_probs=_field(body, "n_probs", _count, 0),
         has_infill_sampler=isinstance(samplers, list) and "infill" in samplers,
         is_streamed=_field(body, "stream", _flag, default=False),
+        n_texts=n_texts,
     )
+    given["has_many"] = given.get("has_many", False) or n_texts > 1
     return TextBody(
         request=request,
         returns_tokens=_field(body, "return_tokens", _flag, default=False),
         response_fields=_field(body, "response_fields", _strings, ()),
+        ignored=tuple(name for name in body if body[name] and name not in _READ | _WITHOUT_EFFECT),
         **given,
     )
 
@@ -199,6 +244,13 @@ def _count(value: Any) -> int:
 
 def _count_or_all(value: Any) -> int:
     return -1 if value == -1 else _count(value)
+
+
+def _n_texts(value: Any) -> int:
+    number = _count(value)
+    if not 1 <= number <= MAX_TEXTS:
+        raise ValueError(f"Value must be between 1 <= value <= {MAX_TEXTS}, but got {number}")
+    return number
 
 
 def _seed(value: Any) -> int:

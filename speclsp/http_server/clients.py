@@ -66,8 +66,8 @@ class Generation:
         if rest := result.text[self._told :]:
             yield rest
 
-    async def result(self) -> TextResult:
-        """Return the text, once; raises what the completer's future does.
+    async def results(self) -> list[TextResult]:
+        """Return the text and others in its place, once; raises what the completer's future does.
 
         What others' prompts left in the KV cache counts as evaluated: the number of cached tokens
         would tell them, a token at a time.
@@ -77,7 +77,8 @@ class Generation:
         n_own = max((common_prefix_length(known, result.prompt) for known in self._own), default=0)
         self._own.appendleft(array("i", (*result.prompt, *result.tokens)))
         n_evaluated = max(stats.n_prompt_evaluated, stats.n_prompt - n_own)
-        return structs.replace(result, stats=replace(stats, n_prompt_evaluated=n_evaluated))
+        told = replace(stats, n_prompt_evaluated=n_evaluated)
+        return [structs.replace(result, stats=told, others=()), *result.others]
 
 
 class Client:

@@ -44,7 +44,8 @@ class PlainText:
         self._n_indent = n_indent
         self._budget_s = budget_s
         self._clock = clock
-        self._began_at: float | None = None
+        self.began_at: float | None = None
+        """The time of the first token, from which ``budget_s`` counts."""
         self._n_typed_bytes = len(typed.encode("utf-8", "replace"))
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._line = -1
@@ -55,8 +56,8 @@ class PlainText:
 
     def feed(self, token: int) -> bool:
         """Take the next token; return whether to stop."""
-        if self._began_at is None:
-            self._began_at = self._clock()
+        if self.began_at is None:
+            self.began_at = self._clock()
         if token in self._end_tokens:
             self.stopped_by = "end"
             return True
@@ -111,6 +112,6 @@ class PlainText:
         return False
 
     def _is_time_up(self) -> bool:
-        if not self._budget_s or self._began_at is None:
+        if not self._budget_s or self.began_at is None:
             return False
-        return self._clock() - self._began_at > self._budget_s
+        return self._clock() - self.began_at > self._budget_s

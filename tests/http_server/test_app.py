@@ -72,6 +72,48 @@ def test_openais_completions(server: Server) -> None:
     assert "total" in between["choices"][0]["text"]
 
 
+PLACE = "import os\n\n\n"
+"""A place where several beginnings are likely."""
+
+
+def test_several_texts_are_a_list_whose_first_is_the_one_alone(server: Server) -> None:
+    """As llama.vscode asks at every key: n_cmpl is 3."""
+    body = {"input_prefix": PLACE, "input_suffix": "", "n_predict": 16, "temperature": 0}
+    alone = server.ask("/infill", body)
+    found = server.ask("/infill", {**body, "n_cmpl": 3})
+    texts = [one["content"] for one in found]
+    assert texts[0] == alone["content"]
+    assert 2 <= len(set(texts)) == len(texts) <= 3
+    assert [one["index"] for one in found] == [*range(len(found))]
+    assert all(one["tokens_predicted"] and one["stop"] for one in found)
+    by_n = server.ask("/infill", {**body, "n": 3, "response_fields": ["content"]})
+    assert [one["content"] for one in by_n] == texts
+
+
+def test_where_one_beginning_is_likely_there_is_one_text(server: Server) -> None:
+    found = server.ask("/infill", {**INFILL, "n_cmpl": 3})
+    assert [one["content"] for one in found] == [server.ask("/infill", INFILL)["content"]]
+
+
+def test_several_texts_are_streamed_one_after_the_other(server: Server) -> None:
+    body = {"prompt": PLACE, "max_tokens": 8, "temperature": 0, "n": 2}
+    whole = server.ask("/v1/completions", body)
+    assert [choice["index"] for choice in whole["choices"]] == [0, 1]
+    texts = ["", ""]
+    ends = []
+    for event in server.events("/v1/completions", body)[:-1]:
+        (choice,) = event["choices"]
+        texts[choice["index"]] += choice["text"]
+        ends += [choice["index"]] * (choice["finish_reason"] is not None)
+    assert texts == [choice["text"] for choice in whole["choices"]]
+    assert texts[0] != texts[1]
+    assert ends == [0, 1]
+    n_predicted = whole["usage"]["completion_tokens"]
+    assert n_predicted == 16
+    scored = server.ask("/completion", {"prompt": PLACE, "n_predict": 4, "n": 2, "n_probs": 1})
+    assert [len(one["completion_probabilities"]) for one in scored] == [4, 4]
+
+
 def test_a_prediction_is_drafted_from(server: Server) -> None:
     words = {"prompt": "zebra_", "max_tokens": 16, "temperature": 0}
     plain = server.ask("/v1/completions", words, User_Agent="plain")

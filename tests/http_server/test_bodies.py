@@ -97,6 +97,8 @@ def test_openais_body_is_read() -> None:
         (completion_body, {"prompt": ["a"] * 99}, 400, "at most 16 prompts"),
         (completion_body, {"prompt": "a", "grammar": "x"}, 400, "has no grammar"),
         (openai_body, {}, 400, "key 'prompt' not found"),
+        (infill_body, {**INFILL, "n_cmpl": 0}, 400, "between 1 <= value <= 16, but got 0"),
+        (infill_body, {**INFILL, "n_cmpl": 17}, 400, "Field 'n_cmpl'"),
         (completion_body, {"prompt": "a", "stop": ["x"] * 65}, 400, "at most 64 strings"),
         (completion_body, {"prompt": "a", "stop": "x" * 8193}, 400, "of 8192 characters"),
         (infill_body, {**INFILL, "response_fields": ["x"] * 65}, 400, "at most 64 strings"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from typing import Any
 
@@ -214,6 +215,20 @@ async def test_more_texts_than_are_written_at_once_are_refused(
         for completer in programs.completers:
             completer.asked[0].future.set_result(TEXT)  # type: ignore[arg-type]
         assert [status for status, _ in await asyncio.gather(*asked)] == [200, 200]
+
+
+async def test_a_field_that_is_ignored_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "speclsp.http_server")
+    programs = Programs()
+    body = {**BODY, "mirostat": 2, "repeat_penalty": 1.1, "echo": False, "id_slot": 3, "a\nb": 1}
+    async with programs.app.router.lifespan_context(programs.app):
+        for _ in range(2):
+            await programs.hang_up(body)
+    assert caplog.messages == [
+        "the field mirostat of /infill is ignored.",
+        "the field repeat_penalty of /infill is ignored.",
+        "the field a b of /infill is ignored.",
+    ]
 
 
 async def test_the_document_becomes_what_a_request_holds() -> None:

@@ -116,13 +116,22 @@ def test_a_character_of_several_tokens_is_streamed_whole(client: openai.OpenAI) 
     assert not any("\ufffd" in part for part in parts[:-2])
 
 
+def test_two_choices_differ(client: openai.OpenAI) -> None:
+    answer = client.completions.create(
+        model="any", prompt="import os\n\n\n", n=2, max_tokens=8, temperature=0
+    )
+    first, second = answer.choices
+    assert (first.index, second.index) == (0, 1)
+    assert first.text != second.text
+
+
 def test_errors_are_those_that_the_client_knows(server: Server, client: openai.OpenAI) -> None:
     with connected(server, "other") as stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
     with pytest.raises(openai.BadRequestError, match="exceeds the available context size"):
         client.completions.create(model="any", prompt="x " * 9000)
-    with pytest.raises(openai.BadRequestError, match="one text for each prompt"):
-        client.completions.create(model="any", prompt="x", n=2)
+    with pytest.raises(openai.BadRequestError, match="but got 99"):
+        client.completions.create(model="any", prompt="x", n=99)
     with pytest.raises(openai.BadRequestError, match="gives no prompt back"):
         client.completions.create(model="any", prompt="x", echo=True)
     with pytest.raises(openai.NotFoundError):
