@@ -330,7 +330,6 @@ class TextPlan(Plan[TextResult]):
         scores: TokenScores | None,
         stats: RequestStats,
     ) -> TextResult:
-        text = output.finish()
         stopped_by = output.stopped_by
         if reason == "length" or stopped_by == "limit":
             reason, stopped_by = "length", "limit"
@@ -339,7 +338,7 @@ class TextPlan(Plan[TextResult]):
             completion_id=self.request.completion_id,
             finish_reason=reason,
             stats=stats,
-            text=text,
+            text=output.text,
             tokens=tokens,
             prompt=tuple(self.context.prompt),
             scores=_scored(tokens, scores, n_best) if n_best and scores is not None else (),

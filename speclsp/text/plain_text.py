@@ -19,8 +19,8 @@ _INDENT: Final = " \t"
 class PlainText:
     """One text.  :meth:`feed` is the decoding loop's stop predicate.
 
-    A character that is split over tokens appears with its last byte; bytes that are no UTF-8 become
-    U+FFFD.
+    A character that is split over tokens appears with its last byte, or not at all; bytes that are
+    no UTF-8 become U+FFFD.
     """
 
     def __init__(
@@ -68,12 +68,6 @@ class PlainText:
         if new:
             self._grow(new)
         return self.stopped_by != "none"
-
-    def finish(self) -> str:
-        """Return the whole text; a character that is not complete becomes U+FFFD."""
-        if self.stopped_by in ("none", "limit"):
-            self.text += self._decoder.decode(b"", final=True)
-        return self.text
 
     @property
     def so_far(self) -> str:

@@ -30,7 +30,7 @@ def fed(text: str, **rules: Any) -> tuple[PlainText, int]:
 def test_an_end_token_ends_it() -> None:
     plain = PlainText(Characters(), {END})  # type: ignore[arg-type]
     assert [plain.feed(token) for token in (ord("a"), END)] == [False, True]
-    assert (plain.finish(), plain.stopped_by) == ("a", "end")
+    assert (plain.text, plain.stopped_by) == ("a", "end")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_first_stop_string_ends_it_and_is_left_out(
     stops: list[str], kept: str, word: str
 ) -> None:
     plain, _ = fed("abcd", stops=stops)
-    assert (plain.finish(), plain.stopping_word) == (kept, word)
+    assert (plain.text, plain.stopping_word) == (kept, word)
     assert plain.stopped_by == ("word" if word else "none")
 
 
@@ -60,7 +60,7 @@ def test_the_beginning_of_a_stop_string_is_not_told() -> None:
 
 def test_a_line_of_less_indentation_ends_it() -> None:
     plain, n_fed = fed("if a:\n        b\n    c\n", n_indent=8)
-    assert (plain.finish(), plain.stopped_by, n_fed) == ("if a:\n        b\n    ", "limit", 21)
+    assert (plain.text, plain.stopped_by, n_fed) == ("if a:\n        b\n    ", "limit", 21)
 
 
 def test_the_first_line_end_after_its_time_ends_it() -> None:
@@ -70,7 +70,7 @@ def test_the_first_line_end_after_its_time_ends_it() -> None:
     now[0] = 2.0
     assert not plain.feed(ord("b"))
     assert plain.feed(ord("\n"))
-    assert (plain.finish(), plain.stopped_by) == ("ab\n", "limit")
+    assert (plain.text, plain.stopped_by) == ("ab\n", "limit")
 
 
 def test_a_character_that_is_split_over_tokens_is_told_whole() -> None:
@@ -81,9 +81,9 @@ def test_a_character_that_is_split_over_tokens_is_told_whole() -> None:
         seen.append(plain.so_far)
     assert seen == ["", "é", "é", "é", "é", "é😀"]
     plain.feed(-0xE2)
-    assert plain.finish() == "é😀\ufffd"
+    assert plain.text == "é😀"
 
 
 def test_the_typed_beginning_is_left_out() -> None:
     plain, _ = fed("return x", typed="ret")
-    assert plain.finish() == "urn x"
+    assert plain.text == "urn x"
