@@ -223,14 +223,14 @@ class _Service:
         end: bytes = b"",
     ) -> Response:
         """Return the events of a text: its parts, its result, and what comes after them."""
-        if len(body.prompts) > 1:
+        if len(body.prompts) + len(body.prefixes) > 1:
             raise BodyError("several prompts cannot be streamed at once")
-        (text_request,) = await self._text_requests(body)
+        ((text_request, prefix),) = await self._text_requests(body)
         self.clients.check_room()
 
         async def events() -> AsyncIterator[bytes]:
             try:
-                async with self._generating(request, text_request, body) as generation:
+                async with self._generating(request, text_request, body, prefix) as generation:
                     async for text in generation.parts():
                         yield _event(part(text, 0))
                     first, *others = await generation.results()
@@ -248,8 +248,8 @@ class _Service:
     async def _results(self, request: Request, body: TextBody) -> list[TextResult]:
         """Generate the texts, each prompt's in turn; they are cancelled if the client hangs up."""
         results: list[TextResult] = []
-        for text_request in await self._text_requests(body):
-            async with self._generating(request, text_request, body) as generation:
+        for text_request, prefix in await self._text_requests(body):
+            async with self._generating(request, text_request, body, prefix) as generation:
                 gone = asyncio.ensure_future(_hung_up(request))
                 try:
                     await asyncio.wait(
@@ -262,25 +262,26 @@ class _Service:
                     gone.cancel()
         return results
 
-    async def _text_requests(self, body: TextBody) -> list[TextRequest]:
+    async def _text_requests(self, body: TextBody) -> list[tuple[TextRequest, str]]:
+        """Return what the engine is asked for, and the text before the cursor, for each text."""
         if not body.prompts:
-            return [body.request]
+            return [(body.request, prefix) for prefix in body.prefixes]
         # Long prompts take a second: others are answered meanwhile.
         prompts = [await asyncio.to_thread(self._prompts.tokens, one) for one in body.prompts]
         if not all(prompts):
             raise BodyError('"prompt" must not be empty')
-        return [structs.replace(body.request, prompt=prompt) for prompt in prompts]
+        return [(structs.replace(body.request, prompt=prompt), "") for prompt in prompts]
 
     @asynccontextmanager
     async def _generating(
-        self, request: Request, asked: TextRequest, body: TextBody
+        self, request: Request, asked: TextRequest, body: TextBody, prefix: str
     ) -> AsyncIterator[Generation]:
         """Generate a text in the window of the request's client."""
         address = request.client.host if request.client is not None else ""
         key = request.headers.get("authorization") or request.headers.get("x-api-key", "")
         name = "\0".join((address, key, request.headers.get("user-agent", "")))
         with self.clients.using(name) as client:
-            async with client.generating(asked, body) as generation:
+            async with client.generating(asked, body, prefix) as generation:
                 yield generation
 
     # --- the rest ---------------------------------------------------------------------------------

@@ -99,8 +99,10 @@ class TextBody:
     """Prompts as they are; empty for a text around a cursor."""
     has_many: bool = False
     """Whether the answers are a list: to a list of prompts, or to a wish for several texts."""
-    prefix: str = ""
+    prefixes: tuple[str, ...] = ()
+    """Where there are no prompts: what is before the cursor, of each text."""
     suffix: str = ""
+    """What is after it, the same for all."""
     prediction: str = ""
     """A text that the answer may repeat (OpenAI's predicted outputs)."""
     returns_tokens: bool = False
@@ -139,7 +141,7 @@ def infill_body(body: Mapping[str, Any]) -> TextBody:
     )
     return _with_options(
         body,
-        prefix=body["input_prefix"] + behind,
+        prefixes=(body["input_prefix"] + behind,),
         suffix=body["input_suffix"],
         extra=_extra(body.get("input_extra", [])),
     )
@@ -170,11 +172,22 @@ def openai_body(body: Mapping[str, Any]) -> TextBody:
     prediction = content if isinstance(content, str) else ""
     suffix = body.get("suffix")
     check_length((prediction,), MAX_PROMPT, "prediction")
-    if isinstance(suffix, str) and suffix and isinstance(body["prompt"], str):
-        check_length((body["prompt"], suffix), MAX_DOCUMENT, "prompt and suffix")
-        return _with_options(own, prefix=body["prompt"], suffix=suffix, prediction=prediction)
+    if isinstance(suffix, str) and suffix:
+        prefixes = _prefixes(body["prompt"])
+        check_length((*prefixes, suffix), MAX_DOCUMENT, "prompt and suffix")
+        return _with_options(own, prefixes=prefixes, suffix=suffix, prediction=prediction)
     prompts, has_many = _prompts(body["prompt"])
     return _with_options(own, prompts=prompts, has_many=has_many, prediction=prediction)
+
+
+def _prefixes(value: Any) -> tuple[str, ...]:
+    """Return the texts before a suffix: a prompt, or each of a list."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        raise BodyError('"prompt" with a "suffix" must be a string, or a list of strings')
+    if not 1 <= len(texts) <= MAX_PROMPTS:
+        raise BodyError(f"between 1 and {MAX_PROMPTS} prompts are answered at once")
+    return tuple(texts)
 
 
 def _with_options(

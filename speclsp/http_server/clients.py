@@ -104,20 +104,22 @@ class Client:
         EventPump(completer, self._deliver)
 
     @asynccontextmanager
-    async def generating(self, request: TextRequest, body: TextBody) -> AsyncIterator[Generation]:
+    async def generating(
+        self, request: TextRequest, body: TextBody, prefix: str
+    ) -> AsyncIterator[Generation]:
         """Generate a text; leaving the block cancels it.
 
-        ``request`` lacks its document, which holds the prefix and the suffix of ``body``.
+        ``request`` lacks its document, which holds ``prefix`` and the suffix of ``body``.
         """
         self._n_requests += 1
         self._predict(body.prediction)
         generation = Generation(str(self._n_requests), self._own)
-        self._become(body.prefix + body.suffix)
+        self._become(prefix + body.suffix)
         request = structs.replace(
             request,
             uri=self._uri,
             version=self._version,
-            offset=len(body.prefix),
+            offset=len(prefix),
             completion_id=generation.request_id,
             settings={**request.settings, "deadline_ms": _DEADLINE_MS},
         )

@@ -70,6 +70,9 @@ def test_openais_completions(server: Server) -> None:
     assert (last["choices"][0]["finish_reason"], done) == ("length", "[DONE]")
     between = server.ask("/v1/completions", {**body, "suffix": "\n"})
     assert "total" in between["choices"][0]["text"]
+    many = server.ask("/v1/completions", {**body, "prompt": [HEAD, "x = "], "suffix": "\n"})
+    assert [choice["index"] for choice in many["choices"]] == [0, 1]
+    assert many["choices"][0]["text"] == between["choices"][0]["text"]
 
 
 PLACE = "import os\n\n\n"

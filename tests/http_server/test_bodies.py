@@ -35,7 +35,7 @@ def test_the_body_of_an_editor_plugin_is_read() -> None:
             "cache_prompt": True,
         }
     )
-    assert (body.prefix, body.suffix) == ("ap", "b")
+    assert (body.prefixes, body.suffix) == (("ap",), "b")
     asked = body.request
     assert asked.extra == (("x.py", "t"), ("tmp", "u"))
     assert (asked.n_predict, asked.t_max_predict_ms, asked.n_indent) == (7, 250, 4)
@@ -74,8 +74,15 @@ def test_openais_body_is_read() -> None:
     assert (asked.n_predict, asked.n_probs, asked.is_streamed) == (5, 2, True)
     assert body.prediction == "c"
     assert openai_body({"prompt": "a", "max_tokens": 0}).request.n_predict == 0
-    between = openai_body({"prompt": "a", "suffix": "b"})
-    assert (between.prefix, between.suffix, between.prompts) == ("a", "b", ())
+
+
+@pytest.mark.parametrize(
+    ("prompt", "prefixes"), [("a", ("a",)), (["a"], ("a",)), (["a", "b"], ("a", "b"))]
+)
+def test_a_suffix_stands_behind_each_prompt(prompt: Any, prefixes: tuple[str, ...]) -> None:
+    """LangChain's client sends a list of one."""
+    body = openai_body({"prompt": prompt, "suffix": "s"})
+    assert (body.prefixes, body.suffix, body.prompts) == (prefixes, "s", ())
 
 
 @pytest.mark.parametrize(
@@ -97,6 +104,8 @@ def test_openais_body_is_read() -> None:
         (completion_body, {"prompt": ["a"] * 99}, 400, "at most 16 prompts"),
         (completion_body, {"prompt": "a", "grammar": "x"}, 400, "has no grammar"),
         (openai_body, {}, 400, "key 'prompt' not found"),
+        (openai_body, {"prompt": [1, 2], "suffix": "s"}, 400, '"prompt" with a "suffix"'),
+        (openai_body, {"prompt": [], "suffix": "s"}, 400, "between 1 and 16 prompts"),
         (infill_body, {**INFILL, "n_cmpl": 0}, 400, "between 1 <= value <= 16, but got 0"),
         (infill_body, {**INFILL, "n_cmpl": 17}, 400, "Field 'n_cmpl'"),
         (completion_body, {"prompt": "a", "stop": ["x"] * 65}, 400, "at most 64 strings"),
