@@ -58,9 +58,11 @@ def http(
             "`speclsp http` needs Starlette and uvicorn.",
             remedy="Install them: pip install 'speclsp[http]'.",
         ) from error
+    from speclsp.cli.without_editor import write_line  # noqa: PLC0415
     from speclsp.http_server.app import Access, create_app  # noqa: PLC0415
     from speclsp.http_server.clients import Clients  # noqa: PLC0415
     from speclsp.http_server.connections import Connection  # noqa: PLC0415
+    from speclsp.lsp.log import logging_by  # noqa: PLC0415
 
     prepare_to_serve()
     key = _key(key_file)
@@ -95,7 +97,8 @@ def http(
     shown = f"[{host}]" if ":" in host else host
     click.echo(f"http://{shown}:{listener.getsockname()[1]} answers for {prompts.name}.")
     sys.stdout.flush()
-    uvicorn.Server(config).run(sockets=[listener])
+    with logging_by(partial(write_line, settings.log_level)):
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[], None]]:

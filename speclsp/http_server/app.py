@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -43,6 +42,7 @@ from speclsp.http_server.bodies import (
 )
 from speclsp.http_server.clients import Clients, Generation
 from speclsp.http_server.prompts import Prompts
+from speclsp.http_server.request_log import RequestLog, ToldOnce
 from speclsp.printable import printable
 from speclsp.remote.credentials import is_loopback
 from speclsp.requests import TextRequest
@@ -52,12 +52,8 @@ MAX_BODY: Final = 16 << 20
 BODY_TIMEOUT_S: Final = 30.0
 """Seconds in which a body must have come."""
 
-_MAX_LINES: Final = 256
-"""Most lines that are logged once each, whatever programs send."""
-_MAX_LINE: Final = 300
-"""Most characters of such a line."""
-
-logger = logging.getLogger(__name__)
+_MAX_NAME: Final = 60
+"""Most characters of a field's name in the log."""
 
 _HOST: Final = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^][:%]+))(?::[0-9]*)?")
 """The name or address of a Host header, before its port (RFC 9110, 7.2); it has no zone."""
@@ -81,14 +77,16 @@ async def _guard(
     """Answer a request, but none of web pages, of other hosts, or without the key."""
     origin = request.headers.get("origin")
     if origin is not None and origin not in access.origins:
-        return _error(f"pages of {origin} may not ask; name it by --cors-origin.", 403)
+        return _error(
+            request, f"pages of {printable(origin)} may not ask; name it by --cors-origin.", 403
+        )
     if not access.key and not is_known_host(request.headers.get("host", ""), access.hosts):
-        return _error("the request is for another host.", 403)
+        return _error(request, "the request is for another host.", 403)
     if access.key and request.url.path not in ("/health", "/v1/health"):
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         given = given or request.headers.get("x-api-key", "")
         if not secrets.compare_digest(given.encode(), access.key.encode()):
-            return _error("Invalid API Key", 401, "authentication_error")
+            return _error(request, "Invalid API Key", 401, "authentication_error")
     return await call_next(request)
 
 
@@ -122,6 +120,7 @@ def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access)
             allow_headers=["authorization", "content-type", "x-api-key"],
         )
         middleware.insert(0, cors)
+    middleware.insert(0, Middleware(RequestLog))
     return Starlette(
         routes=[
             Route("/infill", service.infill, methods=["POST"]),
@@ -148,20 +147,6 @@ def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access)
     )
 
 
-class _ToldOnce:
-    """Lines of the log that tell nothing new when they come again."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    def say(self, words: str, *values: object) -> None:
-        """Log a line at level info unless it was logged, or too many others were."""
-        line = (words % values)[:_MAX_LINE]
-        if line not in self._told and len(self._told) < _MAX_LINES:
-            self._told.add(line)
-            logger.info("%s.", line)
-
-
 class _Service:
     """The endpoints."""
 
@@ -169,7 +154,7 @@ class _Service:
 
     def __init__(self, prompts: Prompts) -> None:
         self._prompts = prompts
-        self._told = _ToldOnce()
+        self._told = ToldOnce()
 
     # --- texts ------------------------------------------------------------------------------------
 
@@ -195,7 +180,8 @@ class _Service:
     ) -> TextBody:
         body = read(await _json(request))
         for name in body.ignored:
-            self._told.say("the field %s of %s is ignored", printable(name), request.url.path)
+            shown, path = printable(name[:_MAX_NAME]), request.url.path
+            self._told.say((shown, path), "the field %s of %s is ignored.", shown, path)
         return body
 
     async def _native(self, request: Request, body: TextBody) -> Response:
@@ -234,6 +220,7 @@ class _Service:
                     async for text in generation.parts():
                         yield _event(part(text, 0))
                     first, *others = await generation.results()
+                request.state.n_tokens = _n_tokens([first, *others])
                 yield _event(last(first, 0))
                 for index, other in enumerate(others, 1):
                     yield _event(part(other.text, index))
@@ -241,6 +228,7 @@ class _Service:
                 if end:
                     yield end
             except SpecLspError as failure:  # told in the stream, since its head has gone
+                request.state.refused = str(failure)
                 yield _event(answers.error(*_told(failure)))
 
         return StreamingResponse(events(), media_type="text/event-stream")
@@ -260,6 +248,7 @@ class _Service:
                     results += await generation.results()
                 finally:
                     gone.cancel()
+        request.state.n_tokens = _n_tokens(results)
         return results
 
     async def _text_requests(self, body: TextBody) -> list[tuple[TextRequest, str]]:
@@ -356,6 +345,10 @@ async def _hung_up(request: Request) -> None:
         pass
 
 
+def _n_tokens(results: list[TextResult]) -> int:
+    return sum(result.stats.n_predicted for result in results)
+
+
 def _told(failure: SpecLspError) -> tuple[str, int, str]:
     """Return an error's words, status and kind."""
     if isinstance(failure, RequestError):
@@ -381,22 +374,23 @@ def _response(answer: Any, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json; charset=utf-8")
 
 
-def _error(message: str, status: int, kind: str = "permission_error") -> Response:
+def _error(request: Request, message: str, status: int, kind: str = "permission_error") -> Response:
+    request.state.refused = message
     return _response(answers.error(message, status, kind), status)
 
 
-async def _not_found(_: Request, __: Exception) -> Response:
-    return _error("File Not Found", 404, "not_found_error")
+async def _not_found(request: Request, _: Exception) -> Response:
+    return _error(request, "File Not Found", 404, "not_found_error")
 
 
-async def _body_error(_: Request, failure: Exception) -> Response:
+async def _body_error(request: Request, failure: Exception) -> Response:
     assert isinstance(failure, BodyError)
-    return _error(str(failure), failure.status, failure.kind)
+    return _error(request, str(failure), failure.status, failure.kind)
 
 
-async def _engine_error(_: Request, failure: Exception) -> Response:
+async def _engine_error(request: Request, failure: Exception) -> Response:
     assert isinstance(failure, SpecLspError)
-    return _error(*_told(failure))
+    return _error(request, *_told(failure))
 
 
 async def _gone(_: Request, __: Exception) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import threading
 from typing import Any
 
@@ -105,6 +106,7 @@ class Programs:
         return sent
 
 
+LOG = "speclsp.http_server"
 BODY = {"input_prefix": "a", "input_suffix": "b"}
 TEXT = TextResult(
     completion_id="1",
@@ -218,17 +220,46 @@ async def test_more_texts_than_are_written_at_once_are_refused(
 
 
 async def test_a_field_that_is_ignored_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "speclsp.http_server")
+    caplog.set_level(logging.INFO, LOG)
     programs = Programs()
     body = {**BODY, "mirostat": 2, "repeat_penalty": 1.1, "echo": False, "id_slot": 3, "a\nb": 1}
     async with programs.app.router.lifespan_context(programs.app):
         for _ in range(2):
             await programs.hang_up(body)
-    assert caplog.messages == [
+    assert [line for line in caplog.messages if "field" in line] == [
         "the field mirostat of /infill is ignored.",
         "the field repeat_penalty of /infill is ignored.",
         "the field a b of /infill is ignored.",
     ]
+
+
+async def test_requests_are_logged_and_refusals_once_a_kind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, LOG)
+    programs = Programs()
+    secret = "what_the_program_asks_for"
+    async with programs.app.router.lifespan_context(programs.app):
+        for is_streamed in (False, True):
+            body = {"input_prefix": secret, "input_suffix": "", "stream": is_streamed}
+            asked = asyncio.ensure_future(programs.ask("/infill", body, "vim\x1b[2J"))
+            while len([one for done in programs.completers for one in done.asked]) <= is_streamed:
+                await asyncio.sleep(0.001)
+            programs.completers[0].asked[-1].future.set_result(TEXT)  # type: ignore[arg-type]
+            assert (await asked)[0] == 200
+        for _ in range(3):
+            assert (await programs.ask("/infill", {"prompt": secret}, "curl"))[0] == 500
+            assert (await programs.ask("/v1/embeddings", {"input": secret}, "curl"))[0] == 404
+    level = {level: [one for one in caplog.records if one.levelno == level] for level in (10, 20)}
+    lines = [re.sub(r"[0-9]+ ms", "N ms", record.getMessage()) for record in level[logging.DEBUG]]
+    assert lines[:2] == ["127.0.0.1 (vim\ufffd[2J) POST /infill: 200, 1 tokens, N ms"] * 2
+    assert len(lines) == 8
+    refused = [record.getMessage() for record in level[logging.INFO]]
+    assert refused[0] == (
+        "127.0.0.1 (curl) POST /infill is refused: 500 key 'input_suffix' not found"
+    )
+    assert len(refused) == 2
+    assert secret not in caplog.text
 
 
 async def test_the_document_becomes_what_a_request_holds() -> None:

@@ -20,6 +20,11 @@ HEAD = CODE + "def add_socks(items):\n"
 INFILL = {"input_prefix": HEAD, "input_suffix": "\n", "n_predict": 24, "temperature": 0}
 
 
+HTTP = [sys.executable, "-m", "speclsp", "http", "--port", "0", "--threads", "1"]
+# The lines of requests would fill the pipe; `Server.close` returns warnings and errors.
+HTTP += ["--log-level", "warning"]
+
+
 class Server:
     """A process, and requests to it."""
 
@@ -28,7 +33,7 @@ class Server:
         # The path of a socket is short.
         self.run = Path(tempfile.mkdtemp(prefix="speclsp-"))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "speclsp", "http", "--port", "0", "--threads", "1", *options],
+            [*HTTP, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
