@@ -309,8 +309,13 @@ class _Service:
             raise BodyError(str(error), status=500, kind="server_error") from error
         return _response({"content": text})
 
-    async def health(self, _: Request) -> Response:
-        """Say that the server is there."""
+    async def health(self, request: Request) -> Response:
+        """Say whether texts can be asked for: not before the model is loaded."""
+        match self.clients.engine_state():
+            case "loading":
+                return _error(request, "Loading model", 503, "unavailable_error")
+            case "failed" | "off":
+                return _error(request, "The model is not loaded", 503, "unavailable_error")
         return _response({"status": "ok"})
 
     async def models(self, _: Request) -> Response:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -22,11 +23,14 @@ from speclsp.cancellation import CancellationToken
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import EngineUnavailableError, SpecLspError
-from speclsp.events import Event, TextGrew
+from speclsp.events import Event, Problem, TextGrew
 from speclsp.http_server.bodies import TextBody
 from speclsp.lsp.log import EventPump
 from speclsp.requests import TextRequest
 from speclsp.seam import Completer
+from speclsp.statistics import EngineState
+
+logger = logging.getLogger(__name__)
 
 MAX_CLIENTS: Final = 32
 """Most clients with a window; the one that asked longest ago loses its window."""
@@ -84,11 +88,18 @@ class Generation:
 class Client:
     """One program's window."""
 
-    def __init__(self, completer: Completer, folders: Sequence[WorkspaceFolder]) -> None:
+    def __init__(
+        self,
+        completer: Completer,
+        folders: Sequence[WorkspaceFolder],
+        tell: Callable[[Problem], None],
+    ) -> None:
+        """``tell`` takes problems of the engine, on the event loop."""
         # Windows of one engine have documents of different URIs.
         number = next(_NUMBERS)
         self._uri, self._prediction_uri = f"http:{number}", f"http:{number}/prediction"
         self._completer = completer
+        self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._running: dict[str, Generation] = {}
         self._text = ""
@@ -102,6 +113,11 @@ class Client:
         for folder in folders:
             completer.open_folder(folder)
         EventPump(completer, self._deliver)
+
+    @property
+    def engine_state(self) -> EngineState:
+        """The engine's state, as it is told to this window."""
+        return self._completer.state()
 
     @asynccontextmanager
     async def generating(
@@ -159,6 +175,8 @@ class Client:
     def _deliver(self, event: Event) -> None:
         if isinstance(event, TextGrew):
             self._loop.call_soon_threadsafe(self._take, event)
+        elif isinstance(event, Problem):
+            self._loop.call_soon_threadsafe(self._tell, event)
 
     def _take(self, event: TextGrew) -> None:
         generation = self._running.get(event.completion_id)
@@ -180,6 +198,17 @@ class Clients:
         self._close_engine = close_engine
         self._folders = folders
         self._clients: OrderedDict[str, Client] = OrderedDict()
+        self._is_loaded = False
+        self._problems: set[str] = set()
+        self._spare: Client | None = self._new_client()
+        """The window of the first client; it loads the models before there is one."""
+
+    def engine_state(self) -> EngineState:
+        """Return the engine's state; ``ready`` also after idle time, when a request loads it."""
+        client = self._spare or next(reversed(self._clients.values()))
+        state = client.engine_state
+        self._is_loaded = self._is_loaded or state in ("ready", "unloaded")
+        return "ready" if self._is_loaded and state in ("loading", "unloaded") else state
 
     def check_room(self) -> None:
         """Raise EngineUnavailableError where too many texts are asked for already."""
@@ -195,7 +224,9 @@ class Clients:
         self.check_room()
         client = self._clients.pop(name, None)
         if client is None:
-            client = Client(self._make_completer(), self._folders)
+            client, self._spare = self._spare, None
+        if client is None:
+            client = self._new_client()
         self._clients[name] = client
         client.n_users += 1
         try:
@@ -205,6 +236,15 @@ class Clients:
             client.n_users -= 1
             self._close_oldest()
 
+    def _new_client(self) -> Client:
+        return Client(self._make_completer(), self._folders, self._log)
+
+    def _log(self, problem: Problem) -> None:
+        """Log a problem, which every window is told, once."""
+        if problem.message not in self._problems:
+            self._problems.add(problem.message)
+            logger.error("%s", f"{problem.message} {problem.remedy}".strip())
+
     def _close_oldest(self) -> None:
         idle = [name for name, client in self._clients.items() if not client.n_users]
         for name in idle[: max(0, len(self._clients) - MAX_CLIENTS)]:
@@ -212,7 +252,7 @@ class Clients:
 
     def close(self) -> None:
         """Close all windows, and the engine."""
-        for client in self._clients.values():
+        for client in (*self._clients.values(), *filter(None, [self._spare])):
             with suppress(SpecLspError):
                 client.close()
         self._clients.clear()

@@ -14,6 +14,7 @@ import pytest
 from scripted_completer import ScriptedCompleter
 
 from speclsp.answers import TextResult
+from speclsp.events import Problem
 from speclsp.http_server import clients as clients_module
 from speclsp.http_server.app import Access, create_app, is_known_host
 from speclsp.http_server.clients import Clients
@@ -260,6 +261,38 @@ async def test_requests_are_logged_and_refusals_once_a_kind(
     )
     assert len(refused) == 2
     assert secret not in caplog.text
+
+
+async def test_the_model_is_loaded_at_once_and_health_says_when() -> None:
+    programs = Programs()
+    async with programs.app.router.lifespan_context(programs.app):
+        (completer,) = programs.completers
+        assert ("start",) in completer.calls
+        completer.loading = True
+        status, text = await programs.ask("/health")
+        assert (status, json.loads(text)) == (
+            503,
+            {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
+        )
+        completer.loading = False
+        assert (await programs.ask("/health"))[0] == 200
+        completer.loading = True  # freed in idle time, and loaded for a request
+        assert (await programs.ask("/health"))[0] == 200
+        await programs.hang_up(BODY)
+        assert programs.completers == [completer]
+
+
+async def test_a_problem_of_the_engine_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    programs = Programs()
+    async with programs.app.router.lifespan_context(programs.app):
+        for agent in ("one", "two"):
+            await programs.hang_up(BODY, agent)
+        for completer in programs.completers:
+            completer.emit(Problem(message="The model is damaged.", remedy="Load it again."))
+        while not caplog.messages:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+    assert caplog.messages == ["The model is damaged. Load it again."]
 
 
 async def test_the_document_becomes_what_a_request_holds() -> None:

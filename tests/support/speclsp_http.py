@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -43,6 +44,9 @@ class Server:
         self.line = self.process.stdout.readline()
         self.address = self.line.split(" ")[0]
         self.port = int(self.address.rpartition(":")[2] or 0) if self.line else 0
+        end = time.monotonic() + TIMEOUT_S
+        while self.line and self.send("/health")[0] == 503 and time.monotonic() < end:
+            time.sleep(0.01)
 
     def send(
         self, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str
