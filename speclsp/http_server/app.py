@@ -52,6 +52,23 @@ MAX_BODY: Final = 16 << 20
 BODY_TIMEOUT_S: Final = 30.0
 """Seconds in which a body must have come."""
 
+_CHATS: Final = ("/v1/chat/completions", "/chat/completions", "/api/chat")
+_NO_CHAT: Final = "speclsp http completes code and answers no chats: ask a llama-server for them."
+_NOT_SUPPORTED: Final = (
+    "/slots",
+    "/metrics",
+    "/embedding",
+    "/embeddings",
+    "/v1/embeddings",
+    "/rerank",
+    "/v1/rerank",
+    "/v1/responses",
+    "/v1/messages",
+    "/apply-template",
+    "/lora-adapters",
+)
+"""Endpoints that llama-server has, or has where it is asked to."""
+
 _MAX_NAME: Final = 60
 """Most characters of a field's name in the log."""
 
@@ -133,6 +150,9 @@ def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access)
             Route("/v1/health", service.health, methods=["GET"]),
             Route("/v1/models", service.models, methods=["GET"]),
             Route("/models", service.models, methods=["GET"]),
+            Route("/v1/models/{model:path}", service.model, methods=["GET"]),
+            *(Route(path, _no_chat, methods=["POST"]) for path in _CHATS),
+            *(Route(path, _not_supported, methods=["GET", "POST"]) for path in _NOT_SUPPORTED),
             Route("/props", service.props, methods=["GET"]),
         ],
         middleware=middleware,
@@ -319,11 +339,19 @@ class _Service:
         return _response({"status": "ok"})
 
     async def models(self, _: Request) -> Response:
-        """Return the one model."""
-        name = self._prompts.name
-        own = {"id": name, "object": "model", "created": 0, "owned_by": "speclsp"}
-        meta = {"n_vocab": self._prompts.n_vocab}
-        return _response({"object": "list", "data": [{**own, "meta": meta}]})
+        """Return the one model, in a list."""
+        return _response({"object": "list", "data": [self._model()]})
+
+    async def model(self, request: Request) -> Response:
+        """Return the model that is named."""
+        if request.path_params["model"] == self._prompts.name:
+            return _response(self._model())
+        words = f"The model is {self._prompts.name}; there is no other one"
+        return _error(request, words, 404, "not_found_error")
+
+    def _model(self) -> dict[str, Any]:
+        own = {"id": self._prompts.name, "object": "model", "created": 0, "owned_by": "speclsp"}
+        return {**own, "meta": {"n_vocab": self._prompts.n_vocab}}
 
     async def props(self, _: Request) -> Response:
         """Return what clients ask of llama-server's properties."""
@@ -382,6 +410,20 @@ def _response(answer: Any, status: int = 200) -> Response:
 def _error(request: Request, message: str, status: int, kind: str = "permission_error") -> Response:
     request.state.refused = message
     return _response(answers.error(message, status, kind), status)
+
+
+async def _not_supported(request: Request) -> Response:
+    words = f"speclsp http completes code and has no {request.url.path}."
+    return _error(request, words, 501, "not_supported_error")
+
+
+async def _no_chat(request: Request) -> Response:
+    """Refuse a chat; plugins that wait for a message whatever the status get the words in it."""
+    words = f"{_NO_CHAT} It has /infill, /completion and /v1/completions."
+    request.state.refused = words
+    choice = {"index": 0, "message": {"role": "assistant", "content": words}}
+    error = answers.error(words, 501, "not_supported_error")
+    return _response({**error, "choices": [{**choice, "finish_reason": "stop"}]}, 501)
 
 
 async def _not_found(request: Request, _: Exception) -> Response:

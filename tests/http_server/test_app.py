@@ -148,6 +148,25 @@ def test_what_is_not_there_is_not_found(server: Server) -> None:
     assert model["id"] == server.ask("/props")["model_alias"] == "embedded-target-f16"
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/slots", "/metrics", "/v1/embeddings"])
+def test_what_llama_server_has_beside_says_what_this_one_does(path: str, server: Server) -> None:
+    body = None if path in ("/slots", "/metrics") else {"messages": [], "stream": True}
+    status, text = server.send(path, body)
+    answer = json.loads(text)
+    assert (status, answer["error"]["type"]) == (501, "not_supported_error")
+    assert "speclsp http completes code" in answer["error"]["message"]
+    if "chat" in path:  # llama.vim shows the message of a choice, whatever the status
+        assert answer["choices"][0]["message"]["content"] == answer["error"]["message"]
+
+
+def test_a_model_is_found_by_its_name(server: Server) -> None:
+    (model,) = server.ask("/v1/models")["data"]
+    assert server.ask(f"/v1/models/{model['id']}") == model
+    status, text = server.send("/v1/models/another/one")
+    assert (status, json.loads(text)["error"]["type"]) == (404, "not_found_error")
+    assert model["id"] in text
+
+
 @pytest.mark.parametrize(
     ("path", "raw", "status", "kind"),
     [

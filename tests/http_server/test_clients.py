@@ -250,7 +250,7 @@ async def test_requests_are_logged_and_refusals_once_a_kind(
             assert (await asked)[0] == 200
         for _ in range(3):
             assert (await programs.ask("/infill", {"prompt": secret}, "curl"))[0] == 500
-            assert (await programs.ask("/v1/embeddings", {"input": secret}, "curl"))[0] == 404
+            assert (await programs.ask("/v1/nothing", {"input": secret}, "curl"))[0] == 404
     level = {level: [one for one in caplog.records if one.levelno == level] for level in (10, 20)}
     lines = [re.sub(r"[0-9]+ ms", "N ms", record.getMessage()) for record in level[logging.DEBUG]]
     assert lines[:2] == ["127.0.0.1 (vim\ufffd[2J) POST /infill: 200, 1 tokens, N ms"] * 2

@@ -38,6 +38,7 @@ def client(server: Server) -> Iterator[openai.OpenAI]:
 def test_the_model_is_listed(client: openai.OpenAI) -> None:
     (model,) = client.models.list().data
     assert (model.id, model.owned_by) == ("embedded-target-f16", "speclsp")
+    assert client.models.retrieve(model.id) == model
 
 
 def test_a_completion_streams_as_it_is_given_whole(client: openai.OpenAI) -> None:
@@ -134,7 +135,9 @@ def test_errors_are_those_that_the_client_knows(server: Server, client: openai.O
         client.completions.create(model="any", prompt="x", n=99)
     with pytest.raises(openai.BadRequestError, match="gives no prompt back"):
         client.completions.create(model="any", prompt="x", echo=True)
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.InternalServerError, match="answers no chats"):
+        client.chat.completions.create(model="any", messages=[])
+    with pytest.raises(openai.InternalServerError, match="has no /v1/embeddings"):
         client.embeddings.create(model="any", input="x")
 
 
