@@ -43,6 +43,8 @@ _CPU: Final = "CPU"
 _CPU_CHUNK: Final = 128
 """A prompt takes 2 % longer than with 512 (0.5b shape, two cores); with 64, 8 % longer."""
 _LEAST_CHUNK: Final = 8
+_MOST_LOST_NS: Final = 500_000_000
+"""Nanoseconds of work that another interrupt may lose, once one did."""
 _CPU_ROWS: Final = 4
 """Tokens that the CPU's matrix kernels compute at once; each of the rest takes as long as one that
 is computed alone.  A pass over 7 tokens took 1.3 times as long as one over 8 (Q8_0, x86)."""
@@ -140,8 +142,9 @@ class LlamaTarget:
         """Best chunk size for prompts: as many tokens as the backend computes at once.
 
         Smaller on a CPU, where an interrupted decode loses its work.  An interrupted decode halves
-        the size and a finished one doubles it: on a machine too busy for a chunk within a
-        request's deadline, no request would leave progress to the next one.
+        the size at least, and a finished one doubles it, where a chunk of the new size takes half
+        a second at most: a client that gives up after seconds, and asks again, finds most of what
+        was evaluated.
         """
         return self._n_chunk
 
@@ -372,12 +375,13 @@ class LlamaTarget:
         if n_padding:
             self._batch.pad(n_padding, n_text)
         status = int(llama.llama_decode(self._context, self._batch.native))
-        self.ns_native += perf_counter_ns() - started
+        ns = perf_counter_ns() - started
+        self.ns_native += ns
         if status != _SUCCESS:
-            self._recover(status, n_tokens)
+            self._recover(status, n_tokens, ns)
         if n_padding:
             self._cache.cut(TEXT, n_text)
-        if n_tokens >= self._n_chunk:
+        if n_tokens >= self._n_chunk and 2 * ns <= _MOST_LOST_NS:
             self._n_chunk = min(2 * self._n_chunk, self._n_chunk_max)
         self.n_evaluated += n_tokens
 
@@ -467,8 +471,8 @@ class LlamaTarget:
             self._rows_address = address
         return self._rows[:n_rows]
 
-    def _recover(self, status: int, n_tokens: int) -> None:
-        """Restore or empty the cache after a failed decode, and raise."""
+    def _recover(self, status: int, n_tokens: int, ns: int) -> None:
+        """Restore or empty the cache after a decode that failed in ``ns``, and raise."""
         n_cached = len(self.cached)
         aborted = status == _ABORTED
         if status not in (_NO_ROOM, _ABORTED):
@@ -480,7 +484,9 @@ class LlamaTarget:
             self._clear()
         if aborted:
             if n_tokens >= self._n_chunk:  # smaller batches are no measure for chunks
-                self._n_chunk = max(min(_LEAST_CHUNK, self._n_chunk), self._n_chunk // 2)
+                n_in_time = n_tokens * _MOST_LOST_NS // max(ns, 1)
+                n_chunk = min(self._n_chunk // 2, n_in_time)
+                self._n_chunk = max(min(_LEAST_CHUNK, self._n_chunk), n_chunk)
             raise DecodeInterruptedError("llama_decode was interrupted.")
         reason = _REASONS.get(status, f"it returned {status}")
         remedy = "The log at debug level says more."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,38 @@ def test_chunks_shrink_when_they_are_stopped_and_grow_again(
     assert sizes[6:] == [16, 32, 64, 128, 128]
     target.decode(tokens[:1], 1)
     assert target.n_ubatch == 128
+    target.close()
+
+
+def test_a_slow_machine_keeps_what_came_before_an_interrupt(
+    model_folder: Path, tokens: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 40 tokens a second a client that gives up after 3 s finds 100 of 120 the next time."""
+    target = load(model_folder / "embedded-target-f16.gguf")
+    native, now, end = llama.llama_decode, 0, 0
+
+    def slow(context: object, batch: object) -> int:
+        nonlocal now
+        finishes = now + batch.n_tokens * 25_000_000  # type: ignore[attr-defined]
+        now = min(finishes, end)
+        return native(context, batch) if finishes <= end else 2
+
+    monkeypatch.setattr(llama, "llama_decode", slow)
+    monkeypatch.setattr("speclsp.engine.llama.context.perf_counter_ns", lambda: now)
+
+    def evaluate() -> None:
+        while True:
+            n_cached = len(target.cached)
+            target.decode(tokens[n_cached : n_cached + target.n_ubatch], 0)
+
+    kept = []
+    for _ in range(4):
+        end = now + 3_000_000_000
+        with pytest.raises(DecodeInterruptedError):
+            evaluate()
+        kept.append(len(target.cached))
+    assert kept[0] == 0
+    assert all(after - before >= 100 for before, after in pairwise(kept))
     target.close()
 
 
