@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
+import click
+
 from benchmarks.askers import local_asker
 from benchmarks.cases import EditCase, drawn_cases, load_cases
+from benchmarks.pace import measured_pace
 from benchmarks.progress import RunProgress
 from benchmarks.quality_scores import (
     SCORES,
     Estimate,
     JudgedCase,
+    asked_places,
     comparison,
     defect_counts,
     estimates,
@@ -24,7 +28,7 @@ from benchmarks.quality_scores import (
     score_sums,
     score_values,
 )
-from benchmarks.report import Report
+from benchmarks.report import Report, printed_if_ended_early
 from benchmarks.tables import Table
 from speclsp.settings import FimLayout, Settings
 
@@ -46,7 +50,7 @@ LAYOUTS: Final[tuple[FimLayout, ...]] = get_args(FimLayout)
 def baselines(settings: Settings) -> dict[str, Settings]:
     """Return the baselines' settings by name: one for each layout of the prompt."""
     return {
-        f"{layout} baseline": dataclasses.replace(settings, **SWITCHED_OFF, fim_layout=layout)
+        f"{layout} baseline": replace(settings, **SWITCHED_OFF, fim_layout=layout)
         for layout in LAYOUTS
     }
 
@@ -59,7 +63,7 @@ class QualityRun:
     """One way of completing: its name and its judged cases."""
 
     name: str
-    judged: Sequence[JudgedCase]
+    judged: list[JudgedCase]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +156,52 @@ def run(
     """Compare suggestions with what humans wrote, and with a plain client's."""
     cases = drawn_cases(load_cases(cases_path), n_cases, replay_seed)
     ways = {_OURS: settings, **baselines(settings)}
-    with RunProgress() as progress:
-        ours, *others = [_run(name, cases, one, stride, progress) for name, one in ways.items()]
-    compared = compare(ours, others, replay_seed)
-    tables = [make(compared) for make in (quality_table, groups_table, defects_table)]
-    return Report(tables, quality_figures(compared))
+    click.echo(_bound(settings, cases, stride, len(ways)))
+    runs = {name: QualityRun(name=name, judged=[]) for name in ways}
+    with printed_if_ended_early(lambda: _tables(runs, replay_seed)):
+        _judge_all(cases, ways, stride, runs)
+    return Report(_tables(runs, replay_seed), quality_figures(_compared(runs, replay_seed)))
+
+
+def _bound(settings: Settings, cases: Sequence[EditCase], stride: int, n_ways: int) -> str:
+    n_places = sum(len(asked_places(case.typed, stride)) for case in cases)
+    pace = measured_pace(settings).bound(n_ways * len(cases), n_ways * n_places)
+    return f"{n_places} places of {len(cases)} edits, {n_ways} ways of completing: {pace}."
+
+
+def _judge_all(
+    cases: Sequence[EditCase],
+    ways: Mapping[str, Settings],
+    stride: int,
+    runs: Mapping[str, QualityRun],
+) -> None:
+    """Replay each case in all ways, so that all of them have the same cases at any time."""
+    with RunProgress() as progress, ExitStack() as stack:
+        askers = {
+            name: stack.enter_context(local_asker(replace(way, deadline_ms=_DEADLINE_MS)))
+            for name, way in ways.items()
+        }
+        task = progress.add_task("Edits", total=len(cases))
+        for case in cases:
+            found = {
+                name: replay_quality([case], asker, stride=stride) for name, asker in askers.items()
+            }
+            for name, judged in found.items():
+                runs[name].judged.extend(judged)
+            progress.advance(task)
+
+
+def _compared(runs: Mapping[str, QualityRun], seed: int) -> Comparison:
+    ours, *others = runs.values()
+    return compare(ours, others, seed)
+
+
+def _tables(runs: Mapping[str, QualityRun], seed: int) -> list[Table | str]:
+    """Return the tables of the cases that are done; none for none."""
+    if not runs[_OURS].judged:
+        return []
+    compared = _compared(runs, seed)
+    return [make(compared) for make in (quality_table, groups_table, defects_table)]
 
 
 def quality_figures(compared: Comparison) -> dict[str, Any]:
@@ -173,18 +218,3 @@ def quality_figures(compared: Comparison) -> dict[str, Any]:
             for run in (compared.ours, *compared.baselines)
         },
     }
-
-
-def _run(
-    name: str,
-    cases: list[EditCase],
-    settings: Settings,
-    stride: int,
-    progress: RunProgress,
-) -> QualityRun:
-    task = progress.add_task(name, total=len(cases))
-    with local_asker(dataclasses.replace(settings, deadline_ms=_DEADLINE_MS)) as asker:
-        judged = replay_quality(
-            cases, asker, stride=stride, progress=lambda: progress.advance(task)
-        )
-    return QualityRun(name=name, judged=judged)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +19,9 @@ from benchmarks.tables import Table
 from speclsp.atomic_write import UMASKED, write_atomically
 from speclsp.errors import SpecLspError
 from speclsp.settings import Settings
+
+ENDED_EARLY: Final = "The run ended early: what is missing was not measured."
+_TERMINATED: Final = 143
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,31 @@ def publish(
     if json_path is not None:
         found = {"options": options, "remarks": said, "figures": report.figures}
         write_text(json_path, as_json(found))
+
+
+@contextmanager
+def printed_if_ended_early(parts: Callable[[], Sequence[Table | str]]) -> Iterator[None]:
+    """Print what was measured so far, if anything, where the block does not come to its end."""
+    with ended_by_signals():
+        try:
+            yield
+        except BaseException:
+            found = parts()
+            if found:
+                click.echo(ENDED_EARLY)
+            for part in found:
+                click.echo(part)
+            raise
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """End the block on SIGTERM, and what it started, as Ctrl-C does."""
+    former = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 def as_json(data: Any) -> str:

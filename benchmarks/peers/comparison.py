@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import signal
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -52,7 +50,7 @@ from benchmarks.peers.typed_rounds import (
     typed_runs_of,
 )
 from benchmarks.progress import RunProgress
-from benchmarks.report import as_json, reason, without_folders, write_text
+from benchmarks.report import as_json, ended_by_signals, reason, without_folders, write_text
 from benchmarks.tables import Table
 from speclsp.embedded import model_files
 from speclsp.engine.llama.library import route_log
@@ -68,7 +66,6 @@ from speclsp.settings import Settings
 
 _LEAST_PROMPT: Final = 512
 """Tokens of a prompt beside which the decoded ones have to fit."""
-_TERMINATED: Final = 143
 
 
 ServerPeer = LlamaServerPeer | HttpPeer
@@ -159,16 +156,6 @@ def peer_options(
         n_predict=settings.n_predict,
         folder=folder,
     )
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """End the started processes on SIGTERM, as Ctrl-C does."""
-    former = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
 
 
 def chosen_servers(names: Sequence[str], settings: Settings) -> list[ServerPeer]:

@@ -18,7 +18,7 @@ from typing import Final
 from benchmarks.askers import server_asker
 from benchmarks.cases import load_cases
 from benchmarks.figures import Column, Figures, figures_of, why_not_lines
-from benchmarks.peers.comparison import ended_by_signals, peer_options
+from benchmarks.peers.comparison import peer_options
 from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
 from benchmarks.peers.llama_server import llama_server, llama_server_peers
 from benchmarks.peers.own import OwnSession, own_settings
@@ -29,7 +29,7 @@ from benchmarks.peers.typed_rounds import (
     typed_rounds,
     typed_runs_of,
 )
-from benchmarks.report import Report
+from benchmarks.report import Report, ended_by_signals
 from benchmarks.tables import Table
 from speclsp.settings import Settings
 

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from benchmarks import quality
+from benchmarks.askers import Asker
+from benchmarks.cases import EditCase
 from benchmarks.commands import cli
+from benchmarks.quality_scores import JudgedCase, replay_quality
 from speclsp.errors import EngineUnavailableError
 from tests.benchmarks.case_folders import write_lines
 
@@ -94,6 +98,8 @@ def test_quality_is_compared_with_a_plain_clients(cases: Path, tmp_path: Path) -
     report = tmp_path / "report.json"
     result = run("quality", cases, "--stride", "5", "--json", report)
     assert result.exit_code == 0, result.output
+    bound = "7 places of 2 edits, 3 ways of completing: at most 1 minutes"
+    assert result.output.startswith(bound)
     for words in ("speclsp", "anchored baseline", "plain baseline", "broken word"):
         assert words in result.output
     figures = json.loads(report.read_text())["figures"]
@@ -106,6 +112,26 @@ def test_quality_is_compared_with_a_plain_clients(cases: Path, tmp_path: Path) -
     assert len(places) == 3
     assert all(one == [("mul", [0, 5, 10, 19, 24]), ("x", [0, 5])] for one in places.values())
     assert figures["baseline"] in places
+
+
+@pytest.mark.real
+def test_quality_keeps_what_was_judged_when_it_ends_early(
+    cases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replayed: list[str] = []
+
+    def replay(asked: list[EditCase], asker: Asker, *, stride: int) -> list[JudgedCase]:
+        replayed.append(asked[0].id)
+        if len(replayed) == 5:  # of the second case the second way
+            raise KeyboardInterrupt
+        return replay_quality(asked, asker, stride=stride)
+
+    monkeypatch.setattr(quality, "replay_quality", replay)
+    result = run("quality", cases, "--stride", "5")
+    assert result.exit_code == 1
+    assert "The run ended early" in result.output
+    assert "Suggestions at 5 places of 1 edits" in result.output
+    assert replayed == ["mul"] * 3 + ["x"] * 2
 
 
 @pytest.mark.real
