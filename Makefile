@@ -107,6 +107,7 @@ bench: $(STAMPS)/dev
 	$(BIN)/python -m benchmarks speculation fixtures/cases/cases.jsonl $(ARGS)
 	$(BIN)/python -m benchmarks typing fixtures/cases/cases.jsonl $(ARGS)
 	$(BIN)/python -m benchmarks quality fixtures/cases/cases.jsonl $(ARGS)
+	$(BIN)/python -m benchmarks points fixtures/points/points.jsonl $(ARGS)
 	$(BIN)/python -m benchmarks healing fixtures/sample_project/shop/*.py $(ARGS)
 	$(BIN)/python -m benchmarks index $(ARGS)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from speclsp.documents import Document, WorkspaceFolder
 from speclsp.engine.weights import Loader
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.events import LogLine, StateChanged
-from speclsp.requests import CompletionRequest
+from speclsp.requests import CompletionRequest, SettingValue
 from speclsp.settings import Settings
 from speclsp.statistics import EngineState, RequestStats, SessionStats
 from speclsp.suggestions.window import Window
@@ -101,8 +101,10 @@ class LocalAsker:
         """Close the case's file."""
         self._window.close_document(self._documents.pop(case.id).uri)
 
-    def ask(self, case: EditCase, n_typed: int) -> Answer:
-        """Send the text as it is now, and ask."""
+    def ask(
+        self, case: EditCase, n_typed: int, settings: Mapping[str, SettingValue] | None = None
+    ) -> Answer:
+        """Send the text as it is now, and ask; ``settings`` are those of this request alone."""
         before = self._documents[case.id]
         document = self._documents[case.id] = replace(before, version=before.version + 1)
         started = time.perf_counter()
@@ -113,6 +115,7 @@ class LocalAsker:
             version=document.version,
             offset=len(case.prefix) + n_typed,
             wait_for_model=True,
+            settings=dict(settings or {}),
         )
         result = self._window.ask(request, CancellationToken()).result()
         return Answer(

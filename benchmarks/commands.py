@@ -286,6 +286,37 @@ _benchmark(
     publishes=False,
 )  # fmt: skip
 _benchmark(
+    "points",
+    "points:run",
+    "Type the functions of POINTS again, and ask once at each of some points in them.\n\n"
+    "With --record it goes on where an earlier run ended.",
+    click.Argument(
+        ["points_path"],
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="POINTS",
+    ),
+    _number("--points", "n_points", 120, "Points in all, spread evenly over the projects."),
+    _number("--per-function", "n_each", 4, "Points in each function."),
+    _SEED,
+    click.Option(
+        ["--sides", "side_names"], default="",
+        help="Ask these sides only, separated by commas.  [all that can run]",
+    ),
+    _option(
+        "--times/--no-times", "times", False,
+        "Keep the settings by which texts depend on the machine's speed, and print times.",
+    ),
+    _file(
+        "--llama-server", "llama_server", f"The llama-server to compare with; {_LLAMA_SERVER}",
+        executable=True,
+    ),
+    click.Option(
+        ["--record", "record_path"], type=click.Path(dir_okay=False, path_type=Path),
+        help="Keep each answer with its tokens and their probabilities in a file of JSON lines.",
+    ),
+    _file("--from", "from_path", "Make the tables of such a file, and ask nothing."),
+)  # fmt: skip
+_benchmark(
     "quality",
     "quality:run",
     "Compare suggestions with what humans wrote in CASES, and with a plain client's.",

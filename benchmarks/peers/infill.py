@@ -15,6 +15,8 @@ _TIMINGS: Final = (
     "cache_n", "prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "draft_n",
     "draft_n_accepted",
 )  # fmt: skip
+PROBABILITIES: Final = "completion_probabilities"
+"""The field of a response to a request with ``n_probs``."""
 RESPONSE_FIELDS: Final = (_CONTENT, *(f"timings/{name}" for name in _TIMINGS))
 """The plugin asks for fewer: how many draft tokens there were is for the comparison."""
 
@@ -28,6 +30,8 @@ class InfillAnswer:
 
     text: str
     stats: RequestStats = field(default_factory=RequestStats)
+    tokens: tuple[tuple[bytes, float], ...] = ()
+    """Each token's bytes and log-probability, where the request asks for ``n_probs``."""
 
 
 Infill = Callable[[JsonObject], InfillAnswer]
@@ -56,6 +60,9 @@ def infill_answer(response: JsonObject) -> InfillAnswer:
             n_accepted=n_accepted,
             ms_prompt=count["prompt_ms"],
             ms_predict=count["predicted_ms"],
+        ),
+        tokens=tuple(
+            (bytes(one["bytes"]), float(one["logprob"])) for one in response.get(PROBABILITIES, ())
         ),
     )
 

@@ -16,6 +16,7 @@ MAKEFILE = Path(__file__).parents[2] / "Makefile"
 WRITING = [
     ["drafters", ".", "--json"],
     ["typing", "--json"],
+    ["points", "--from"],
     ["quality", "--json"],
     ["peers", "--json"],
     ["make-model"],
