@@ -50,6 +50,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         """What the point is known by."""
         return self.case, self.n_typed
 
+    @property
+    def place(self) -> str:
+        """Where it is in its line."""
+        return "within a line" if self.line_before.strip() else "at the beginning of a line"
+
 
 class PointRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A side's answer at a point."""

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, islice, pairwise, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
@@ -126,10 +126,28 @@ def drawn_points(
 
 
 def _drawn_places(case: EditCase, n_each: int, seed: int) -> list[int]:
+    """Draw as many places at the beginnings of lines as within lines."""
     ends = [*accumulate(map(len, keys(case.typed)))]
-    possible = [end for end in ends if case.typed[end:].strip()]
     generator = random.Random(f"points {case.id} {seed}")  # noqa: S311 - no secret
-    return generator.sample(possible, min(n_each, len(possible)))
+    starts, others = [
+        generator.sample(own, len(own))
+        for own in (
+            [end for end in ends if _is_wanted(case, end) and is_start == _is_start(case, end)]
+            for is_start in (True, False)
+        )
+    ]
+    in_turns = (place for row in zip_longest(starts, others) for place in row if place)
+    return [*islice(in_turns, n_each)]
+
+
+def _is_start(case: EditCase, n_typed: int) -> bool:
+    return not case.typed[:n_typed].rpartition("\n")[2].strip()
+
+
+def _is_wanted(case: EditCase, n_typed: int) -> bool:
+    """Whether there is something to write, at the beginning of a line on this line."""
+    rest = case.typed[n_typed:]
+    return bool((rest.partition("\n")[0] if _is_start(case, n_typed) else rest).strip())
 
 
 @contextmanager
@@ -449,6 +467,7 @@ def points_report(header: Header, records: Sequence[PointRecord]) -> Report:
     parts: list[Table | str] = [
         f"Model: {header.model}",
         sides_table(by_side, times=bool(header.options["times"])),
+        groups_table(by_side, "place", lambda point: point.place),
         groups_table(by_side, "language", lambda point: point.language_id),
     ]
     uncut = by_side.get(UNCUT) or by_side.get(OURS)

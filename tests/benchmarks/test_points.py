@@ -73,11 +73,12 @@ def test_points_are_spread_over_projects_and_stand_behind_keys() -> None:
     assert sum(len(one.places) for one in drawn) == 120
     assert set(Counter(one.case.project_name for one in drawn).values()) == {5}
     for one in drawn:
-        for n_typed in one.places:
-            typed = one.case.typed[:n_typed]
-            assert one.case.typed[n_typed:].strip()
+        found = [one.point(n_typed) for n_typed in one.places]
+        assert [p.place for p in found].count("within a line") == 2
+        for point in found:
             # The indentation comes with Enter.
-            assert not typed.rpartition("\n")[2].strip(" \t") == typed[-1:] == " "
+            assert not point.human.startswith((" ", "\t")) or point.line_before.strip()
+            assert point.human.partition("\n")[0].strip() or point.line_before.strip()
     assert drawn == drawn_points(cases, n_points=120, n_each=4, seed=0)
     assert drawn != drawn_points(cases, n_points=120, n_each=4, seed=1)
 
