@@ -421,7 +421,8 @@ def completion_object(
 
     A request whose cancellation was confirmed says so, even if it had just ended otherwise.
     If more than one of ``n_candidates`` was asked for, the result holds the alternatives, and how
-    probable each text is.
+    probable each text is.  What a text replaces is always there: who inserts it and leaves these
+    characters doubles them.
     """
     stats = json_value(result.stats, _STATS)
     stats["drafters"] = {
@@ -429,6 +430,7 @@ def completion_object(
     }
     made: dict[str, Any] = {
         "text": result.generated.text,
+        "nReplaced": result.generated.n_replaced,
         "finishReason": "cancelled" if cancelled else result.generated.finish_reason,
         "stats": stats,
     }

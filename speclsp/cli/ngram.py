@@ -238,13 +238,48 @@ def merge(
     order: int | None,
     **options: Any,
 ) -> None:
-    """Add up the counts of several files, or write one in the other format.
+    """Add up the counts of several files.
 
     llama.cpp's format does not name its model: to write its files in speclsp's, give --model.
     This takes memory of about five times the files' size; `build`, given all folders, takes less.
     """
     opened, vocabulary = _opened_together(paths, _named_vocabulary(options))
-    layout = layout or opened[0].layout
+    _write_merged(opened, vocabulary, output, layout or opened[0].layout, order)
+
+
+@ngram.command(params=target_options())
+@click.argument("path", metavar="FILE", type=_Path())
+@_output_option
+@_format_option(help="How to write the file; in the format that FILE does not have if unset.")
+@click.option(
+    "--order",
+    type=_ORDER,
+    help="Tokens of the longest n-grams to keep, as for build; all if unset.",
+)
+def convert(
+    path: Path,
+    output: Path,
+    layout: Layout | None,
+    order: int | None,
+    **options: Any,
+) -> None:
+    """Write a file in the other format.
+
+    llama.cpp's format does not name its model: to write its files in speclsp's, give --model.
+    """
+    opened, vocabulary = _opened_together([path], _named_vocabulary(options))
+    other: Layout = "llama.cpp" if opened[0].layout == "speclsp" else "speclsp"
+    _write_merged(opened, vocabulary, output, layout or other, order)
+
+
+def _write_merged(
+    opened: Sequence[StatisticsFile],
+    vocabulary: VocabularyIdentity | None,
+    output: Path,
+    layout: Layout,
+    order: int | None,
+) -> None:
+    """Write the sum of files' counts, of n-grams up to ``order``, and show it."""
     kept = counting.merge([file.tables for file in opened])
     if order is not None:
         wanted = _orders(order, layout)
@@ -256,9 +291,6 @@ def merge(
         )
     files.write(output, kept.by_order, layout, vocabulary)
     _show_file(open_statistics(output, vocabulary))
-
-
-ngram.add_command(merge, "convert")
 
 
 @ngram.command(params=target_options())

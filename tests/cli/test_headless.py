@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typed_requests import result_of
 
-from speclsp.cli.headless import HeadlessConnection, HeadlessOptions, HeadlessServer
+from speclsp.cli.headless import (
+    HeadlessConnection,
+    HeadlessOptions,
+    HeadlessServer,
+    completion_object,
+)
 from speclsp.lsp import json_rpc
 from speclsp.settings import Settings
 from speclsp.statistics import SessionStats
@@ -77,6 +83,7 @@ def test_ten_requests_get_ten_answers(pipe: Pipe) -> None:
     assert [answer["result"]["text"] for answer in answers] == [f"<p{i}>" for i in range(10)]
     assert answers[0]["result"] == {
         "text": "<p0>",
+        "nReplaced": 0,
         "finishReason": "stop",
         "stats": {
             "nPrompt": 7,
@@ -498,3 +505,11 @@ def test_uris_differ_by_path_without_a_project(pipe: Pipe) -> None:
     assert len({request.uri for request in pipe.completer.requests}) == 2
     kinds = [kind for kind, _ in pipe.completer.documents]
     assert kinds == ["open", "close"] * 2
+
+
+@pytest.mark.parametrize("n_candidates", [1, 2])
+def test_what_a_text_replaces_is_always_told(n_candidates: int) -> None:
+    result = result_of("a)", n_replaced=1)
+    made = completion_object(result, cancelled=False, n_candidates=n_candidates)
+    assert made["text"] == "a)"
+    assert made["nReplaced"] == 1

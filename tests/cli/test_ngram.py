@@ -160,11 +160,14 @@ def test_longer_ngrams_in_ours_only(project: Path, tmp_path: Path) -> None:
 def test_convert_there_and_back(project: Path, tmp_path: Path) -> None:
     one, two, three = tmp_path / "one", tmp_path / "two", tmp_path / "three"
     run("build", project, "-o", one, "--processes", "1")
-    run("convert", one, "-o", two, "--format", "llama.cpp")
+    run("convert", one, "-o", two)
+    assert open_statistics(two, None).layout == "llama.cpp"
     with pytest.raises(SpecLspError, match="--model"):
-        run("convert", two, "-o", three, "--format", "speclsp")
+        run("convert", two, "-o", three)
     assert not three.exists()
-    run("convert", two, "-o", three, "--format", "speclsp", "--model", "embedded")
+    run("convert", two, "-o", three, "--model", "embedded")
+    assert three.read_bytes() == one.read_bytes()
+    run("convert", one, "-o", three, "--format", "speclsp")
     assert three.read_bytes() == one.read_bytes()
     run("convert", one, "-o", three, "--format", "llama.cpp", "--order", "2")
     assert open_statistics(three, None, "static").role == "static"
