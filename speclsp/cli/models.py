@@ -169,9 +169,15 @@ def check(name: str, **options: Any) -> None:
     from speclsp.cli.model_check import check_model, verdict  # noqa: PLC0415
 
     settings = given_settings({**options, **({"model": name} if name else {})})
-    problems = print_findings(check_model(settings))
+    problems = print_findings(check_model(settings, _show_places))
     click.echo(verdict(problems))
     sys.exit(1 if problems else 0)
+
+
+def _show_places(n_done: int, n_all: int) -> None:
+    """Show on a terminal how far the check is; the next finding overwrites that."""
+    if sys.stderr.isatty():
+        click.echo(f"place {n_done + 1} of at most {n_all} …\r", nl=False, err=True)
 
 
 @models.command()

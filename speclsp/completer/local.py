@@ -51,6 +51,8 @@ JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {
 
 IGNORED: Final = ".gitignore or the setting exclude leaves the file out"
 """Why nothing is requested in a file."""
+_NEARLY_S: Final = 1.0
+"""Most seconds that a window's first request waits for what is nearly there."""
 _N_LINES_BEFORE = 2
 """Lines before a generated text that are read with it, as with an accepted one."""
 
@@ -344,10 +346,18 @@ class LocalCompleter:
             self._statistics.take_tokenizer(tokenizer)
 
     def sources(self, request: AnyPlaced) -> DraftSources:
-        """Return the sources of a request's drafts and of the context in its prompt."""
+        """Return the sources of a request's drafts and of the context in its prompt.
+
+        The first request waits for statistics files, and a program's for the project index, too: a
+        second at most, and half of its deadline.
+        """
         root = request.workspace or self._project.root_of(request.file)
         accepted = self._accepted.of_root(root)
-        files = self._statistics.current()
+        deadline_s = request.settings_over(self.settings).deadline_ms / 1000
+        until_s = time.monotonic() + min(_NEARLY_S, deadline_s / 2)
+        files = self._statistics.current(until_s - time.monotonic())
+        if not request.is_editors:
+            self._project.wait_built(until_s - time.monotonic())
         counts = files.statistics
         if accepted is not None:
             own = accepted.counts_without(files.learned_ids)

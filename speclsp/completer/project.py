@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -119,6 +120,8 @@ class Project:
         self._open_files: frozenset[str] = frozenset()
         self._tokenizer: Tokenizer | None = None
         self._opened: dict[str, ProjectIndex] = {}
+        self._is_awaited = True
+        """Whether the next program's request waits for the indexes."""
 
     def take_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Index all folders with another vocabulary."""
@@ -136,6 +139,7 @@ class Project:
         """Index a folder in the background."""
         with self._lock:
             self._folders[folder.root] = folder
+            self._is_awaited = True
         self._open_indexes()
 
     def close_folder(self, root: str) -> None:
@@ -189,6 +193,15 @@ class Project:
         for index in opened:
             index.set_open(files)
         return tuple(corpus for index in opened for corpus in index.corpora())
+
+    def wait_built(self, wait_s: float) -> None:
+        """Wait until the indexes hold all files, ``wait_s`` at most; once for each new folder."""
+        with self._lock:
+            is_awaited, self._is_awaited = self._is_awaited, False
+            opened = [*self._opened.values()] if is_awaited else []
+        until_s = time.monotonic() + wait_s
+        for index in opened:
+            index.wait_built(until_s - time.monotonic())
 
     def outlines(self, root: str, *, current: bool) -> Outlines | None:
         """Return the outlines of a folder's files; None while they are being read."""

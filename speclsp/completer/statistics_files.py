@@ -73,6 +73,8 @@ class StatisticsFiles:
         self._entries: dict[tuple[Path, Role], _Entry] = {}
         self._in_use = FilesInUse()
         self._is_loading = False
+        self._are_read = threading.Event()
+        """Whether no request waits for files that are being read."""
         self._loads: list[Future[None]] = []
         """The last load, and those before it that have not ended."""
 
@@ -81,17 +83,27 @@ class StatisticsFiles:
         self._vocabulary = tokenizer.vocabulary
         self._entries = {}
         self._in_use = FilesInUse()
+        self._are_read.clear()
         self._load_soon()
 
     def apply_settings(self, settings: Settings) -> None:
         """Take new settings."""
         self._settings = settings
+        self._are_read.clear()
         self._load_soon()
 
-    def current(self) -> FilesInUse:
-        """Return the files' counts; those of changed files once they are read.  Does not wait."""
+    def current(self, wait_s: float = 0.0) -> FilesInUse:
+        """Return the files' counts; those of changed files once they are read.
+
+        The first call after the files were named waits for them, ``wait_s`` at most: a file of
+        llama.cpp's layout of 5 MB takes 0.3 s, and the first request of two sessions in nine
+        drafted from it.
+        """
         if not uses_statistics(self._settings):
             return FilesInUse()
+        if wait_s > 0.0 and self._vocabulary is not None:
+            self._are_read.wait(wait_s)
+            self._are_read.set()
         if not self._is_loading and any(
             state_of(path) != state for (path, _), (state, _) in self._entries.items()
         ):
@@ -120,6 +132,7 @@ class StatisticsFiles:
                     entries[path, role] = self._entry(path, role, vocabulary)
             except BaseException:
                 self._is_loading = False  # the next request has them read again
+                self._are_read.set()
                 raise
         if vocabulary is self._vocabulary:  # else they are read once more
             dynamic = _files(entries, "dynamic")
@@ -135,6 +148,8 @@ class StatisticsFiles:
             )
             self._entries = entries
             self._is_loading = False
+            if settings is self._settings:
+                self._are_read.set()
 
     def _entry(self, path: Path, role: Role, vocabulary: Vocabulary) -> _Entry:
         before = state_of(path)

@@ -98,6 +98,8 @@ class ProjectIndex:
         self._scanning = False
         self._reading = False
         """Whether found files have not been outlined yet."""
+        self._n_waiting = 0
+        """Requests that wait for the first scan: it does not pause for them."""
         self._is_scanned = False
         self._is_outlined = False
         """Whether all files were outlined at least once."""
@@ -139,7 +141,7 @@ class ProjectIndex:
         with self._wake:
             self._is_scanned = False
             self._is_scan_due = True
-            self._wake.notify()
+            self._wake.notify_all()
 
     def set_open(self, paths: frozenset[str]) -> None:
         """Set the files open in buffers: the index hides their text on disk.
@@ -157,7 +159,7 @@ class ProjectIndex:
             if not self._changes:
                 self._first_change_s = self._last_change_s
             self._changes[path] = None
-            self._wake.notify()
+            self._wake.notify_all()
 
     def corpora(self) -> tuple[TokenCorpus, ...]:
         """Return the corpora that can be searched now."""
@@ -195,11 +197,27 @@ class ProjectIndex:
             building=building,
         )
 
+    def wait_built(self, timeout_s: float) -> None:
+        """Wait until the folder's scan has ended, ``timeout_s`` at most."""
+        with self._wake:
+            self._n_waiting += 1
+            self._wake.wait_for(
+                lambda: (
+                    not (
+                        (self._is_scan_due or self._scanning)
+                        and self._thread.is_alive()
+                        and not self._closing
+                    )
+                ),
+                timeout_s,
+            )
+            self._n_waiting -= 1
+
     def stop(self) -> None:
         """Stop soon; does not wait."""
         with self._wake:
             self._closing = True
-            self._wake.notify()
+            self._wake.notify_all()
 
     def close(self) -> None:
         """Stop; waits for the thread, 5 s at most."""
@@ -228,12 +246,15 @@ class ProjectIndex:
             self._watcher.close()
         if self._token_store is not None:
             self._token_store.close()
-        self._scanning = False
+        with self._wake:
+            self._closing, self._scanning = True, False
+            self._wake.notify_all()
 
     def _next_work(self) -> None:
         """Wait for a task and do it."""
         with self._wake:
             self._scanning = self._reading = False
+            self._wake.notify_all()
             while not (self._closing or self._seconds_to_work() == 0):
                 self._wake.wait(self._seconds_to_work())
             if time.monotonic() >= self._sweep_at_s:
@@ -273,13 +294,17 @@ class ProjectIndex:
         Raises _ClosingError where the index closes.
         """
         start_s = time.monotonic()
-        while start_s >= self._no_pause_until_s and self._busy() and not self._closing:
+        while start_s >= self._no_pause_until_s and self._is_disturbing():
             if time.monotonic() >= start_s + _LONGEST_PAUSE_S:
                 self._no_pause_until_s = time.monotonic() + _LONGEST_PAUSE_S
                 break
             time.sleep(_PAUSE_S)
         if self._closing:
             raise _ClosingError
+
+    def _is_disturbing(self) -> bool:
+        """Whether a completion is being computed that does not wait for the index."""
+        return self._busy() and not (self._n_waiting or self._closing)
 
     # --- scanning the whole folder --------------------------------------------------------------
 

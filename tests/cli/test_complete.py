@@ -54,6 +54,7 @@ class Result(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """The schema of the protocol; wider in nothing."""
 
     text: str
+    n_replaced: int
     finish_reason: str
     stats: Stats
 
@@ -247,6 +248,19 @@ def test_a_project_feeds_the_drafts(tmp_path: Path) -> None:
         complete(lines(request(1, PREFIXES[0])), "--project", str(tmp_path), "--no-persist")
     )
     assert msgspec.convert(found[0]["result"], Result).finish_reason in {"stop", "length"}
+
+
+def test_one_place_is_completed_with_the_whole_project(tmp_path: Path) -> None:
+    for n in range(15):
+        (tmp_path / f"m{n}.py").write_text(f"def f{n}(a, b):\n    return a + b + {n}\n" * 200)
+    place = f"{tmp_path / 'm0.py'}:2:12"
+    outcome = complete(
+        b"", place, "--project", str(tmp_path), "--no-persist", "--log-level", "info"
+    )
+    assert outcome.returncode == 0, outcome.stderr.decode()
+    (index,) = (line for line in outcome.stderr.decode().splitlines() if "index = " in line)
+    assert "index = 15 files" in index
+    assert "still building" not in outcome.stderr.decode()
 
 
 INTERRUPTIBLE = """

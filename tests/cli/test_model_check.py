@@ -58,6 +58,21 @@ def test_a_model_that_works(kind: str, tmp_path: Path) -> None:
     assert ("evaluated again" in texts["rollback"]) == (kind in {"granitehybrid", "mamba"})
 
 
+def test_a_slow_model_is_checked_at_fewer_places() -> None:
+    places: list[int] = []
+
+    def clock() -> float:
+        return 15.0 * len(places)
+
+    settings = Settings(model=str(embedded_target()), threads=1)
+    found = list(check_model(settings, lambda done, _all: places.append(done), clock))
+    assert places == [0, 1, 2]
+    texts = {one.subject: one.text for one in found}
+    assert texts["healing"] == "half words are completed at 3 of 3 places"
+    assert texts["drafts"] == "the text is the same at 3 of 3 places"
+    assert problems(found) == []
+
+
 class SometimesWrong(GreedySampler):
     """Takes the least probable token now and then."""
 

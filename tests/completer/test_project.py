@@ -21,7 +21,9 @@ from speclsp.open_documents import Documents
 from speclsp.project import project_index
 from speclsp.project.corpus import Corpus
 from speclsp.project.ignore import IgnoredFiles
+from speclsp.project.indexed_files import IndexedFiles
 from speclsp.settings import Settings
+from speclsp.statistics import IndexStats
 from speclsp.storage.locations import token_store_path
 from speclsp.storage.token_store import TokenStore
 
@@ -64,6 +66,39 @@ def test_without_persist_nothing_is_written_or_read(tmp_path: Path) -> None:
     index_once(tmp_path / "p", persist=False)
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*")}
     assert after == before
+
+
+def test_a_program_s_first_request_waits_for_the_index_which_does_not_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(15):
+        write(tmp_path / "p" / f"{n}.py", f"name = {n}\n" * 9)
+    monkeypatch.setattr(project_index, "_LONGEST_PAUSE_S", 600.0)
+    settings = Settings(persist=False)
+    # A request that waits is one that the engine computes.
+    project = Project(settings, EventQueue(), Documents(), ProjectIndexes(lambda: True))
+    project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
+    project.take_tokenizer(ScriptedLoader().tokenizer(settings))
+    project.wait_built(20.0)
+    assert project.stats() == IndexStats(n_files=15, n_tokens=15 * 9 * 9 + 45)
+    project.close()
+
+
+def test_later_requests_do_not_wait_for_an_index_that_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "p" / "a.py", "name = 1\n" * 9)
+    may_end = threading.Event()
+    monkeypatch.setattr(IndexedFiles, "tokenise", lambda *_given: may_end.wait(600))
+    settings = Settings(persist=False)
+    project = Project(settings, EventQueue(), Documents(), ProjectIndexes(lambda: False))
+    project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
+    project.take_tokenizer(ScriptedLoader().tokenizer(settings))
+    for wait_s in (0.01, 600.0):
+        project.wait_built(wait_s)
+        assert project.stats().building
+    may_end.set()
+    project.close()
 
 
 class Opened:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from speclsp.completer.statistics_files import FilesInUse, StatisticsFiles
 from speclsp.drafting.drafter import sum_of
 from speclsp.events import Event, EventQueue, Problem
 from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import write
+from speclsp.ngrams.files import StatisticsFile, write
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -96,6 +97,33 @@ def test_files_of_both_layouts_and_kinds_are_loaded(make: Make, tmp_path: Path) 
     )
     expected = ({100: 3, 101: 1}, {99: 5})
     until(lambda: seen(source.current(), b"ab") == expected)
+
+
+def test_the_first_request_waits_for_files_and_only_once(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "d.bin").write_bytes(saved({(97, 98): {100: 2}}))
+    may_read = threading.Event()
+    opened = StatisticsFiles._open
+
+    def held(*given: Any) -> StatisticsFile:
+        may_read.wait(WAIT_S)
+        return opened(*given)
+
+    monkeypatch.setattr(StatisticsFiles, "_open", held)
+    source = make(lookup_cache_dynamic=[str(tmp_path / "d.bin")])
+    threading.Timer(0.1, may_read.set).start()
+    assert seen(source.current(WAIT_S), b"ab") == ({100: 2}, {})
+    may_read.clear()
+    (tmp_path / "e.bin").write_bytes(saved({(97, 98): {101: 3}}))
+    source.apply_settings(
+        Settings(drafters="ngram-cache", lookup_cache_dynamic=[str(tmp_path / "e.bin")])
+    )
+    # Not in time, and the next request does not wait: it takes what there is.
+    for wait_s in (0.01, WAIT_S):
+        assert seen(source.current(wait_s), b"ab") == ({100: 2}, {})
+    may_read.set()
+    until(lambda: seen(source.current(), b"ab") == ({101: 3}, {}))
 
 
 def test_without_the_drafter_nothing_is_used(make: Make, tmp_path: Path) -> None:
