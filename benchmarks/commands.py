@@ -243,7 +243,7 @@ _benchmark(
     "passes",
     "passes:run",
     "Measure T(k), the time of a pass over k tokens, for chains and trees.",
-    _number("--timed", "n_timed", 30, "Passes of each size."),
+    _number("--timed", "n_timed", 30, "Passes of each size, or as many as a minute allows."),
 )
 _benchmark(
     "peers",

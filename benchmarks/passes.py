@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from benchmarks.machine import loaded_models
+from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.tables import Table
 from speclsp.decoding.target import Target, tree_target
@@ -22,7 +23,11 @@ from speclsp.settings import Settings
 
 _N_CACHED: Final = 1024
 _N_BRANCHES: Final = 4
-_N_WARM_UP: Final = 3
+_N_WARM_UP: Final = 1
+_LEAST_TIMED: Final = 3
+_BUDGET_S: Final = 70.0
+"""Seconds that all passes may take, so that with loading Qwen2.5-Coder 1.5B and its prompt the run
+takes a minute and a half: with fewer passes of each shape where ``n_timed`` take longer."""
 _BETWEEN: Final = "chain between single tokens"
 _BEHIND: Final = ("1st single token behind", "2nd single token behind", "3rd single token behind")
 
@@ -37,13 +42,21 @@ class PassTimes:
 
     shape: str
     n_tokens: int
+    n_timed: int
     p50: float
     p95: float
 
 
-def pass_times(target: Target, n_timed: int) -> list[PassTimes]:
+def pass_times(
+    target: Target,
+    n_timed: int,
+    advance: Callable[[int, int], None] = lambda _done, _all: None,
+    clock: Callable[[], float] = perf_counter,
+) -> list[PassTimes]:
     """Time chains and trees of every size behind ``_N_CACHED`` tokens, or half the context.
 
+    ``n_timed`` times each, or as often as the budget allows by how long each takes once;
+    ``advance`` takes the number of groups of passes that are done, and of all.
     A tree is one token and up to ``_N_BRANCHES`` branches of equal length.
     Each follows a pass of its own shape.  Chains also stand between passes over a single token,
     three of which are timed behind each: backends reuse a graph for the next pass of its shape, and
@@ -53,7 +66,7 @@ def pass_times(target: Target, n_timed: int) -> list[PassTimes]:
     target.truncate(0)
     target.decode([1 + idx % 997 for idx in range(n_cached)], 1)
     trees = tree_target(target)
-    found: list[PassTimes] = []
+    groups: list[tuple[int, _Passes]] = []
     for size in SHAPES:
         tokens = [1 + idx % 997 for idx in range(size)]
 
@@ -65,30 +78,50 @@ def pass_times(target: Target, n_timed: int) -> list[PassTimes]:
         if trees is not None and size > _N_BRANCHES:
             parents = [max(idx - _N_BRANCHES, -1) for idx in range(size - 1)]
             in_turn.append({"tree": partial(trees.decode_tree, tokens[:1], tokens[1:], parents)})
-        for passes in in_turn:
-            for shape, times in _timed(passes, target, n_cached, n_timed).items():
-                p50, p95 = np.percentile(times, [50, 95]).tolist()
-                found.append(PassTimes(shape=shape, n_tokens=size, p50=p50, p95=p95))
+        groups += ((size, passes) for passes in in_turn)
+    n_all = 2 * len(groups)
+    started = clock()
+    for n_done, (_, passes) in enumerate(groups):
+        advance(n_done, n_all)
+        _timed(passes, target, n_cached, 1, clock)
+    turn_s = clock() - started
+    if turn_s > 0.0:
+        n_affordable = int(_BUDGET_S / turn_s) - 1 - _N_WARM_UP
+        n_timed = min(n_timed, max(_LEAST_TIMED, n_affordable))
+    found: list[PassTimes] = []
+    for n_done, (size, passes) in enumerate(groups, len(groups)):
+        advance(n_done, n_all)
+        timed = _timed(passes, target, n_cached, _N_WARM_UP + n_timed, clock)
+        for shape, times in timed.items():
+            p50, p95 = np.percentile(times[_N_WARM_UP:], [50, 95]).tolist()
+            found.append(PassTimes(shape=shape, n_tokens=size, n_timed=n_timed, p50=p50, p95=p95))
     target.truncate(0)
     return found
 
 
-def _timed(passes: _Passes, target: Target, n_cached: int, n_timed: int) -> dict[str, list[float]]:
-    """Return the milliseconds of passes that are made in turn, ``n_timed`` times each."""
+def _timed(
+    passes: _Passes, target: Target, n_cached: int, n_turns: int, clock: Callable[[], float]
+) -> dict[str, list[float]]:
+    """Return the milliseconds of passes that are made in turn, ``n_turns`` times each."""
     times: dict[str, list[float]] = {shape: [] for shape in passes}
-    for _ in range(_N_WARM_UP + n_timed):
+    for _ in range(n_turns):
         for shape, one in passes.items():
             target.truncate(n_cached)
-            started = perf_counter()
+            started = clock()
             one()
-            times[shape].append((perf_counter() - started) * 1e3)
-    return {shape: found[_N_WARM_UP:] for shape, found in times.items()}
+            times[shape].append((clock() - started) * 1e3)
+    return times
 
 
 def run(settings: Settings, n_timed: int) -> Report:
     """Time the passes of the settings' model."""
-    with loaded_models(settings) as (_tokenizer, weights):
-        found = pass_times(weights.target, n_timed)
+    with loaded_models(settings) as (_tokenizer, weights), RunProgress() as progress:
+        bar = progress.add_task("Shapes", total=None)
+        found = pass_times(
+            weights.target,
+            n_timed,
+            lambda n_done, n_all: progress.update(bar, completed=n_done, total=n_all),
+        )
     by_shape = {(one.shape, one.n_tokens): one for one in found}
     single = by_shape["chain", 1].p50
     table = Table(
@@ -100,7 +133,7 @@ def run(settings: Settings, n_timed: int) -> Report:
             *("tree p50", "p95", "T(k)/T(1)"),
             "1st, 2nd, 3rd k = 1 behind, in T(1)",
         ),
-        caption=f"Each {n_timed} times, after a pass of its own shape, or three over one token, "
+        caption=f"Each {found[0].n_timed} times, after a pass of its own shape, or three over one token, "
         "whose times are in the last column; logits of all k tokens are read.",
     )
     for size in SHAPES:

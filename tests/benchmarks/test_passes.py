@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from scripted_target import ScriptedTarget, hashing
 
 from benchmarks import passes
@@ -33,6 +34,10 @@ class CountingTarget(ScriptedTarget):
         return super().decode_tree(pending, tokens, parents)
 
 
+N_MORE = 2
+"""Passes of each shape beside the timed ones: one that says how long it takes, one to warm up."""
+
+
 def test_every_shape_is_timed_as_often_behind_the_same_tokens() -> None:
     target = CountingTarget()
     found = pass_times(target, 5)
@@ -45,10 +50,24 @@ def test_every_shape_is_timed_as_often_behind_the_same_tokens() -> None:
         for (shape, n_tokens, _), count in target.shapes.items()
         if shape == "tree" or 1 < n_tokens <= 64
     }
-    assert n_each == {5 + 3, 2 * (5 + 3)}
+    assert n_each == {5 + N_MORE, 2 * (5 + N_MORE)}
     # One token alone is timed, and three times behind each larger chain.
-    assert target.shapes["chain", 1, 1] == (5 + 3) * (1 + 3 * (len(SHAPES) - 1))
+    assert target.shapes["chain", 1, 1] == (5 + N_MORE) * (1 + 3 * (len(SHAPES) - 1))
     assert list(target.cached) == []
+
+
+@pytest.mark.parametrize(("ms", "n_timed"), [(1.0, 30), (40.0, 25), (1000.0, 3)])
+def test_slow_passes_are_timed_less_often(ms: float, n_timed: int) -> None:
+    target = CountingTarget()
+    n_done: list[tuple[int, int]] = []
+
+    def clock() -> float:
+        return ms / 1e3 * sum(target.shapes.values())
+
+    found = pass_times(target, 30, lambda *done: n_done.append(done), clock)
+    assert {one.n_timed for one in found} == {n_timed}
+    assert [one.p50 for one in found] == pytest.approx([ms] * len(found))
+    assert n_done == [(n, n_done[0][1]) for n in range(n_done[0][1])]
 
 
 def test_the_table_has_a_row_for_each_shape(model_folder: Path) -> None:
