@@ -133,8 +133,8 @@ def run(settings: Settings, n_timed: int) -> Report:
             *("tree p50", "p95", "T(k)/T(1)"),
             "1st, 2nd, 3rd k = 1 behind, in T(1)",
         ),
-        caption=f"Each {found[0].n_timed} times, after a pass of its own shape, or three over one token, "
-        "whose times are in the last column; logits of all k tokens are read.",
+        caption=f"Each {found[0].n_timed} times, after a pass of its own shape, or three over one "
+        "token, whose times are in the last column; logits of all k tokens are read.",
     )
     for size in SHAPES:
         cells: list[str] = []
