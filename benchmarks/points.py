@@ -67,7 +67,7 @@ REPEATABLE: Final[Mapping[str, Any]] = {
 _OWN_SIDES: Final[Mapping[str, Mapping[str, Any]]] = {
     OURS: {},
     PLAIN: {"speculation": False},
-    UNCUT: {"min_confidence": 0.0},
+    UNCUT: {"min_probability": 0.0},
 }
 """What each of our sides changes."""
 _N_BEHIND: Final = 400
