@@ -158,6 +158,7 @@ def _explain_edit(
 _WITHHELD: Final = {
     "unchanged": "the model changes nothing",
     "control-tokens": "it holds marks of the prompt",
+    "broken": "it holds bytes that are no characters",
     "length-limit": "the model did not end it within twice the length of these lines",
     "blanks": "it changes spaces and blank lines only",
     "above-cursor": "it inserts lines above the cursor's",

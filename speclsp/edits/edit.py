@@ -16,6 +16,7 @@ from speclsp.requests import Change
 Withheld = Literal[
     "unchanged",
     "control-tokens",
+    "broken",
     "length-limit",
     "above-cursor",
     "undoes",
@@ -23,6 +24,9 @@ Withheld = Literal[
     "declined",
 ]
 """Why an edit is withheld; the region's having changed meanwhile is seen by the window."""
+
+BROKEN: Final = "\ufffd"
+"""What stands for a model's bytes that are no UTF-8."""
 
 _WORD: Final = re.compile(r"\w+|\s+|[^\w\s]")
 _LEAST_WORD: Final = 2
@@ -89,6 +93,26 @@ def smallest_edit(changed: Sequence[Hunk], old: str) -> TextEdit:
     return TextEdit(start, end, text)
 
 
+def whole_lines(edit: TextEdit, text: str) -> TextEdit:
+    """Return an edit of ``text`` as a replacement of whole lines with the same outcome.
+
+    It begins at a line's start and ends at another's.  Where it reaches the text's last line end,
+    that stays, since editors' buffers do not have the empty line behind it: the edit ends at the
+    end of the last line then, and what is to be inserted there repeats that line.
+    """
+    start = text.rfind("\n", 0, edit.start) + 1
+    end, new = edit.end, text[start : edit.start] + edit.text
+    if text[end - 1 : end] not in ("", "\n") or (new and not new.endswith("\n")):
+        line_end = text.find("\n", end) + 1 or len(text)
+        end, new = line_end, new + text[end:line_end]
+    if end < len(text) or not new.endswith("\n") or not text.endswith("\n"):
+        return TextEdit(start, end, new)
+    if start == end:
+        start = text.rfind("\n", 0, start - 1) + 1
+        new = text[start:end] + new
+    return TextEdit(start, end - 1, new.removesuffix("\n"))
+
+
 def left_after(changed: Sequence[Hunk], typed: TextEdit) -> list[Hunk] | None:
     """Return what is left of an edit once the user typed a part of it.
 
@@ -147,6 +171,7 @@ def why_withheld(
     checks: tuple[tuple[Withheld, bool], ...] = (
         ("unchanged", not changed or old.rstrip("\n") == new.rstrip("\n")),
         ("control-tokens", bool(edit_format.mark_in(new))),
+        ("broken", any(hunk.new.count(BROKEN) > hunk.old.count(BROKEN) for hunk in changed)),
         ("length-limit", not is_whole),
         ("blanks", all(hunk.old.split() == hunk.new.split() for hunk in changed)),
         ("above-cursor", _is_above(changed, old, cursor)),

@@ -24,6 +24,9 @@ _PULLED = "workspace/configuration"
 _MODEL_NAMES = ("model", "spec_draft_model")
 """Settings that together name the models."""
 _MACHINE_SETTINGS = "machineSettings"
+_NO_SETTINGS = frozenset({_MACHINE_SETTINGS, "editorInfo", "editorPluginInfo"})
+"""What ``initializationOptions`` holds beside settings; the last two are those of Copilot's server,
+whose clients send them to any server of its methods."""
 _OF_USER = ("command line", _INITIALIZATION)
 """The layers that no workspace writes."""
 _NOT_WRITTEN = (
@@ -62,7 +65,7 @@ class ClientSettings:
         """Take ``initializationOptions``."""
         if isinstance(value, Mapping):
             self._keeps_machine_settings = value.get(_MACHINE_SETTINGS) is True
-            value = {name: value[name] for name in value if name != _MACHINE_SETTINGS}
+            value = {name: value[name] for name in value if name not in _NO_SETTINGS}
         self._layers[_INITIALIZATION] = value
         self._resolve()
 

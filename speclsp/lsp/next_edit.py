@@ -1,7 +1,9 @@
 """``textDocument/copilotInlineEdit``: the next edit, by the method of Copilot's language server.
 
 Clients that know the method differ in what they do with several edits, so that the answer has one
-or none, and is never null.  Its members beyond Copilot's are for our own clients.
+or none, and is never null.  They differ in how they count characters, too, whatever was negotiated,
+so that an edit replaces whole lines.  Its line ends are LF in every document: editors convert what
+they insert, and show what they do not.  Its members beyond Copilot's are for our own clients.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from speclsp.answers import EditResult
 from speclsp.decoding.report import edit_line
 from speclsp.documents import TextEdit
+from speclsp.edits.edit import whole_lines
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.own_methods import (
     DID_SHOW_EDIT,
@@ -27,7 +30,7 @@ from speclsp.lsp.own_methods import (
     ShownItem,
 )
 from speclsp.lsp.session import Session
-from speclsp.lsp.text_buffer import TextBuffer
+from speclsp.lsp.text_buffer import TextBuffer, code_units
 from speclsp.requests import EditRequest
 
 logger = logging.getLogger(__name__)
@@ -72,15 +75,11 @@ def _wire_edit(
     edit_id = result.completion_id
 
     def wire(one: TextEdit) -> dict[str, Any]:
-        return {
-            "range": session.wire_range(
-                buffer, buffer.cursor_of(one.start), buffer.cursor_of(one.end)
-            ),
-            "text": one.text.replace("\n", buffer.newline),
-        }
+        start, end = (_wire_position(session, buffer, offset) for offset in (one.start, one.end))
+        return {"range": types.Range(start, end), "text": one.text}
 
     return {
-        **wire(edit),
+        **wire(whole_lines(edit, buffer.text)),
         "textDocument": {"uri": buffer.uri, "version": buffer.version},
         "command": {
             "title": "Accept the edit",
@@ -93,6 +92,17 @@ def _wire_edit(
         "probability": result.probability,
         "divergences": msgspec.to_builtins(result.divergences),
     }
+
+
+def _wire_position(session: Session, buffer: TextBuffer, offset: int) -> types.Position:
+    """Return the position of a line's start or end.
+
+    Some clients count in UTF-16 whatever was negotiated.  A line has as many of the other units or
+    more, except of UTF-32's, and beyond its end means its end.
+    """
+    line, column = buffer.cursor_of(offset)
+    units = "utf-16" if session.encoding == "utf-32" else session.encoding
+    return types.Position(line, code_units(buffer.line(line)[:column], units))
 
 
 def did_show(session: Session, params: DidShowCompletionParams) -> None:

@@ -17,6 +17,7 @@ from speclsp.edits.edit import (
     place_to_go_on,
     repeated,
     smallest_edit,
+    whole_lines,
     why_withheld,
 )
 from speclsp.edits.formats import FORMATS, Zeta2
@@ -55,6 +56,29 @@ def test_the_smallest_edit(new: str, wanted: TextEdit) -> None:
     edit = smallest_edit(hunks(OLD, new), OLD)
     assert applied(OLD, edit) == new
     assert edit == wanted
+
+
+@pytest.mark.parametrize(
+    ("old", "edit", "wanted"),
+    [
+        (OLD, TextEdit(5, 6, "o"), TextEdit(4, 8, "too\n")),
+        (OLD, TextEdit(4, 8, ""), TextEdit(4, 8, "")),
+        (OLD, TextEdit(8, 8, "2.5\n"), TextEdit(8, 8, "2.5\n")),
+        (OLD, TextEdit(6, 8, ""), TextEdit(4, 14, "twthree\n")),
+        # The end, with a last line end and without it.
+        (OLD, TextEdit(19, 23, "5"), TextEdit(19, 23, "5")),
+        (OLD, TextEdit(24, 24, "six\n"), TextEdit(19, 23, "five\nsix")),
+        (OLD, TextEdit(19, 24, ""), TextEdit(19, 24, "")),
+        (OLD[:-1], TextEdit(19, 20, "F"), TextEdit(19, 23, "Five")),
+        (OLD[:-1], TextEdit(23, 23, "\nsix\n"), TextEdit(19, 23, "five\nsix\n")),
+        ("one", TextEdit(1, 2, "N"), TextEdit(0, 3, "oNe")),
+        ("\n", TextEdit(1, 1, "x\n"), TextEdit(0, 0, "\nx")),
+        ("", TextEdit(0, 0, "x\n"), TextEdit(0, 0, "x\n")),
+    ],
+)
+def test_an_edit_as_whole_lines(old: str, edit: TextEdit, wanted: TextEdit) -> None:
+    assert whole_lines(edit, old) == wanted
+    assert applied(old, wanted) == applied(old, edit)
 
 
 def test_hunks_are_whole_lines() -> None:
@@ -127,6 +151,7 @@ def test_an_edit_is_shown() -> None:
         (OLD + "\n\n", {}, "unchanged"),
         ("one\n<filename>x\n", {}, "control-tokens"),
         ("one\n2\n", {"is_whole": False}, "length-limit"),
+        ("one\ntw\ufffd\nthree\nfour\nfive\n", {}, "broken"),
         ("one\n  two\nthree\n\nfour\nfive\n", {}, "blanks"),
         ("one\n1.5\ntwo\nthree\nfour\nfive\n", {"cursor": 8}, "above-cursor"),
         ("one\n2\nthree\nfour\nfive\n", {"declined": {("two\n", "2\n")}}, "declined"),
@@ -152,6 +177,8 @@ def test_edits_beside_those_that_are_withheld_are_shown() -> None:
     assert why("one\n2\nthree\nfour\nfive\n", declined={("two\n", "3\n")}) is None
     assert why("one\n2\nthree\nfour\nfive\n", changes=[change("1\n", "one\n")]) is None
     assert why("one\n1.5\ntwo\nthree\nfour\nfive\n", cursor=1) is None
+    # What was broken before may be copied.
+    assert why("\ufffd 2\n", old="\ufffd two\n") is None
     # An insertion at an empty line is what was begun there.
     assert why("x\n\ny\n", cursor=0, old="\ny\n") is None
 

@@ -420,3 +420,14 @@ async def test_a_client_may_say_that_no_workspace_chooses_the_machines_settings(
     await wire.initialize(CONFIGURABLE, initializationOptions={"machineSettings": True})
     assert writes(wire) == ([FILE], "generated")
     assert wire.shown == []
+
+
+async def test_what_copilots_clients_say_of_their_editor_is_no_setting(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect()
+    said = {"editorInfo": {"name": "neovim"}, "editorPluginInfo": {"name": "x", "version": "1"}}
+    await wire.initialize(initializationOptions=said | {"n_predict": 9})
+    await wire.settle()
+    assert wire.shown == []
+    assert wire.server.session.settings.current.n_predict == 9

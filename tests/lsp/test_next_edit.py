@@ -11,8 +11,9 @@ from lsp_wire import URI, LspWire
 from scripted_completer import Asked
 
 from speclsp.answers import EditResult
-from speclsp.documents import TextEdit
+from speclsp.documents import TextEdit, edit_between
 from speclsp.errors import EngineError, EngineUnavailableError
+from speclsp.lsp.text_buffer import TextBuffer
 from speclsp.statistics import RequestStats
 
 METHOD = "textDocument/copilotInlineEdit"
@@ -42,25 +43,52 @@ def proposing(*edits: TextEdit, **fields: Any) -> Callable[[Asked], None]:
     return script
 
 
-@pytest.mark.parametrize(("encoding", "n_units"), [("utf-8", 4), ("utf-16", 2), ("utf-32", 1)])
-async def test_an_edit_has_the_clients_units_and_line_ends(
-    encoding: str, n_units: int, connect: Callable[..., LspWire]
+@pytest.mark.parametrize("negotiated", ["utf-8", "utf-16", "utf-32"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a = 'é'\nb = '😋é' + x\nc\n", "a = 'é'\nb = '😋ü' + x\nc\n"),
+        ("a\nb = '😋é' + x", "a\nb = '😋ü' + x"),
+        ("a\nb = '😋é' + x\n", "a\nb = '😋é' + x\nc = '😋é'\n"),
+        ("a\n'😋'\n'é'\n", "a\n'é'\n"),
+    ],
+    ids=["line", "no newline at the end", "behind the end", "deleted"],
+)
+async def test_an_edit_is_right_in_whatever_units_a_client_counts(
+    text: str, wanted: str, newline: str, negotiated: str, connect: Callable[..., LspWire]
 ) -> None:
     wire = connect()
-    await wire.initialize(encoding=encoding)
+    await wire.initialize(encoding=negotiated)
+    wire.open(text.replace("\n", newline))
+    wire.completer.script = proposing(edit_between(text, wanted))
+    ((edit,),) = (await wire.ask(METHOD, at(0, 0))).values()
+    assert edit["range"]["start"]["character"] == 0
+    assert "\r" not in edit["text"] + "".join(hunk["text"] for hunk in edit["hunks"])
+    # copilot-lsp counts in UTF-16 whatever was negotiated.
+    for counted in (negotiated, "utf-16"):
+        buffer = TextBuffer(URI, "python", 1, text)
+        start, end = (
+            buffer.cursor_at(place["line"], place["character"], counted)
+            for place in (edit["range"]["start"], edit["range"]["end"])
+        )
+        buffer.replace(start, end, edit["text"])
+        assert buffer.text == wanted
+
+
+async def test_the_members_of_an_edit(connect: Callable[..., LspWire]) -> None:
+    wire = connect()
+    await wire.initialize(encoding="utf-16")
     wire.open(TEXT)
-    # The second line's emoji becomes a letter, and a line follows.
-    start = "s = '😋'\nt = '".__len__()
-    wire.completer.script = proposing(
-        TextEdit(start, start + 3, "x'\nnew\n"), probability=0.5, is_far=True
-    )
-    answer = await wire.ask(METHOD, at(1, 5 + n_units))
-    (edit,) = answer["edits"]
+    start = len("s = '😋'\n")
+    line = TextEdit(start, start + len("t = '😋'\n"), "t = 'x'\nnew\n")
+    wire.completer.script = proposing(line, probability=0.5, is_far=True)
+    (edit,) = (await wire.ask(METHOD, at(1, 7)))["edits"]
     assert edit["range"] == {
-        "start": {"line": 1, "character": 5},
+        "start": {"line": 1, "character": 0},
         "end": {"line": 2, "character": 0},
     }
-    assert edit["text"] == "x'\r\nnew\r\n"
+    assert edit["text"] == "t = 'x'\nnew\n"
     assert edit["textDocument"] == {"uri": URI, "version": 1}
     assert edit["command"] == {
         "title": "Accept the edit",
@@ -184,7 +212,7 @@ async def test_every_request_is_in_the_statistics(wire: LspWire) -> None:
     start, end = ({"line": 1, "character": character} for character in (4, 5))
     wire.change(2, {"range": {"start": start, "end": end}, "text": ""})
     ((edit,),) = (await wire.ask(METHOD, at(1, 4, 2))).values()
-    assert edit["text"] == "3"
+    assert edit["text"] == "b = 3"
     wire.completer.script = proposing(withheld="undoes")
     await wire.ask(METHOD, at(0, 1, 2))
     wire.completer.script = proposing()

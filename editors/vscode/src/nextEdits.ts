@@ -27,8 +27,6 @@ interface Shown {
   hunks: Hunk[];
   /** The document's lines as they are. */
   lines: string[];
-  /** Whether a part of it was typed. */
-  isTyped: boolean;
 }
 
 /** Asks for next edits, draws one, and applies or declines it. */
@@ -107,9 +105,7 @@ export class NextEdits implements vscode.Disposable {
     this.isApplying = true;
     try {
       const { document } = editor;
-      const replacements = shown.isTyped
-        ? hunks.map((hunk) => replacementOf(hunk, document))
-        : [{ range: rangeOf(shown.edit.range), text: shown.edit.text }];
+      const replacements = hunks.map((hunk) => replacementOf(hunk, document));
       const isApplied = await editor.edit((builder) => {
         for (const { range, text } of replacements) builder.replace(range, text);
       });
@@ -222,7 +218,7 @@ export class NextEdits implements vscode.Disposable {
     const isNew = this.shown?.edit.id !== edit.id;
     this.hide();
     const lines = linesOf(editor.document);
-    this.shown = { edit, editor, hunks: hunksOf(edit), lines, isTyped: false };
+    this.shown = { edit, editor, hunks: hunksOf(edit), lines };
     this.draw();
     void vscode.commands.executeCommand("setContext", HAS_EDIT, true);
     if (isNew) this.client.didShowEdit(edit.id);
@@ -249,7 +245,7 @@ export class NextEdits implements vscode.Disposable {
       this.drop();
       return;
     }
-    this.shown = { ...shown, hunks: left, lines, isTyped: true };
+    this.shown = { ...shown, hunks: left, lines };
     this.draw();
   }
 
@@ -397,10 +393,6 @@ function hinted(line: number, character: number, words: string): vscode.Decorati
 
 function linesOf(document: vscode.TextDocument): string[] {
   return document.getText().split(/\r\n|\n/);
-}
-
-function rangeOf({ start, end }: NextEdit["range"]): vscode.Range {
-  return new vscode.Range(start.line, start.character, end.line, end.character);
 }
 
 interface Replaced {
