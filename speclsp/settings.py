@@ -27,6 +27,7 @@ FlashAttn = Literal["on", "off", "auto"]
 FimLayout = Literal["anchored", "plain"]
 EditFormat = Literal["auto", "sweep-8", "sweep-21", "zeta-1", "zeta-2", "zeta-2.1"]
 Multiline = Literal["auto", "always", "never"]
+CompletionItems = Literal["auto", "always", "never"]
 DraftMode = Literal["auto", "tree", "chain", "first"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
@@ -183,6 +184,14 @@ class Settings:
         "What the engine does while you pause: `auto` generates what follows a suggestion that is "
         "shown (prefetch) and evaluates the next prompt, but rests on battery; `always` works on "
         "battery, too; `prompts` leaves out the prefetch; `never` does nothing.",
+    )
+    completion_items: CompletionItems = _setting(
+        "auto",
+        _MEMORY,
+        "Offer suggestions as items of the editor's popup, too: `always`, `never`, or `auto` (to "
+        "clients without ghost text, and to Neovim, which announces ghost text before it is "
+        "switched on). It is read once, from the command line or `initializationOptions`.",
+        scope="restart",
     )
 
     model: str = _setting(

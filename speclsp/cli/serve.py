@@ -27,7 +27,8 @@ def serve(*, stdio: bool, **options: Any) -> None:  # noqa: ARG001  many clients
     Settings given here hold until the client sets them.
     """
     prepare_to_serve()
-    code = serve_stdio(partial(_make_server, given_options(options)))
+    given = given_options(options)
+    code = serve_stdio(partial(_make_server, given), given)
     # Everything is closed.  Without this the interpreter's last collection takes up to a second,
     # and editors wait for the process's end, Emacs for 0.1 s only.
     gc.freeze()

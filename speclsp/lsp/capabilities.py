@@ -7,15 +7,19 @@ answer: ``speclsp.lsp.stdio`` sends it first and imports them afterwards.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
 from speclsp import __version__
+from speclsp.lsp.client_settings import ClientSettings
+from speclsp.settings import CompletionItems
 
 _ENCODINGS: Final = ("utf-8", "utf-16", "utf-32")
 _TRIGGER_CHARACTERS: Final = list(".([{,=: ")
+_NEOVIM: Final = "Neovim"
 _INCREMENTAL: Final = 2
 """LSP's ``TextDocumentSyncKind.Incremental``."""
 
@@ -80,10 +84,15 @@ class _Folder(_Read, frozen=True):
     uri: str
 
 
+class _ClientInfo(_Read, frozen=True):
+    name: str = ""
+
+
 class InitializeParams(_Read, frozen=True):
     """The parameters of ``initialize``."""
 
     capabilities: ClientCapabilities
+    client_info: _ClientInfo | None = None
     initialization_options: Any = None
     workspace_folders: list[_Folder] | None = None
     root_uri: str | None = None
@@ -103,8 +112,9 @@ def initialize_params(params: Any) -> InitializeParams:
     return msgspec.convert(params, InitializeParams)
 
 
-def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
-    """Return LSP's ``InitializeResult`` for a client."""
+def initialize_result(params: InitializeParams, items: CompletionItems) -> dict[str, Any]:
+    """Return LSP's ``InitializeResult`` for a client, and its setting ``completion_items``."""
+    client = params.capabilities
     capabilities: dict[str, Any] = {
         "positionEncoding": client.position_encoding,
         "textDocumentSync": {
@@ -119,8 +129,7 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
     if client.notebook_document is not None:
         selector = [{"notebook": "*"}]
         capabilities["notebookDocumentSync"] = {"notebookSelector": selector, "save": True}
-    if client.text_document is None or client.text_document.inline_completion is None:
-        # If a client asked for both, the engine would supersede one by the other.
+    if items == "always" or (items == "auto" and _shows_items(params)):
         capabilities["completionProvider"] = {
             "triggerCharacters": _TRIGGER_CHARACTERS,
             "resolveProvider": False,
@@ -131,9 +140,22 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
     }
 
 
-def answer_to_initialize(body: bytes) -> tuple[int | str, bytes] | None:
+def _shows_items(params: InitializeParams) -> bool:
+    """Whether a client may show no ghost text.
+
+    Neovim announces inline completion always, and draws it once the user has enabled it.
+    """
+    text_document, info = params.capabilities.text_document, params.client_info
+    is_neovim = info is not None and info.name == _NEOVIM
+    return is_neovim or text_document is None or text_document.inline_completion is None
+
+
+def answer_to_initialize(
+    body: bytes, base_options: Mapping[str, Any]
+) -> tuple[int | str, bytes] | None:
     """Return the id of an ``initialize`` request, and its answer.
 
+    ``base_options`` are those of the command line.
     None for any other message and for malformed ones, which :mod:`speclsp.lsp.json_rpc` answers.
     """
     try:
@@ -147,6 +169,8 @@ def answer_to_initialize(body: bytes) -> tuple[int | str, bytes] | None:
         return None
     if isinstance(msg_id, bool):
         return None
-    result = initialize_result(params.capabilities)
+    settings = ClientSettings(base_options)
+    settings.set_initialization(params.initialization_options)
+    result = initialize_result(params, settings.current.completion_items)
     answer = {"jsonrpc": "2.0", "id": msg_id, "result": result}
     return msg_id, json.dumps(answer, separators=(",", ":")).encode()

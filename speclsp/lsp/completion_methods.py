@@ -114,7 +114,8 @@ async def _ask(
 ) -> tuple[TextBuffer, list[Item]]:
     """Ask the completer; return the buffer's current version and items for it, the best first.
 
-    A newer call for the same document and method cancels this one.
+    A newer call for the same document and method cancels this one; one at the same cursor gets its
+    answer, too.
     """
     buffer, window = query.buffer, session.window
     here = session.settings_in(buffer)
@@ -134,7 +135,9 @@ async def _ask(
         n_candidates=settings.n_candidates if trigger == "invoked" else 1,
     )
     with session.requests.newest(method, buffer.uri):
-        result = await session.answer("completion", window.complete, request)
+        result = await session.shared.answer(
+            request, lambda: session.answer("completion", window.complete, request)
+        )
     if result is not None:
         session.count(result)
     now = session.documents.get(buffer.uri)

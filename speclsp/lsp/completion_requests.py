@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from speclsp.requests import Trigger
+from msgspec import structs
+
+from speclsp.answers import CompletionResult
+from speclsp.requests import CompletionRequest, Trigger
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +55,56 @@ class InFlightRequests:
         for (request_uri, _), request in tuple(self._requests.items()):
             if request_uri == uri:
                 request.drop()
+
+
+@dataclass(slots=True, eq=False)
+class _SharedAnswer:
+    request: CompletionRequest
+    task: asyncio.Task[CompletionResult | None]
+    n_waiting: int = 0
+
+
+class SharedAnswers:
+    """The answers that are open; a request at the same cursor waits for the one that is there.
+
+    An editor may ask for ghost text and for its popup's items at once; each of the two would
+    supersede the other in the engine.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[_SharedAnswer] = []
+
+    async def answer(
+        self,
+        request: CompletionRequest,
+        ask: Callable[[], Coroutine[Any, Any, CompletionResult | None]],
+    ) -> CompletionResult | None:
+        """Return what ``ask`` does, or the answer to an open request that serves this one, too.
+
+        ``ask`` is cancelled once nobody waits for its answer any more.
+        """
+        shared = next((one for one in self._open if _serves(one.request, request)), None)
+        if shared is None:
+            shared = _SharedAnswer(request, asyncio.create_task(ask()))
+            self._open.append(shared)
+        shared.n_waiting += 1
+        try:
+            return await asyncio.shield(shared.task)
+        finally:
+            shared.n_waiting -= 1
+            if not shared.n_waiting:
+                self._open.remove(shared)
+                shared.task.cancel()
+
+
+def _serves(open_one: CompletionRequest, newer: CompletionRequest) -> bool:
+    """Whether the answer to an open request is one to a newer request.
+
+    Who asks by hand gets several texts, and the first of them serves any other request.
+    """
+    if newer.trigger == "automatic":
+        newer = structs.replace(newer, trigger=open_one.trigger, n_candidates=open_one.n_candidates)
+    return open_one == newer
 
 
 OLD_INVOKED: Final = 0

@@ -23,7 +23,7 @@ from pygls.exceptions import (
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from speclsp.lsp.capabilities import InitializeParams, initialize_params, initialize_result
+from speclsp.lsp.capabilities import InitializeParams, initialize_params
 from speclsp.lsp.converter import structure_params
 from speclsp.lsp.json_rpc import JsonRpcConnection
 from speclsp.lsp.own_methods import OWN_METHODS
@@ -137,9 +137,9 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         self, params: InitializeParams
     ) -> dict[str, Any]:
         """Take the client's folders and settings, and return the server's capabilities."""
-        self.fm.features[types.INITIALIZE](params)
+        result: dict[str, Any] = self.fm.features[types.INITIALIZE](params)
         self._initialized = True
-        return initialize_result(params.capabilities)
+        return result
 
     async def lsp_shutdown(self, *_: Any) -> None:  # type: ignore[override]  # as above
         """Cancel the open requests, then close the session."""

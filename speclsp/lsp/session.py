@@ -24,7 +24,7 @@ from speclsp.documents import Document
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.client_settings import ClientSettings
-from speclsp.lsp.completion_requests import InFlightRequests, TriggerKinds
+from speclsp.lsp.completion_requests import InFlightRequests, SharedAnswers, TriggerKinds
 from speclsp.lsp.document_store import DocumentStore
 from speclsp.lsp.editor import Editor, ProgressReporter
 from speclsp.lsp.items import OfferedItems
@@ -68,6 +68,7 @@ class Session:
         self.documents = DocumentStore()
         self.folders = WorkspaceFolders()
         self.requests = InFlightRequests()
+        self.shared = SharedAnswers()
         self.offered = OfferedItems()
         self.trigger_kinds = TriggerKinds()
         self.client_reports_shown = False

@@ -14,8 +14,8 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from speclsp.errors import SpecLspError
 from speclsp.lsp.capabilities import answer_to_initialize
@@ -32,10 +32,13 @@ _FLUSH_TIMEOUT_S = 2.0
 _POLL_S = 0.2
 
 
-def serve_stdio(make_server: Callable[[], SpecLanguageServer]) -> int:
+def serve_stdio(
+    make_server: Callable[[], SpecLanguageServer], base_options: Mapping[str, Any]
+) -> int:
     """Serve an editor until it is done, and return the exit code.
 
     ``make_server`` is called when ``initialize`` has been answered, because its imports are slow.
+    ``base_options`` are those of the command line.
     """
 
     async def serve(server: SpecLanguageServer, received: bytes, stdin: int, stdout: int) -> int:
@@ -48,13 +51,15 @@ def serve_stdio(make_server: Callable[[], SpecLanguageServer]) -> int:
         return code
 
     with claimed_descriptors() as (stdin, stdout):
-        received, answered = _answer_initialize(stdin, stdout)
+        received, answered = _answer_initialize(stdin, stdout, base_options)
         server = make_server()
         server.protocol.answered = answered
         return asyncio.run(serve(server, received, stdin, stdout))
 
 
-def _answer_initialize(stdin: int, stdout: int) -> tuple[bytes, MessageId | None]:
+def _answer_initialize(
+    stdin: int, stdout: int, base_options: Mapping[str, Any]
+) -> tuple[bytes, MessageId | None]:
     """Read until the first message has arrived, and answer it if it is a valid ``initialize``.
 
     Return the bytes read and the id of the request that was answered.
@@ -66,7 +71,9 @@ def _answer_initialize(stdin: int, stdout: int) -> tuple[bytes, MessageId | None
             first = next(decoder.feed(data), None)
             if first is None:
                 continue
-            answer = answer_to_initialize(first) if isinstance(first, bytes) else None
+            answer = None
+            if isinstance(first, bytes):
+                answer = answer_to_initialize(first, base_options)
             if answer is None:
                 break
             msg_id, body = answer

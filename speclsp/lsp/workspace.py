@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 from urllib.parse import quote
 
 from lsprotocol import types
 
-from speclsp.lsp.capabilities import InitializeParams
+from speclsp.lsp.capabilities import InitializeParams, initialize_result
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import PositionEncoding
 
 
-def initialize(session: Session, params: InitializeParams) -> None:
-    """Store the client's folders, settings and position encoding."""
+def initialize(session: Session, params: InitializeParams) -> dict[str, Any]:
+    """Store the client's folders, settings and position encoding; return the capabilities."""
     session.encoding = cast("PositionEncoding", params.capabilities.position_encoding)
     session.editor.capabilities = params.capabilities
     session.settings.set_initialization(params.initialization_options)
     session.editor.log_level = session.settings.current.log_level
     for uri in _folder_uris(params):
         session.folders.add(uri)
+    return initialize_result(params, session.settings.current.completion_items)
 
 
 def initialized(session: Session, _: types.InitializedParams) -> None:

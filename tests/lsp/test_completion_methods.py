@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from lsp_wire import URI, LspWire, span
+from lsp_wire import INLINE, URI, LspWire, span
 
 METHOD = "textDocument/completion"
 
@@ -110,8 +110,63 @@ async def test_newer_request_ends_the_older(plain: LspWire) -> None:
     plain.completer.script = lambda asked: None
     first = plain.request(METHOD, at(0, 1))
     await plain.until(lambda: plain.completer.asked)
-    second = plain.request(METHOD, at(0, 1))
+    second = plain.request(METHOD, at(0, 0))
     assert (await plain.answer(first))["error"]["code"] == -32800
     await plain.until(lambda: len(plain.completer.asked) == 2)
     plain.completer.asked[1].answer("y")
     assert len((await plain.answer(second))["result"]["items"]) == 1
+
+
+@pytest.mark.parametrize("first", ["ghost text", "popup"])
+async def test_ghost_text_and_popup_at_one_cursor_are_asked_for_once(
+    first: str, wire: LspWire
+) -> None:
+    wire.open("total = 1\nret\n")
+    ghost_text = {**at(1, 3), "context": {"triggerKind": 2}}
+    wire.completer.script = lambda asked: None
+    asks = {
+        "ghost text": lambda: wire.request(INLINE, ghost_text),
+        "popup": lambda: wire.request(METHOD, at(1, 3)),
+    }
+    order = sorted(asks, key=lambda name: name != first)
+    ids = {name: asks[name]() for name in order}
+    await wire.until(lambda: wire.completer.asked)
+    # Who asked first goes; the other one waits for the same text.
+    wire.notify("$/cancelRequest", {"id": ids[order[0]]})
+    await wire.answer(ids[order[0]])
+    (asked,) = wire.completer.asked
+    assert not asked.cancel.cancelled
+    ids[order[0]] = asks[order[0]]()
+    await wire.settle()
+    asked.answer("urn total")
+    (ghost,) = (await wire.answer(ids["ghost text"]))["result"]["items"]
+    (item,) = (await wire.answer(ids["popup"]))["result"]["items"]
+    assert (ghost["insertText"], item["textEdit"]["newText"]) == ("urn total", "return total")
+    assert len(wire.completer.asked) == 1
+
+
+async def test_an_answer_that_nobody_waits_for_any_more_is_cancelled(wire: LspWire) -> None:
+    wire.open("total = 1\nif ")
+    wire.completer.script = lambda asked: None
+    ids = (
+        wire.request(INLINE, {**at(1, 3), "context": {"triggerKind": 2}}),
+        wire.request(METHOD, at(1, 3)),
+    )
+    await wire.until(lambda: wire.completer.asked)
+    for msg_id in ids:
+        wire.notify("$/cancelRequest", {"id": msg_id})
+        await wire.answer(msg_id)
+    await wire.settle()
+    (asked,) = wire.completer.asked
+    assert asked.cancel.cancelled
+
+
+async def test_who_asks_by_hand_gets_several_texts_of_their_own(wire: LspWire) -> None:
+    wire.open("total = 1\nif ")
+    wire.completer.script = lambda asked: None
+    wire.request(METHOD, at(1, 3))
+    await wire.until(lambda: wire.completer.asked)
+    wire.request(INLINE, {**at(1, 3), "context": {"triggerKind": 2}})
+    wire.request(INLINE, {**at(1, 3), "context": {"triggerKind": 1}})
+    await wire.until(lambda: len(wire.completer.asked) == 2)
+    assert [asked.request.plain.n_candidates for asked in wire.completer.asked] == [1, 3]

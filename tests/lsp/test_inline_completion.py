@@ -430,7 +430,7 @@ async def test_newer_request_ends_the_older_of_the_same_document(wire: LspWire) 
     first = wire.request(INLINE, at(0, 1))
     beside = wire.request(INLINE, at(0, 1, uri=other))
     await wire.until(lambda: len(wire.completer.asked) == 2)
-    second = wire.request(INLINE, at(0, 1))
+    second = wire.request(INLINE, at(0, 0))
     assert (await wire.answer(first))["error"]["code"] == -32800
     await wire.until(lambda: len(wire.completer.asked) == 3)
     assert [a.cancel.cancelled for a in wire.completer.asked] == [True, False, False]

@@ -55,7 +55,7 @@ async def test_the_early_answer_is_the_connections_and_follows_lsp(
 ) -> None:
     params = json.loads(file.read_text(encoding="utf-8"))
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    answered = answer_to_initialize(json.dumps(message).encode())
+    answered = answer_to_initialize(json.dumps(message).encode(), {})
     assert answered is not None
     msg_id, body = answered
     wire = connect()
@@ -84,7 +84,7 @@ async def test_the_early_answer_is_the_connections_and_follows_lsp(
 def test_what_is_no_valid_initialize_gets_no_early_answer(change: dict[str, Any]) -> None:
     params = {"capabilities": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params, **change}
-    assert answer_to_initialize(json.dumps(message).encode()) is None
+    assert answer_to_initialize(json.dumps(message).encode(), {}) is None
 
 
 async def test_an_empty_section_may_be_an_array(connect: Callable[..., LspWire]) -> None:
@@ -102,6 +102,47 @@ async def test_clients_without_inline_completion_are_offered_both(
     able = (await wire.initialize({"textDocument": text_document}))["capabilities"]
     assert able["completionProvider"]["triggerCharacters"]
     assert able["inlineCompletionProvider"] == {}  # lsp-mode asks without saying that it can
+
+
+@pytest.mark.parametrize(
+    ("wanted", "client", "offered"),
+    [
+        ({}, {"name": "Neovim", "version": "0.12.4"}, True),
+        ({}, {"name": "Visual Studio Code"}, False),
+        ({}, None, False),
+        ({"completion_items": "never"}, {"name": "Neovim"}, False),
+        ({"speclsp": {"completionItems": "never"}}, {"name": "Neovim"}, False),
+        ({"completion_items": "always"}, None, True),
+        ({"completion_items": "often"}, {"name": "Neovim"}, True),
+    ],
+)
+async def test_completion_items_beside_ghost_text(
+    wanted: dict[str, Any],
+    client: dict[str, Any] | None,
+    offered: bool,
+    connect: Callable[..., LspWire],
+) -> None:
+    able = {"textDocument": {"inlineCompletion": {}}}
+    params = {"capabilities": able, "clientInfo": client, "initializationOptions": wanted}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    answered = answer_to_initialize(json.dumps(message).encode(), {})
+    assert answered is not None
+    wire = connect()
+    result = await wire.answer(wire.request("initialize", params))
+    assert json.loads(answered[1])["result"] == result["result"]
+    assert ("completionProvider" in result["result"]["capabilities"]) is offered
+    from_command_line = answer_to_initialize(
+        json.dumps(message | {"params": {"capabilities": able}}).encode(),
+        {"completion_items": "always"},
+    )
+    assert b"completionProvider" in from_command_line[1]
+
+
+async def test_never_offers_no_items_to_clients_without_ghost_text(
+    connect: Callable[..., LspWire],
+) -> None:
+    wire = connect(base_options={"completion_items": "never"})
+    assert "completionProvider" not in (await wire.initialize({}))["capabilities"]
 
 
 async def test_requests_before_initialize(connect: Callable[..., LspWire]) -> None:

@@ -57,7 +57,7 @@ def main() -> int:
     # Each request is to reach the completer.
     options = {"suggestion_memory": False, "automatic_filters": False}
     with numbered_ids():
-        return serve_stdio(partial(SpecLanguageServer, make, options))
+        return serve_stdio(partial(SpecLanguageServer, make, options), {})
 
 
 if __name__ == "__main__":

@@ -242,7 +242,11 @@ export class Client implements vscode.Disposable {
         { scheme: "vscode-notebook-cell" },
       ],
       // VS Code takes settings of the scope "machine" from the user alone.
-      initializationOptions: { machineSettings: true },
+      initializationOptions: {
+        machineSettings: true,
+        // The server reads it before it can ask for settings.
+        completionItems: vscode.workspace.getConfiguration("speclsp").get("completionItems"),
+      },
       outputChannel: this.log,
       // The status bar shows problems; the log does not open by itself.
       revealOutputChannelOn: RevealOutputChannelOn.Never,

@@ -308,7 +308,8 @@ local function client_config(cmd)
     name = NAME,
     cmd = cmd,
     settings = { speclsp = settings },
-    init_options = settings,
+    -- This plugin draws the suggestions; as items of a popup they would be there twice.
+    init_options = vim.tbl_extend('keep', settings, { completion_items = 'never' }),
     handlers = {
       ['$/speclsp/status'] = function(_, params)
         M.status.state, M.status.message = params.state, params.message or ''
