@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
+
+Place = tuple[int, int]
+"""Characters of a document, from the first number to before the second."""
 
 _STEP: Final = 65_536
 
@@ -53,6 +57,16 @@ class AcceptedText:
     workspace: str = ""
     """As of a :class:`Document`."""
 
+    @property
+    def whole(self) -> str:
+        """The text with the lines before it, as it is learned."""
+        return self.before + self.text
+
+    @property
+    def name(self) -> str:
+        """The name of the whole text, by which it can be forgotten; see :func:`name_of`."""
+        return name_of(self.whole)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceFolder:
@@ -60,6 +74,11 @@ class WorkspaceFolder:
 
     root: str
     name: str
+
+
+def name_of(text: str) -> str:
+    """Return a name that only who knows the text can tell: its BLAKE2b hash."""
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def edit_between(old: str, new: str, *, cursor: int | None = None) -> TextEdit:
@@ -73,6 +92,17 @@ def edit_between(old: str, new: str, *, cursor: int | None = None) -> TextEdit:
         n_most = min(n_most, len(new) - cursor)
     n_tail = common_tail(old, new, n_most)
     return TextEdit(n_head, len(old) - n_tail, new[n_head : len(new) - n_tail])
+
+
+def shortest_edit(old: str, new: str, edit: TextEdit | None) -> TextEdit:
+    """Return the shortest edit that makes ``old`` into ``new``.
+
+    ``edit`` is one that does so, if any is known: then only what it replaces is compared.
+    """
+    if edit is None or len(edit.text) - (edit.end - edit.start) != len(new) - len(old):
+        return edit_between(old, new)
+    inner = edit_between(old[edit.start : edit.end], edit.text)
+    return TextEdit(edit.start + inner.start, edit.start + inner.end, inner.text)
 
 
 def common_head(old: str, new: str, n_max: int) -> int:

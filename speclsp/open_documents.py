@@ -46,6 +46,12 @@ class Documents:
             self._versions.move_to_end(uri)
             return changed
 
+    def keep_newest(self, uri: str) -> None:
+        """Forget a document's older versions: they show what is a secret now."""
+        with self._lock:
+            if (versions := self._versions.get(uri)) is not None:
+                self._versions[uri] = deque([versions[-1]])
+
     def close(self, uri: str) -> Document | None:
         """Forget a document and return its newest version; None where it is not open."""
         with self._lock:

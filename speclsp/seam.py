@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from speclsp.answers import R
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
+from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.events import Event
 from speclsp.requests import Request
 from speclsp.settings import Settings
@@ -52,8 +52,15 @@ class Completer(Protocol):
         Its text replaces the file's, and that of a document opened by this URI before.
         """
 
-    def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
-        """Make the next version of an open document."""
+    def change_document(
+        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+    ) -> None:
+        """Make the next version of an open document.
+
+        ``hidden`` are the places of the former version whose letters are secrets now, one at least
+        where anything became a secret; see :class:`~speclsp.documents.Place`.  They are forgotten
+        wherever they were kept or learned, before the next prompt.
+        """
 
     def save_document(self, uri: str) -> None:
         """Read a document's file again: the document was saved."""
@@ -72,6 +79,12 @@ class Completer(Protocol):
 
     def learn(self, accepted: AcceptedText) -> None:
         """Keep a text that the user accepted, and draft from it."""
+
+    def forget(self, name: str, places: tuple[Place, ...]) -> None:
+        """Forget the learned text of this name, and all else with the letters at ``places`` in it.
+
+        They are secrets now; see :attr:`~speclsp.documents.AcceptedText.name`.
+        """
 
     def statistics(self) -> SessionStats:
         """Return the completer's share of a session's statistics: models, index, unused work.

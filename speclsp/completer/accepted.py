@@ -12,13 +12,14 @@ from collections.abc import Callable, Container, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from speclsp.completer.learned_files import LearnedFiles, LearnInto
-from speclsp.documents import AcceptedText
+from speclsp.documents import AcceptedText, Place, name_of
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.drafting.ngram_mod import n_shared_at_start
 from speclsp.engine.weights import Tokenizer
@@ -28,6 +29,7 @@ from speclsp.ngrams.learned import Counted, LearnedCounts, count_accepted
 from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.secrets.masked_text import holds_secret
 from speclsp.secrets.paths import is_secret_path
+from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import MAX_TEXTS, AcceptedStore, KeptText
 from speclsp.storage.database import BusyError
@@ -49,7 +51,7 @@ def is_learned(accepted: AcceptedText, *, masks: bool) -> bool:
     """Whether to draft from a text: it is not blank and, where ``masks``, holds no secret."""
     if not accepted.text.strip() or is_secret_path(accepted.path):
         return False
-    return not (masks and holds_secret(accepted.before + accepted.text, accepted.path))
+    return not (masks and holds_secret(accepted.whole, accepted.path))
 
 
 @dataclass(slots=True, eq=False)
@@ -121,6 +123,8 @@ class AcceptedTexts:
         """Texts that were not stored, since another process wrote, and that the log does not name
         yet."""
         self._busy: BusyError | None = None
+        self._secret: deque[Pieces] = deque()
+        """Pieces of secrets that the store may still hold, the oldest first."""
         self._waiting: deque[_Taken] = deque(maxlen=MAX_TEXTS)
         """Texts that were accepted before a vocabulary was loaded."""
 
@@ -167,6 +171,29 @@ class AcceptedTexts:
                 self._later(self._read, root, self._by_root[root])
             return self._by_root.get(root)
 
+    def forget(self, pieces: Pieces) -> None:
+        """Forget the texts with a piece of a secret, and their counts, in memory and on disk.
+
+        Requests wait for that as they do for the texts.  Where these are not stored, all are
+        forgotten.
+        """
+        self._files.begin_to_forget()
+        with self._lock:
+            if self._is_kept:
+                self._secret.append(pieces)
+            roots, self._by_root = [*self._by_root], {}
+            self._later(self._forget, pieces)
+            for root in roots:
+                self.begin(root)
+
+    def forget_learned(self, name: str, places: tuple[Place, ...]) -> None:
+        """Forget the text of this name, and all with its letters at ``places``, as secrets."""
+        with self._lock:
+            roots, self._by_root = [*self._by_root], {}
+            self._later(self._forget_learned, name, places)
+            for root in roots:
+                self.begin(root)
+
     def update_files(self) -> None:
         """Begin to bring all statistics files up to date."""
         self._later(self._files.fold_all)
@@ -199,7 +226,9 @@ class AcceptedTexts:
         vocabulary = accepted.vocabulary
         counted: dict[str, Counter[tuple[tuple[int, ...], int]]] = {}
         try:
+            self._remove_secret()
             kept = self._stored(lambda store: store.recent(root, MAX_TEXTS), nothing)
+            kept = [each for each in kept if not any(p.are_in(each.text) for p in self._secret)]
             latest = [vocabulary.tokenize(each.text) for each in kept[-_N_DRAFTED_FROM:]]
             accepted.parts.extend(latest)
             accepted.tokens = np.concatenate([EMPTY_TOKENS, *latest])
@@ -213,6 +242,33 @@ class AcceptedTexts:
         for counted_as, counts in counted.items():
             accepted.count(counted_as, counts)
 
+    def _forget(self, pieces: Pieces) -> None:
+        def is_secret(taken: _Taken) -> bool:
+            return pieces.are_in(taken.accepted.whole)
+
+        try:
+            waiting = (taken for taken in self._waiting if not is_secret(taken))
+            self._waiting = deque(waiting, maxlen=MAX_TEXTS)
+            self._remove_secret()
+        finally:
+            self._files.forget(pieces, self._vocabulary)
+
+    def _forget_learned(self, name: str, places: tuple[Place, ...]) -> None:
+        none: list[str] = []
+        texts = [taken.accepted.whole for taken in self._waiting]
+        texts += self._stored(lambda store: store.texts(), none)
+        secrets = {text[s:e] for text in texts if name_of(text) == name for s, e in places}
+        if secrets:
+            self.forget(Pieces(sorted(secrets)))
+
+    def _remove_secret(self) -> None:
+        """Remove from the store what became secret; later, if another process writes."""
+        while self._secret and self._is_kept:
+            is_secret = self._secret[0].are_in
+            if self._stored(partial(AcceptedStore.remove, is_removed=is_secret), None) is None:
+                return
+            self._secret.popleft()
+
     def _add(
         self,
         root: str,
@@ -220,7 +276,8 @@ class AcceptedTexts:
         known: AcceptedTokens | None,
         into: LearnInto,
     ) -> None:
-        text, n_before = accepted.before + accepted.text, len(accepted.before)
+        text, n_before = accepted.whole, len(accepted.before)
+        self._remove_secret()
         number = self._stored(lambda s: s.append(root, text, n_before), None, is_text=True)
         taken = _Taken(root, accepted, into, number)
         if known is None:
@@ -322,6 +379,7 @@ class AcceptedTexts:
             self._n_unkept = 0
 
     def _close_store(self) -> None:
+        self._remove_secret()
         self._tell_unkept()
         store, self._store = self._store, None
         if store is not None:
@@ -330,7 +388,7 @@ class AcceptedTexts:
 
 def _tokens_of(accepted: AcceptedText, vocabulary: Vocabulary) -> tuple[TokenArray, int]:
     """Return the tokens of a text, and how many at their beginning are those before it."""
-    tokens = vocabulary.tokenize(accepted.before + accepted.text)
+    tokens = vocabulary.tokenize(accepted.whole)
     return tokens, _n_known(vocabulary, accepted.before, tokens)
 
 

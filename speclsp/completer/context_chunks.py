@@ -73,6 +73,8 @@ class ContextChunks:
         self._chosen: dict[str, tuple[ContextChunk, ...]] = {}
         self._shown: dict[str, frozenset[str]] = {}
         """By folder: the paths of the files that prompts of its documents may show."""
+        self._n_forgotten = 0
+        """How often the choices were forgotten."""
         # Guarded by _work, which is held while chunks are chosen.
         self._work = threading.Lock()
         self._names: dict[str, tuple[int, NameTable]] = {}
@@ -87,9 +89,19 @@ class ContextChunks:
         """
         with self._wake:
             if settings.exclude != self._settings.exclude:
-                self._chosen.clear()
-                self._shown = dict.fromkeys(self._shown, frozenset())
+                self._forget_choices()
             self._settings = settings
+
+    def forget_texts(self) -> None:
+        """Show nothing of other files until the next choice: something became a secret."""
+        with self._wake:
+            self._forget_choices()
+            self._places.clear()
+
+    def _forget_choices(self) -> None:
+        self._n_forgotten += 1
+        self._chosen.clear()
+        self._shown = dict.fromkeys(self._shown, frozenset())
 
     def changed(self, document: Document) -> None:
         """Note that a document was opened or changed."""
@@ -196,7 +208,7 @@ class ContextChunks:
         return max(0.0, self._last_change_s + _QUIET_S - time.monotonic())
 
     def _choose(self, request: AnyPlaced) -> tuple[ContextChunk, ...]:
-        exclude = self._settings.exclude
+        n_forgotten = self._n_forgotten
         root = self._project.root_of(request.file)
         version, on_disk = self._outlined(root, current=not request.is_editors)
         with self._work:
@@ -205,7 +217,7 @@ class ContextChunks:
                 self._names[root] = (version, NameTable(on_disk))
             chosen = tuple(self._candidates(request, root, documents))
         with self._wake:
-            if self._settings.exclude != exclude:  # meanwhile
+            if self._n_forgotten != n_forgotten:  # meanwhile
                 return ()
             self._shown[root] = frozenset((*on_disk, *(d.path for d in documents.values())))
             if self._documents.get(request.uri) is not None:  # it may have been closed meanwhile

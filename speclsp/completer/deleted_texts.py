@@ -11,7 +11,6 @@ from typing import Final
 from speclsp.documents import Document, TextEdit
 from speclsp.drafting.buffer_tokens import Tokenize
 from speclsp.drafting.drafter import TokenArray
-from speclsp.secrets.masked_text import PLACEHOLDER
 
 N_TEXTS: Final = 16
 """Latest texts that are kept."""
@@ -47,10 +46,6 @@ class DeletedTexts:
     def changed(self, former: Document, edit: TextEdit) -> None:
         """Take an edit of a document, and the document as it was before."""
         with self._lock:
-            if PLACEHOLDER in edit.text:
-                # The text that is masked now may have been kept unmasked.
-                self._texts.clear()
-                return
             may_join, self._may_join = self._may_join and not edit.text, not edit.text
             taken = former.text[edit.start : edit.end]
             if taken in edit.text or len(taken) > MOST_CHARS:
@@ -67,6 +62,13 @@ class DeletedTexts:
         with self._lock:
             kept = [deleted for deleted in self._texts if deleted.document.uri != uri]
             self._texts = deque(kept, maxlen=N_TEXTS)
+
+    def forget(self) -> None:
+        """Forget all texts: something became a secret that one of them may hold."""
+        with self._lock:
+            self._texts.clear()
+            self._may_join = False
+            self._tokens = {}
 
     def forget_tokens(self) -> None:
         """Drop the tokens: the vocabulary changed."""
@@ -85,10 +87,9 @@ class DeletedTexts:
     def tokens(self, tokenize: Tokenize) -> tuple[TokenArray, ...]:
         """Return the texts' tokens, the latest first; for the engine thread."""
         known = self._tokens
-        self._tokens = {
-            text: known[text] if text in known else tokenize(text) for text in self.texts()
-        }
-        return tuple(self._tokens.values())
+        tokens = {text: known[text] if text in known else tokenize(text) for text in self.texts()}
+        self._tokens = tokens
+        return tuple(tokens.values())
 
 
 def _join(newest: _Deleted, uri: str, edit: TextEdit, taken: str) -> bool:

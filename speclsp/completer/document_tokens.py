@@ -62,6 +62,11 @@ class DocumentTokens:
         self._texts.clear()
         self.deleted.forget_tokens()
 
+    def forget_texts(self) -> None:
+        """Drop what is kept of texts that no document has any more."""
+        self.deleted.forget()
+        self._texts.clear()
+
     def kept(self, key: str, make: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
         """Return the tokens of a text of no document, which ``key`` holds, made once."""
         tokens = self._texts.pop(key, None) or make()

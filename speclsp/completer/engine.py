@@ -16,9 +16,11 @@ from speclsp.completer.learned_files import LearnedFiles
 from speclsp.completer.loaded_models import Models
 from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
+from speclsp.documents import Place
 from speclsp.engine.remote_target import RemoteLoader
 from speclsp.engine.weights import LlamaLoader, Loader, Tokenizer
 from speclsp.events import Event
+from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.storage.locations import WaitLimit
 
@@ -117,6 +119,21 @@ class Engine:
                 if self._tokenizer is not None and not self._tokenizer.is_estimate:
                     texts.take_tokenizer(self._tokenizer)
             return self._accepted[key]
+
+    def forget(self, window: EngineWindow, pieces: Pieces) -> None:
+        """Forget a window's texts, and what was learned with a piece of a secret."""
+        self.thread.forget(window)
+        for texts in self._every_accepted() if pieces else ():
+            texts.forget(pieces)
+
+    def forget_learned(self, name: str, places: tuple[Place, ...]) -> None:
+        """Forget an accepted text, and what was learned with its letters at ``places``."""
+        for texts in self._every_accepted():
+            texts.forget_learned(name, places)
+
+    def _every_accepted(self) -> tuple[AcceptedTexts, ...]:
+        with self._lock:
+            return tuple(self._accepted.values())
 
     def is_off_for(self, window: EngineWindow) -> bool:
         """Whether completion is off in a window, and the engine runs for others."""

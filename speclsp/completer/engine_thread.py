@@ -166,6 +166,13 @@ class EngineThread:
         """Run ``action`` when nothing else waits; a newer one of the same key replaces it."""
         self._queue.put_idle(key, action)
 
+    def forget(self, window: EngineWindow) -> None:
+        """Forget a window's texts before the next job; what runs for it answers nobody."""
+        running = self._running
+        if running is not None and running.waiter.window is window:
+            running.close()
+        self._queue.put_control(lambda: self._models.forget(window.tokens))
+
     def look_for_plans(self) -> None:
         """Evaluate the prompt that the next requests begin with in the next pause."""
         self.run_idle("prompts", self._settle_prompts)

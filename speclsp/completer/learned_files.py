@@ -15,6 +15,7 @@ from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.learned_file import LearnedFile
 from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings, named_path
 from speclsp.storage.locations import WaitLimit
 
@@ -55,6 +56,9 @@ class LearnedFiles:
         self._lock = threading.Lock()
         self._files: dict[Path, LearnedFile] = {}
         self._reported: set[str] = set()
+        self._n_forgetting = 0
+        self.n_forgotten = 0
+        """How often secrets were taken out of files; what was read before may hold them."""
 
     def of(self, path: Path) -> LearnedFile:
         """Return a dynamic statistics file."""
@@ -98,6 +102,34 @@ class LearnedFiles:
         if file.is_due(time.time(), FOLD_EVERY_S):
             self._fold(file)
         return True
+
+    @property
+    def is_forgetting(self) -> bool:
+        """Whether secrets are being taken out of the files, which no draft comes from meanwhile."""
+        return self._n_forgetting > 0
+
+    def begin_to_forget(self) -> None:
+        """Draft from no file until the next :meth:`forget` has ended."""
+        with self._lock:
+            self._n_forgetting += 1
+
+    def forget(self, pieces: Pieces, vocabulary: Vocabulary | None) -> None:
+        """Take the n-grams within secrets out of the files that take what is learned."""
+        with self._lock:
+            files = tuple(self._files.values()) if vocabulary is not None else ()
+        is_changed = False
+        try:
+            for file in files:
+                try:
+                    assert vocabulary is not None
+                    is_changed = file.forget(pieces.secrets, vocabulary) or is_changed
+                except StoreError as error:
+                    is_changed = True  # it may be read in part
+                    self._report(error)
+        finally:
+            with self._lock:
+                self.n_forgotten += is_changed
+                self._n_forgetting -= 1
 
     def fold_all(self) -> None:
         """Add the journals to their files."""

@@ -240,6 +240,16 @@ class Models:
             report=self._report_once,
         )
 
+    def forget(self, tokens: DocumentTokens) -> None:
+        """Forget what is kept of a window's texts beside its documents.
+
+        Drafters keep texts of all windows, and are made anew.
+        """
+        for served in filter(None, (self._target, self._edits)):
+            served.generated.pop(tokens, None)
+            served.proposers.clear()
+            served.prompts.forget()
+
     def _load(self, report: ProgressReport | None) -> None:
         def progress(fraction: float) -> bool:
             if report is not None:

@@ -31,7 +31,7 @@ from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.completer.texts import TextJob
-from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
+from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.engine.weights import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
 from speclsp.events import Event, EventQueue, StateChanged
@@ -39,6 +39,8 @@ from speclsp.open_documents import Documents
 from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.requests import AnyPlaced, Change, CompletionRequest, EditRequest, Request, TextRequest
 from speclsp.seam import answered
+from speclsp.secrets.masked_text import PLACEHOLDER
+from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.statistics import EngineState, SessionStats
 
@@ -81,6 +83,8 @@ class LocalCompleter:
         self._events = EventQueue()
         self._documents = Documents()
         self._tokenizer: Tokenizer | None = None
+        self._jobs: set[AnyJob] = set()
+        """Those that are not answered."""
         self.tokens = DocumentTokens(self._documents, self._is_ignored)
         self._project = Project(
             _indexed(settings), self._events, self._documents, self._engine.indexes
@@ -191,16 +195,35 @@ class LocalCompleter:
         """Take an opened document."""
         self._documents.open(document)
         self._project.documents_changed()
+        if PLACEHOLDER in document.text:
+            self._forget(())
         self._took(document)
 
-    def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
-        """Take an edit of an open document."""
+    def change_document(
+        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+    ) -> None:
+        """Take an edit of an open document, and which of its letters are secrets now."""
         former = self._documents.get(uri)
         document = self._documents.change(uri, version, edit)
-        if former is not None and document is not None:
+        if former is None or document is None:
+            return
+        if hidden:
+            secrets = tuple(former.text[start:end] for start, end in hidden)
+            if any(secrets):
+                self._documents.keep_newest(uri)
+            self._forget(secrets)
+        else:
             self.tokens.deleted.changed(former, edit)
-            self._context.edited(former, edit)
-            self._took(document)
+        self._context.edited(former, edit)
+        self._took(document)
+
+    def _forget(self, secrets: tuple[str, ...]) -> None:
+        """Forget the texts that may hold what became a secret, of which ``secrets`` were known."""
+        for job in tuple(self._jobs):
+            job.is_superseded = True  # its text may show them
+        self.tokens.forget_texts()
+        self._context.forget_texts()
+        self._engine.forget(self, Pieces(secrets))
 
     def save_document(self, uri: str) -> None:
         """Note that a document's file was written."""
@@ -261,6 +284,8 @@ class LocalCompleter:
         into = learn_into(self.settings)
         if into.takes == "generated" and isinstance(request, CompletionRequest):
             job.future.add_done_callback(partial(self._learn_generated, placed, into))
+        self._jobs.add(job)
+        job.future.add_done_callback(lambda _: self._jobs.discard(job))
         self._engine.thread.submit(job)
         future: Future[R] = job.future
         return future
@@ -313,6 +338,11 @@ class LocalCompleter:
         """Keep what the user accepted, and draft from it."""
         root = accepted.workspace or self._project.root_of(accepted.file)
         self._accepted.take(accepted, root, learn_into(self.settings))
+
+    def forget(self, name: str, places: tuple[Place, ...]) -> None:
+        """Forget a text that was learned, and all that holds its letters at ``places``."""
+        self._forget(())
+        self._engine.forget_learned(name, places)
 
     def _is_ignored(self, file: str) -> bool:
         return self.settings.mask_secrets and bool(file) and self._project.is_ignored(file)

@@ -78,6 +78,12 @@ class Prompts:
             del self._edit_chunks[next(iter(self._edit_chunks))]
         return tuple(laid_out.chunk for laid_out in chunks.chunks)
 
+    def forget(self) -> None:
+        """Forget the texts of earlier prompts: the next ones are laid out anew."""
+        self._documents.clear()
+        self._edit_chunks.clear()
+        self._asked = None
+
     def prepare(self, tokens: Sequence[int]) -> None:
         """Restore the saved KV state that shares most with a prompt of another kind."""
         self._states.prepare(tokens)

@@ -75,6 +75,8 @@ class StatisticsFiles:
         self._is_loading = False
         self._are_read = threading.Event()
         """Whether no request waits for files that are being read."""
+        self._n_forgotten = learned_files.n_forgotten
+        """As of what was read."""
         self._loads: list[Future[None]] = []
         """The last load, and those before it that have not ended."""
 
@@ -95,11 +97,17 @@ class StatisticsFiles:
     def current(self, wait_s: float = 0.0) -> FilesInUse:
         """Return the files' counts; those of changed files once they are read.
 
+        None of files that a secret is or was taken out of, until they are read again.
         The first call after the files were named waits for them, ``wait_s`` at most: a file of
         llama.cpp's layout of 5 MB takes 0.3 s, and the first request of two sessions in nine
         drafted from it.
         """
-        if not uses_statistics(self._settings):
+        files = self._learned_files
+        if not uses_statistics(self._settings) or files.is_forgetting:
+            return FilesInUse()
+        if files.n_forgotten != self._n_forgotten:
+            if not self._is_loading:
+                self._load_soon()
             return FilesInUse()
         if wait_s > 0.0 and self._vocabulary is not None:
             self._are_read.wait(wait_s)
@@ -125,6 +133,7 @@ class StatisticsFiles:
 
     def _load(self) -> None:
         settings, vocabulary = self._settings, self._vocabulary
+        n_forgotten = self._learned_files.n_forgotten
         entries: dict[tuple[Path, Role], _Entry] = {}
         if uses_statistics(settings) and vocabulary is not None:
             try:
@@ -147,6 +156,7 @@ class StatisticsFiles:
                 frozenset(file.counted_as for file in dynamic),
             )
             self._entries = entries
+            self._n_forgotten = n_forgotten
             self._is_loading = False
             if settings is self._settings:
                 self._are_read.set()

@@ -1,7 +1,8 @@
 """The trail of edits in a window's documents, for the prompts of next edits.
 
 Edits that follow each other soon and near are one change, as in Zed (a second, eight lines).  What
-was undone is no change.
+was undone is no change.  Changes that hold a piece of a secret are forgotten, however the edits cut
+it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 from speclsp.documents import Document, TextEdit
 from speclsp.edits.formats import lines_of
 from speclsp.requests import Change
-from speclsp.secrets.masked_text import PLACEHOLDER
+from speclsp.secrets.pieces import Pieces
 
 _N_CHANGES: Final = 16
 _N_CHARS: Final = 8192
@@ -39,6 +40,11 @@ class _Entry:
     after: list[str]
     is_accepted: bool = False
 
+    def holds(self, pieces: Pieces) -> bool:
+        """Whether it holds a piece of a secret, before or after the change."""
+        texts = ("".join((*self.before, *lines, *self.after)) for lines in (self.old, self.new))
+        return any(map(pieces.are_in, texts))
+
 
 class Trail:
     """The latest changes in all documents, masked.  One thread at a time may call it."""
@@ -49,11 +55,13 @@ class Trail:
 
     def changed(self, former: Document, edit: TextEdit) -> None:
         """Note an edit of a document that was ``former``."""
-        if PLACEHOLDER in edit.text:
-            # What is masked now may have been kept unmasked.
-            self._entries.clear()
-        elif edit.text != former.text[edit.start : edit.end]:
+        if edit.text != former.text[edit.start : edit.end]:
             self._add(former, edit)
+
+    def forget(self, pieces: Pieces) -> None:
+        """Forget the changes that hold a piece of a secret."""
+        kept = (entry for entry in self._entries if not entry.holds(pieces))
+        self._entries = deque(kept, maxlen=_N_CHANGES)
 
     def accepted(self, uri: str, text: str) -> None:
         """Note that a document's latest change is an accepted suggestion that inserted ``text``."""

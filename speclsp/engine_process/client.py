@@ -25,7 +25,7 @@ from speclsp import errors
 from speclsp import settings as settings_table
 from speclsp.answers import FinishReason, R
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
+from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import MAX_ENDS, PAUSES_S, Restarts
 from speclsp.engine_process.shared_documents import SharedDocuments
@@ -119,6 +119,8 @@ class SharedCompleter:
         """Why requests fail while there is no connection."""
         self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
         """Accepted texts to send to the next engine."""
+        self._forgotten: deque[wire.Forget] = deque(maxlen=_MAX_LEARNED)
+        """What the next engine is to forget."""
         self._waiting: dict[int, _Pending] = {}
         """The requests without an answer, by number."""
         self._idle: dict[int, asyncio.Future[bool]] = {}
@@ -297,9 +299,11 @@ class SharedCompleter:
         """Take an opened document."""
         self._post(self._documents.open, document)
 
-    def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
-        """Take an edit of an open document."""
-        self._post(self._documents.change, uri, version, edit)
+    def change_document(
+        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+    ) -> None:
+        """Take an edit of an open document, and which of its letters are secrets now."""
+        self._post(self._documents.change, uri, version, edit, hidden)
 
     def save_document(self, uri: str) -> None:
         """Note that a document was written to its file."""
@@ -372,6 +376,17 @@ class SharedCompleter:
             return
         if not self._send(wire.Learn(self._documents.without_path(accepted))):
             self._learned.append(accepted)
+
+    def forget(self, name: str, places: tuple[Place, ...]) -> None:
+        """Let the engine forget a text that was learned, now or when one is connected."""
+        self._post(self._forget, name, places)
+
+    def _forget(self, name: str, places: tuple[Place, ...]) -> None:
+        unsent = [text for text in self._learned if text.name != name]
+        self._learned = deque(unsent, maxlen=_MAX_LEARNED)
+        message = wire.Forget(name, places)
+        if not self._send(message):
+            self._forgotten.append(message)
 
     def _refusal(self, request: Request[Any]) -> SpecLspError | None:
         """Return why a request cannot be served now."""
@@ -446,8 +461,13 @@ class SharedCompleter:
         documents = self._documents
         messages = documents.hand_over()
         learned = [text for text in self._learned if not documents.is_kept_here(text.file)]
-        self._send(*messages, *map(wire.Learn, map(documents.without_path, learned)))
+        self._send(
+            *messages,
+            *map(wire.Learn, map(documents.without_path, learned)),
+            *self._forgotten,
+        )
         self._learned.clear()
+        self._forgotten.clear()
         self._absence = _STARTING
         self._is_told = False
         for pending in [*self._waiting.values()]:

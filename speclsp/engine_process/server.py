@@ -221,7 +221,8 @@ class _Window:
     def _do(self, completer: Completer, message: wire.WindowMessage) -> None:
         match message:
             case wire.ChangeDocument():
-                completer.change_document(self._scope + message.uri, message.version, message.edit)
+                uri = self._scope + message.uri
+                completer.change_document(uri, message.version, message.edit, message.hidden)
             case wire.Cancel():
                 token = self._tokens.get(message.number)
                 if token is not None:
@@ -235,6 +236,8 @@ class _Window:
                 completer.close_document(self._scope + message.uri)
             case wire.Learn():
                 completer.learn(message.accepted)
+            case wire.Forget():
+                completer.forget(message.name, message.places)
             case wire.AskStatistics():
                 self._send_statistics(completer)
             case _:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
+from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process import wire
 from speclsp.events import EventQueue
@@ -71,13 +71,15 @@ class SharedDocuments:
         self._ignored.renew(self.settings.exclude)
         self._share(document, wire.OpenDocument(self.without_path(document)))
 
-    def change(self, uri: str, version: int, edit: TextEdit) -> None:
-        """Take an edit of an open document."""
+    def change(
+        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+    ) -> None:
+        """Take an edit of an open document, and which of its letters are secrets now."""
         former = self._documents.pop(uri, None)
         if former is not None:
             text = edit.applied_to(former.text)
             document = self._documents[uri] = replace(former, version=version, text=text)
-            self._share(document, wire.ChangeDocument(uri, version, edit))
+            self._share(document, wire.ChangeDocument(uri, version, edit, hidden))
 
     def save(self, uri: str) -> None:
         """Note that a document was written to its file."""

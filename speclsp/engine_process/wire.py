@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from speclsp.answers import CompletionResult, EditResult, TextResult
-from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
+from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
 from speclsp.events import Event
@@ -86,6 +86,8 @@ class ChangeDocument(_Message, frozen=True):
     uri: str
     version: int
     edit: TextEdit
+    hidden: tuple[Place, ...] = ()
+    """Places of the version before whose letters are secrets now."""
 
 
 class SaveDocument(_Message, frozen=True):
@@ -120,6 +122,13 @@ class Learn(_Message, frozen=True):
     accepted: AcceptedText
 
 
+class Forget(_Message, frozen=True):
+    """Forget a text that was learned: its letters at ``places`` are secrets now."""
+
+    name: str
+    places: tuple[Place, ...]
+
+
 class AskStatistics(_Message, frozen=True):
     """Send Statistics."""
 
@@ -143,6 +152,7 @@ WindowMessage = (
     | Ask
     | Cancel
     | Learn
+    | Forget
     | AskStatistics
     | AwaitIdle
 )

@@ -70,7 +70,7 @@ class SpecLanguageServer(LanguageServer):
             converter_factory=make_converter,
         )
         self.session = Session(self.protocol, completer_factory, base_options)
-        self.protocol.note_arrival = self.session.documents.note_arrival
+        self.protocol.note_arrival = self.session.note_arrival
         for method, function in _METHODS.items():
             self.feature(method)(partial(function, self.session))
 

@@ -91,6 +91,8 @@ class Session:
         """Seconds since the epoch."""
         self._snooze_end: asyncio.TimerHandle | None = None
         self._shown_problems: set[str] = set()
+        self._changed: dict[str, TextBuffer] = {}
+        """Documents whose latest versions the completer lacks, by URI."""
         self._reported_too_large: dict[str, object] = {}
         """Openings by URI; the first is shown to the user, the others are logged."""
         self._n_completions = 0
@@ -183,7 +185,14 @@ class Session:
         self.apply_settings()
 
     def tell(self, call: Callable[..., object], *arguments: object) -> Any:
-        """Call the completer; its exceptions are logged and do not reach the client."""
+        """Call the completer, which gets the documents' changes first.
+
+        Its exceptions are logged and do not reach the client.
+        """
+        self.tell_changes()
+        return self._tell(call, *arguments)
+
+    def _tell(self, call: Callable[..., object], *arguments: object) -> Any:
         try:
             return call(*arguments)
         except Exception:
@@ -355,16 +364,35 @@ class Session:
         self.tell(self.window.open_document, document)
 
     def tell_changed(self, buffer: TextBuffer) -> None:
-        """Give the completer a document's next version, unless it is too large."""
-        window = self.window
-        if window is None:
+        """Give the completer a document's next version soon: with what else has arrived, at once.
+
+        It is masked once then, also where many changes of it have arrived.  Whatever else the
+        completer is told or asked comes afterwards.
+        """
+        if self.window is None:
             return
-        if window.document(buffer.uri) is None:
-            self.tell_opened(buffer)
-        elif self.is_too_large(buffer):
-            self.tell(window.close_document, buffer.uri)
-        else:
-            self.tell(window.change_document, buffer.uri, buffer.version, buffer.text)
+        if not self._changed:
+            asyncio.get_running_loop().call_soon(self.tell_changes)
+        self._changed[buffer.uri] = buffer
+
+    def tell_changes(self) -> None:
+        """Give the completer the documents that have changed, unless they are too large."""
+        changed, self._changed = self._changed, {}
+        for buffer in changed.values():
+            window = self.window
+            if window is None or self.documents.get(buffer.uri) is not buffer:
+                continue
+            if window.document(buffer.uri) is None:
+                self.tell_opened(buffer)
+            elif self.is_too_large(buffer):
+                self._tell(window.close_document, buffer.uri)
+            else:
+                self._tell(window.change_document, buffer.uri, buffer.version, buffer.text)
+
+    def note_arrival(self, params: Any) -> None:
+        """Let the completer have the version that an arriving request is made in."""
+        self.tell_changes()
+        self.documents.note_arrival(params)
 
     def tell_saved(self, uri: str) -> None:
         """Tell the completer that a document was written to its file."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Final
 
+import numpy as np
+
 from speclsp.drafting.drafter import TokenArray
-from speclsp.ngrams.counting import joined, observed, table_of
+from speclsp.ngrams.counting import Observations, joined, observed, rows_of, table_of
 from speclsp.ngrams.table import NgramTable, NgramTables
 
 MAX_ORDER: Final = 4
@@ -38,6 +42,41 @@ def tables_of(texts: Sequence[tuple[TokenArray, int]]) -> NgramTables:
         if seen.tokens.size:
             tables[order] = table_of(seen)
     return NgramTables(tables)
+
+
+def without_secrets(
+    tables: NgramTables, secrets: Sequence[str], piece: Callable[[int], bytes]
+) -> NgramTables:
+    """Leave out the n-grams of which two tokens in a row, the follower too, stand so in a secret.
+
+    ``piece`` returns a token's bytes.  Returns the same tables where none is left out.
+    """
+    texts = tuple(secret.encode("utf-8", "replace") for secret in secrets)
+    piece = cache(piece)
+
+    def is_inside(*tokens: int) -> bool:
+        return any(b"".join(map(piece, tokens)) in text for text in texts)
+
+    left: dict[int, NgramTable] = {}
+    for order, table in tables.by_order.items():
+        rows = rows_of(table)
+        columns = [*rows.grams.T, rows.tokens]
+        known = np.unique(np.concatenate(columns))
+        within = known[[is_inside(token) for token in known.tolist()]]
+        out: set[int] = set()
+        for first, second in pairwise(columns):
+            places = np.flatnonzero(np.isin(first, within) & np.isin(second, within)).tolist()
+            out.update(n for n in places if is_inside(int(first[n]), int(second[n])))
+        if not out:
+            left[order] = table
+        elif len(out) < rows.tokens.size:
+            kept = np.ones(rows.tokens.size, dtype=bool)
+            kept[[*out]] = False
+            left[order] = table_of(
+                Observations(rows.grams[kept], rows.tokens[kept], rows.counts[kept])
+            )
+    is_same = all(left.get(order) is table for order, table in tables.by_order.items())
+    return tables if is_same else NgramTables(left)
 
 
 class LearnedCounts:

@@ -27,9 +27,18 @@ from speclsp.ngrams import files, journal, own_layout
 from speclsp.ngrams.counting import merge
 from speclsp.ngrams.files import StatisticsFile
 from speclsp.ngrams.journal import Folded, Learned
-from speclsp.ngrams.learned import MAX_ORDER, Counted, LearnedCounts, count_accepted, tables_of
+from speclsp.ngrams.learned import (
+    MAX_ORDER,
+    Counted,
+    LearnedCounts,
+    count_accepted,
+    tables_of,
+    without_secrets,
+)
 from speclsp.ngrams.own_layout import FileHeader, VocabularyIdentity
 from speclsp.ngrams.reading import damaged, read_bytes, state_of
+from speclsp.ngrams.table import NgramTables
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.storage.locations import WaitLimit, locked, workspace_id
 
 _LOCK_WAIT_S: Final = 30.0
@@ -135,23 +144,59 @@ class LearnedFile:
         vocabulary = self._vocabulary
         if vocabulary is None or state_of(self._journal) is None:
             return 0
+        with self._lock, self._locked(self._journal):
+            file, texts = self._whole(vocabulary)
+            if texts:
+                self._replace(file, _with_texts(file, texts), vocabulary)
+            self._journal.unlink(missing_ok=True)
+        return len(texts)
+
+    def forget(self, secrets: Sequence[str], vocabulary: Vocabulary) -> bool:
+        """Take the n-grams within secrets out of the file and its journal; return if it had any.
+
+        Nothing is done before :meth:`begin`, and where there is no file.
+        """
+        begun = self._vocabulary
+        if begun is None or begun.fingerprint != vocabulary.fingerprint:
+            return False
+        if state_of(self.path) is None:
+            return False
+        with self._lock, self._locked(self._journal):
+            file, texts = self._whole(vocabulary)
+            tables = _with_texts(file, texts) if texts else file.tables
+            left = without_secrets(tables, secrets, vocabulary.piece)
+            if left is tables:
+                return False
+            self._replace(file, left, vocabulary)
+            self._journal.unlink(missing_ok=True)
+        return True
+
+    def _whole(self, vocabulary: VocabularyIdentity) -> tuple[StatisticsFile, list[Learned]]:
+        """Return the file, and the journal's texts that it lacks; the locks are held."""
+        data, kept = read_bytes(self.path), journal.read(self._journal)
+        file = files.parse_statistics(self.path, data, vocabulary, "dynamic")
+        return file, self._texts(kept, data, vocabulary)
+
+    def _replace(
+        self,
+        file: StatisticsFile,
+        tables: NgramTables,
+        vocabulary: VocabularyIdentity,
+    ) -> None:
+        """Replace the file by one that counts the journal's texts, too; the locks are held."""
 
         def ready(new_file: Path) -> None:
             journal.append(self._journal, Folded(file_hash=_hash_of(new_file.read_bytes())))
 
-        with self._lock, self._locked(self._journal):
-            data, kept = read_bytes(self.path), journal.read(self._journal)
-            file = files.parse_statistics(self.path, data, vocabulary, "dynamic")
-            texts = self._texts(kept, data, vocabulary)
-            if texts:
-                learned = tables_of([(_tokens_of(text), text.n_known) for text in texts])
-                tables = merge([file.tables, learned]).by_order
-                learned_id = "" if file.header is None else file.header.learned_id
-                files.write(
-                    self.path, tables, file.layout, vocabulary, learned_id=learned_id, ready=ready
-                )
-            self._journal.unlink(missing_ok=True)
-        return len(texts)
+        learned_id = "" if file.header is None else file.header.learned_id
+        files.write(
+            self.path,
+            tables.by_order,
+            file.layout,
+            vocabulary,
+            learned_id=learned_id,
+            ready=ready,
+        )
 
     @contextmanager
     def _locked(self, written: Path) -> Iterator[None]:
@@ -211,6 +256,11 @@ class LearnedFile:
                 remedy="To have the counts back, restore a copy of the file.",
             )
         )
+
+
+def _with_texts(file: StatisticsFile, texts: Sequence[Learned]) -> NgramTables:
+    learned = tables_of([(_tokens_of(text), text.n_known) for text in texts])
+    return merge([file.tables, learned])
 
 
 def _counted(texts: Sequence[Learned]) -> Counted:

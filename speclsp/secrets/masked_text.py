@@ -7,12 +7,13 @@ import sys
 from bisect import bisect_left
 from copy import copy
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
-from speclsp.documents import common_head, common_tail
+from speclsp.documents import TextEdit, shortest_edit
 from speclsp.secrets.assignments import TextKind
 from speclsp.secrets.line_scan import N_BESIDE, Found, kind_of, secrets_in_lines
+from speclsp.secrets.pieces import N_LETTERS
 from speclsp.secrets.private_keys import BEGIN, bare_keys, key_blocks, part_without_keys
 from speclsp.secrets.spans import Span, merged
 
@@ -34,6 +35,10 @@ _MOST_FOUND: Final = 4 * MOST_SECRETS
 
 _NAME_STARTS: Final = re.compile(r"_(?=[A-Za-z])")
 """What joins words in files' names; in texts it does not."""
+
+_N_REMOVED: Final = 32
+"""Removed secrets that are masked where they come back."""
+_IN_NAME: Final = re.compile(r"[\w.\-]*+")
 
 _LEAST_CUT: Final = 5
 """Characters of a placeholder's beginning that differ from a name such as ``__main__``."""
@@ -79,15 +84,40 @@ def before_secret(text: str, before: str, path: str) -> str:
     return text[: min([end, *starts])]
 
 
+class Masking(NamedTuple):
+    """What a version changes in the masked text."""
+
+    edit: TextEdit
+    """The edit of the masked text."""
+    hidden: tuple[Span, ...] = ()
+    """Where the letters of secrets that are new or changed stood in the former masked text; an
+    empty span for a secret of which it shows none."""
+    secrets: tuple[str, ...] = ()
+    """These secrets, as they are."""
+
+    @property
+    def shows_secrets(self) -> bool:
+        """Whether the former masked text shows any of their letters."""
+        return any(start < end for start, end in self.hidden)
+
+
 class MaskedText:
-    """The newest version of one text.  Not thread-safe."""
+    """The newest version of one text.  Not thread-safe.
+
+    What was masked stays masked until it changes itself, also where no rule finds it any more: its
+    name is being typed anew.
+    """
 
     def __init__(self, path: str) -> None:
         self._kind: TextKind = kind_of(path)
         self._found: list[Found] = []
         """In the order of what was read."""
         self._bare: list[Span] = []
+        self._blocks: list[Span] = []
         self._spans: list[Span] = []
+        """What is masked: what the rules find, and what was masked before."""
+        self._removed: tuple[str, ...] = ()
+        """Secrets that were removed, the latest last: undone or pasted, they are masked."""
         self.raw = ""
         """The text as it is."""
         self.text = ""
@@ -100,43 +130,47 @@ class MaskedText:
         """Return a copy that can be kept up to date elsewhere."""
         return copy(self)  # no version's lists are ever changed
 
-    def update(self, raw: str, *, n_most: int = sys.maxsize) -> bool:
+    def update(
+        self, raw: str, edit: TextEdit | None = None, *, n_most: int = sys.maxsize
+    ) -> Masking | None:
         """Take a new version; only changed lines and those that depend on them are searched.
 
-        Returns False, and takes nothing, if that is more than ``n_most`` characters.
+        ``edit`` leads to it from the former one; without it the two are compared.
+        Returns None, and takes nothing, if more than ``n_most`` characters must be searched.
         """
-        if raw == self.raw:
-            return True
-        if self.is_secret and 2 * len(raw) > self._n_secret_chars:
-            self.raw = raw  # its text stays empty
-            return True
-        known = "" if self.is_secret else self.raw
-        shift = len(raw) - len(known)
-        scope = self._scope(known, raw)
+        n_more = len(raw) - len(self.raw)
+        edit = shortest_edit(self.raw, raw, edit)
+        if edit.start == edit.end and not edit.text:
+            return Masking(TextEdit(0, 0, ""))
+        if self.is_secret:
+            if 2 * len(raw) > self._n_secret_chars:
+                self.raw = raw  # its text stays empty
+                return Masking(TextEdit(0, 0, ""))
+            edit = TextEdit(0, 0, raw)
+        scope = self._scope(edit, raw)
         searched = self._searched(raw, scope, n_most)
-        bare = self._bare_keys(raw, scope, shift, n_most)
+        bare = self._bare_keys(raw, scope, n_more, n_most)
         if searched is None or bare is None:
-            return False
-        found = [
-            *(f for f in self._found if f.read.start < scope.start),
-            *(f for f in searched if scope.start <= f.read.start <= scope.end),
-            *(f.moved(shift) for f in self._found if f.read.start + shift > scope.end),
-        ]
-        self._take(raw, searched if len(searched) == _MOST_FOUND else found, bare)
-        return True
+            return None
+        above = [f for f in self._found if f.read.start < scope.start]
+        below = [f for f in self._found if f.read.start + n_more > scope.end]
+        former = [f for f in self._found[len(above) : len(self._found) - len(below)] if f.parts]
+        here = [f for f in searched if scope.start <= f.read.start <= scope.end]
+        released = self._released(edit, former, {f.read.start for f in here}) if former else []
+        if len(searched) < _MOST_FOUND:
+            searched = [*above, *here, *(f.moved(n_more) for f in below)]
+        return self._take(raw, edit, searched, bare, released)
 
-    def _scope(self, old: str, new: str) -> _Scope:
+    def _scope(self, edit: TextEdit, new: str) -> _Scope:
         """Return what must be searched: the lines that changed, and values that were read there.
 
         A name some lines above may have its value there.
         """
-        scope = _changed_lines(old, new, N_BESIDE[self._kind])
-        shift = len(new) - len(old)
+        scope = _changed_lines(edit, new, N_BESIDE[self._kind])
         if scope.end - scope.start > _LONG:
             scope = scope.near_change()
-        changed = Span(scope.changed_start, scope.changed_end - shift)
         reads = (f.read for f in self._found)
-        touched = (r.start for r in reads if r.start <= changed.end and changed.start <= r.end)
+        touched = (r.start for r in reads if r.start <= edit.end and edit.start <= r.end)
         start = min(touched, default=scope.start)
         return scope if start >= scope.start else scope.from_line_of(new, start)
 
@@ -168,21 +202,140 @@ class MaskedText:
             seen_end = min(2 * seen_end - context, len(raw))
         return None
 
-    def _take(self, raw: str, found: list[Found], bare: list[Span]) -> None:
-        self.raw = raw
+    def _released(self, edit: TextEdit, former: list[Found], starts: set[int]) -> list[Span]:
+        """Return the parts of former values that changed themselves: what is found now counts.
+
+        They are those of names that are there still, untouched, and have a value that begins at one
+        of ``starts``, and tokens of a known form that are typed on.
+        """
+        n_more = len(edit.text) - (edit.end - edit.start)
+        released: list[Span] = []
+        for found in former:
+            name, value = found.read.start, found.parts[0].start
+            if name == value:
+                is_changed = value <= edit.end and edit.start <= found.parts[-1].end
+            elif name >= edit.end:
+                is_changed = name + n_more in starts
+            else:
+                is_changed = name in starts and not _IN_NAME.fullmatch(self.raw, name, edit.start)
+            if is_changed:
+                released += found.parts
+        return merged(released)
+
+    def _take(
+        self,
+        raw: str,
+        edit: TextEdit,
+        found: list[Found],
+        bare: list[Span],
+        released: list[Span],
+    ) -> Masking:
         in_lines = merged(part for f in found for part in f.parts)
-        has_blocks = BEGIN in raw
-        n_markers = raw.count(BEGIN) if has_blocks else 0
-        self.is_secret = max(len(in_lines) + len(bare), n_markers) > MOST_SECRETS
+        n_markers = raw.count(BEGIN) if BEGIN in raw else 0
+        blocks = key_blocks(raw) if 0 < n_markers <= MOST_SECRETS else []
+        keys = [*_changed_keys(self._blocks, blocks, edit), *_changed_keys(self._bare, bare, edit)]
+        kept = [] if self.is_secret else self._kept(edit, merged([*released, *keys]))
+        n_secrets = max(len(in_lines) + len(bare), n_markers, len(kept))
+        self.is_secret = n_secrets > MOST_SECRETS
+        self._found, self._bare, self._blocks = found, bare, blocks
         if self.is_secret:
-            self._found, self._bare, self._spans = [], [], []
-            self.text = ""
+            masking = Masking(TextEdit(0, len(self.text), ""), (Span(0, 0),), (raw,))
+            self._found, self._bare, self._blocks, self._spans = [], [], [], []
+            self._removed = ()
+            self.raw, self.text = raw, ""
             self._n_secret_chars = len(raw)
-            return
-        self._found, self._bare = found, bare
-        blocks = key_blocks(raw) if has_blocks else []
-        self._spans = merged([*in_lines, *blocks, *bare])
-        self.text = _with_placeholders(raw, self._spans)
+            return masking
+        spans = merged([*in_lines, *blocks, *bare, *kept])
+        masking, self.text = self._masking(raw, edit, spans, {*kept})
+        self.raw, self._spans = raw, spans
+        return masking
+
+    def _kept(self, edit: TextEdit, released: list[Span]) -> list[Span]:
+        """Return where the former secrets stand that the edit leaves as they are."""
+        n_more = len(edit.text) - (edit.end - edit.start)
+        kept: list[Span] = []
+        touched: list[str] = []
+        for span in self._spans:
+            if edit.start <= span.start and span.end <= edit.end:
+                touched.append(self.raw[span.start : span.end])
+            elif any(s.start <= span.start and span.end <= s.end for s in released):
+                continue
+            elif span.end <= edit.start:
+                kept.append(span)
+            elif span.start >= edit.end:
+                kept.append(Span(span.start + n_more, span.end + n_more))
+            elif not edit.text:  # what is left of it is still its letters
+                end = span.end + n_more if span.end > edit.end else edit.start
+                kept.append(Span(min(span.start, edit.start), end))
+        if touched:
+            self._removed = tuple(dict.fromkeys([*self._removed, *touched]))[-_N_REMOVED:]
+        for value in self._removed if len(edit.text) >= N_LETTERS else ():
+            start = edit.text.find(value) if len(value) >= N_LETTERS else -1
+            while start >= 0:
+                end = start + len(value)
+                kept.append(Span(edit.start + start, edit.start + end))
+                start = edit.text.find(value, end)
+        return kept
+
+    def _masking(
+        self, raw: str, edit: TextEdit, spans: list[Span], kept: set[Span]
+    ) -> tuple[Masking, str]:
+        """Return what a version changes, and its masked text."""
+        former = self._spans
+        n_more = len(edit.text) - (edit.end - edit.start)
+        pairs = zip(former, spans, strict=False)
+        alike = takewhile(lambda pair: pair[0] == pair[1] and pair[0].end <= edit.start, pairs)
+        n_head = sum(1 for _ in alike)
+        pairs = zip(reversed(former[n_head:]), reversed(spans[n_head:]), strict=False)
+        alike = takewhile(
+            lambda pair: (
+                pair[0].start >= edit.end
+                and pair[0].start + n_more == pair[1].start
+                and pair[0].end + n_more == pair[1].end
+            ),
+            pairs,
+        )
+        n_tail = sum(1 for _ in alike)
+        before, now = former[n_head : len(former) - n_tail], spans[n_head : len(spans) - n_tail]
+        start = min(edit.start, *(s.start for s in (*before[:1], *now[:1])), edit.start)
+        end = max(edit.end, *(s.end for s in before[-1:]), *(s.end - n_more for s in now[-1:]), 0)
+        shift = _n_longer(former[:n_head])
+        piece = _with_placeholders(
+            raw[start : end + n_more], [Span(s.start - start, s.end - start) for s in now]
+        )
+        whole = TextEdit(start + shift, end + shift + _n_longer(before), piece)
+        text = whole.applied_to(self.text)
+        new = [span for span in now if span not in kept]
+        hidden = [place for span in new for place in self._shown(span, edit, before, shift)]
+        secrets = tuple(raw[span.start : span.end] for span in new)
+        shortest = shortest_edit(self.text, text, whole)
+        return Masking(shortest, tuple(hidden), secrets), text
+
+    def _shown(
+        self, span: Span, edit: TextEdit, masked_spans: list[Span], shift: int
+    ) -> list[Span]:
+        """Return where the former masked text shows letters of a secret of the new version.
+
+        ``masked_spans`` are the former secrets near it, from where places are ``shift`` higher.
+        """
+        inserted_end = edit.start + len(edit.text)
+        n_more = inserted_end - edit.end
+        start, end = span
+        if start > edit.start:
+            start = start - n_more if start >= inserted_end else edit.start
+        if end > edit.start:
+            end = end - n_more if end >= inserted_end else edit.end
+        shown: list[Span] = []
+        for masked_span in masked_spans:
+            if masked_span.start > start and end > start:
+                shown.append(Span(start + shift, min(end, masked_span.start) + shift))
+            if masked_span.start < end:
+                start = max(start, masked_span.end)
+            if masked_span.end <= start:
+                shift += _n_longer([masked_span])
+        if end > start:
+            shown.append(Span(start + shift, end + shift))
+        return shown or [Span(0, 0)]
 
     def masked_offset(self, cursor: int) -> int | None:
         """Return where a cursor in the raw text stands in the masked one.
@@ -267,15 +420,29 @@ class _Scope(NamedTuple):
         return self._replace(context=min(self.context, context), start=start)
 
 
-def _changed_lines(old: str, new: str, n_beside: int) -> _Scope:
+def _changed_keys(former: list[Span], now: list[Span], edit: TextEdit) -> list[Span]:
+    """Return the former private keys of which each has another extent now."""
+    if not former or former == now:
+        return []
+    n_more = len(edit.text) - (edit.end - edit.start)
+    changed: list[Span] = []
+    for span in former:
+        start = span.start + (n_more if span.start >= edit.end else 0)
+        end = span.end + (n_more if span.end >= edit.end else 0)
+        idx = bisect_left(now, Span(start, start))
+        near = now[max(0, idx - 1) : idx + 1]
+        if any(key.start < end and start < key.end for key in near):
+            changed.append(span)
+    return changed
+
+
+def _changed_lines(edit: TextEdit, new: str, n_beside: int) -> _Scope:
     """Return which lines must be searched: those that changed, and those beside them.
 
     Up to ``n_beside`` lines before the first changed one may name a secret in it.
     """
-    n_head = common_head(old, new, len(new))
-    n_tail = common_tail(old, new, min(len(old), len(new)) - n_head)
-    changed_end = len(new) - n_tail
-    start = new.rfind("\n", 0, n_head) + 1
+    changed_end = edit.start + len(edit.text)
+    start = new.rfind("\n", 0, edit.start) + 1
     end = new.find("\n", changed_end)
     for _ in range(n_beside):
         start = new.rfind("\n", 0, max(0, start - 1)) + 1
@@ -283,12 +450,17 @@ def _changed_lines(old: str, new: str, n_beside: int) -> _Scope:
     for _ in range(n_beside + 1):
         found = new.find("\n", seen_end + 1)
         seen_end = len(new) if found < 0 else found
-    return _Scope(start, start, end, seen_end, n_head, changed_end)
+    return _Scope(start, start, end, seen_end, edit.start, changed_end)
 
 
 def _all_secrets(text: str, kind: TextKind) -> list[Span]:
     in_lines = (part for found in secrets_in_lines(text, kind) for part in found.parts)
     return merged([*in_lines, *key_blocks(text), *bare_keys(text)])
+
+
+def _n_longer(spans: list[Span]) -> int:
+    """Return how many characters more the placeholders of secrets have."""
+    return sum(len(PLACEHOLDER) - (end - start) for start, end in spans)
 
 
 def _with_placeholders(text: str, spans: list[Span]) -> str:

@@ -107,6 +107,28 @@ class AcceptedStore(WorkspaceStore):
             )
         )
 
+    def texts(self) -> list[str]:
+        """Return the texts of all workspaces."""
+        rows = self.run(
+            lambda connection: connection.execute(
+                "SELECT text FROM accepted WHERE typeof(text) = 'text'"
+            ).fetchall()
+        )
+        return [text for (text,) in rows]
+
+    def remove(self, is_removed: Callable[[str], bool]) -> int:
+        """Remove the texts of all workspaces of which this is true; return how many there were."""
+
+        def remove(connection: sqlite3.Connection) -> int:
+            rows = connection.execute(
+                "SELECT id, text FROM accepted WHERE typeof(text) = 'text'"
+            ).fetchall()
+            removed = [(number,) for number, text in rows if is_removed(text)]
+            connection.executemany("DELETE FROM accepted WHERE id = ?", removed)
+            return len(removed)
+
+        return self.run(remove)
+
     def recent(self, root: str, n_texts: int) -> list[KeptText]:
         """Return at most the ``n_texts`` newest texts of a workspace, the oldest first."""
         oldest_s = int(self._clock()) - MAX_AGE_S

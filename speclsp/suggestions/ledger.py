@@ -16,6 +16,7 @@ from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.decoding.session import SessionRecorder
 from speclsp.documents import AcceptedText, common_head
 from speclsp.requests import CompletionRequest, PlacedCompletion
+from speclsp.secrets.pieces import Pieces
 from speclsp.suggestions.impressions import Impressions
 from speclsp.text.typed_text import (
     CursorContext,
@@ -87,6 +88,11 @@ class Suggestion:
     def whole(self) -> Suggestion:
         """The suggestion that it is the rest of, or itself."""
         return self if self.rest_of is None else self.rest_of
+
+    @property
+    def lines_before(self) -> str:
+        """The last lines before it, which are learned with it."""
+        return "".join(self.place.before.splitlines(keepends=True)[-CONTEXT_LINES:])
 
     def continues(self, other: Suggestion) -> bool:
         """Whether the text is what is left of another one's, at the cursor there."""
@@ -204,6 +210,25 @@ class Ledger:
             suggestion.may_answer = suggestion.may_answer and suggestion.request.uri != uri
         self._leaves_screen(uri)
 
+    def forget_secrets(self, pieces: Pieces) -> None:
+        """Forget the suggestions, and the texts accepted or rejected, that hold a piece of one."""
+        secret = [
+            completion_id
+            for completion_id, suggestion in self._by_id.items()
+            if pieces.are_in(suggestion.lines_before + suggestion.whole.text + suggestion.text)
+        ]
+        for completion_id in secret:
+            suggestion = self._by_id.pop(completion_id)
+            if self._on_screen.get(suggestion.request.uri) is suggestion:
+                self._leaves_screen(suggestion.request.uri)
+        if self._in_part is not None and pieces.are_in(
+            self._in_part[0].lines_before + self._in_part[1]
+        ):
+            self._in_part = None
+        rejected = [key for key in self._n_rejected if pieces.are_in("".join(key[1:]))]
+        for key in rejected:
+            del self._n_rejected[key]
+
     # --- shown, typed through, rejected ---------------------------------------------------------
 
     def sent(self, completion_id: str, text: str, n_foreign: int) -> None:
@@ -300,12 +325,11 @@ class Ledger:
             return []
         suggestion, text = taken
         suggestion.is_learned = True
-        before = "".join(suggestion.place.before.splitlines(keepends=True)[-CONTEXT_LINES:])
         return [
             AcceptedText(
                 path=suggestion.path,
                 file=suggestion.file,
-                before=before,
+                before=suggestion.lines_before,
                 text=text,
                 uri=suggestion.request.uri,
             )

@@ -1,8 +1,12 @@
 """A window's documents with their secrets masked, as the completer gets them.
 
-Each change is masked once, by the lines that changed.  A cursor counts characters of the window's
-text and becomes an offset in the masked text.  The two texts are equal on the cursor's line, since
-nothing is requested on a line that holds a secret.
+Each change is compared with the text before and masked once, by the lines that changed; its edit
+then goes along with the text.  A
+cursor counts characters of the window's text and becomes an offset in the masked text.  The two
+texts are equal on the cursor's line, since nothing is requested on a line that holds a secret.
+
+Before a change is delivered by which something becomes a secret, the window forgets what it kept of
+it: changes, suggestions, earlier versions.
 """
 
 from __future__ import annotations
@@ -20,13 +24,14 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from speclsp.documents import Document, TextEdit, edit_between
+from speclsp.documents import Document, Place, TextEdit, edit_between
 from speclsp.edits.trail import Trail
 from speclsp.open_documents import Documents, n_versions
 from speclsp.requests import Change, DocumentCursor, PlacedRequest, Q
 from speclsp.seam import Completer
-from speclsp.secrets.masked_text import MaskedText
+from speclsp.secrets.masked_text import MaskedText, Masking
 from speclsp.secrets.paths import is_secret_path
+from speclsp.secrets.pieces import Pieces
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +53,11 @@ class MaskedDocuments:
         masks: bool,
         masks_late: bool,
         clock: Callable[[], float] = time.perf_counter,
+        became_secret: Callable[[Pieces], None] = lambda _: None,
     ) -> None:
+        """``became_secret`` is called before the completer gets the text without a new secret."""
         self._completer = completer
+        self._became_secret = became_secret
         self._trail = Trail(clock)
         """It lives here, so that it outlives the engine."""
         self._masks = masks
@@ -133,7 +141,7 @@ class MaskedDocuments:
         text, edit = masked.text, request.edit
         if edit is not None:
             masked = masked.copy()
-            masked.update(edit.applied_to(masked.raw))
+            masked.update(edit.applied_to(masked.raw), edit)
         offset = masked.masked_offset(request.offset)
         if offset is None:
             return "private"
@@ -179,24 +187,30 @@ class MaskedDocuments:
         if is_secret_path(document.path):
             self._deliver(dataclasses.replace(document, text=""))
             return
-        versions = self._masked.get(document.uri)
-        masked = versions[-1][1].copy() if versions else MaskedText(document.path)
-        if masked.update(document.text, n_most=self._at_once):
-            self._deliver_masked(document, masked)
+        masked = self._newest_masked(document)
+        masking = masked.update(document.text, n_most=self._at_once)
+        if masking is not None:
+            self._deliver_masked(document, masked, masking)
             return
         self._late[document.uri] = document
         self._masking[document.uri] = self._late_thread.submit(self._mask_late, document.uri)
 
+    def _newest_masked(self, document: Document) -> MaskedText:
+        """Return a copy of what is known of a document's secrets."""
+        versions = self._masked.get(document.uri)
+        return versions[-1][1].copy() if versions else MaskedText(document.path)
+
     def _mask_late(self, uri: str) -> None:
-        masked: MaskedText | None = None
         try:
             while (document := self._late.get(uri)) is not None:
-                masked = masked or MaskedText(document.path)
-                masked.update(document.text)
+                with self._lock:
+                    masked = self._newest_masked(document)
+                masking = masked.update(document.text)
+                assert masking is not None
                 with self._lock:
                     if self._late.get(uri) is document:
                         del self._late[uri]
-                        self._deliver_masked(document, masked)
+                        self._deliver_masked(document, masked, masking)
                         return  # a newer version is submitted by itself
         except Exception:
             # An unmasked text must not reach the completer.
@@ -204,14 +218,25 @@ class MaskedDocuments:
             with self._lock:
                 self._late.pop(uri, None)
 
-    def _deliver_masked(self, document: Document, masked: MaskedText) -> None:
+    def _deliver_masked(self, document: Document, masked: MaskedText, masking: Masking) -> None:
         versions = self._masked.setdefault(document.uri, deque())
+        pieces = Pieces(masking.secrets)
+        if pieces:
+            self._trail.forget(pieces)
+            self._became_secret(pieces)
         versions.append((document.version, masked))
-        while len(versions) > n_versions(document.text):
+        showed_secrets = masking.shows_secrets or masked.is_secret
+        while len(versions) > (1 if showed_secrets else n_versions(document.text)):
             versions.popleft()
-        self._deliver(dataclasses.replace(document, text=masked.text))
+        self._deliver(dataclasses.replace(document, text=masked.text), masking.edit, masking.hidden)
+        if showed_secrets:
+            self._documents.keep_newest(document.uri)
+        if pieces:
+            self._trail.forget(pieces)  # the change itself
 
-    def _deliver(self, document: Document) -> None:
+    def _deliver(
+        self, document: Document, edit: TextEdit | None = None, hidden: tuple[Place, ...] = ()
+    ) -> None:
         """Give the completer a masked version.  The lock is held."""
         former = self._documents.get(document.uri)
         is_change = former is not None and former == dataclasses.replace(
@@ -221,7 +246,7 @@ class MaskedDocuments:
             self._documents.open(document)
             self._completer.open_document(document)
             return
-        edit = edit_between(former.text, document.text)
+        edit = edit or edit_between(former.text, document.text)
         self._trail.changed(former, edit)
         self._documents.change(document.uri, document.version, edit)
-        self._completer.change_document(document.uri, document.version, edit)
+        self._completer.change_document(document.uri, document.version, edit, hidden)

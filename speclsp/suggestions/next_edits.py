@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
+from itertools import chain
 from typing import Final
 
 from msgspec import structs
@@ -20,6 +21,7 @@ from speclsp.documents import AcceptedText, Document, TextEdit, edit_between
 from speclsp.edits.edit import Hunk, is_far, left_after, place_to_go_on, smallest_edit
 from speclsp.requests import EditRequest, PlacedRequest
 from speclsp.seam import Completer
+from speclsp.secrets.pieces import Pieces
 from speclsp.statistics import EditStats, RequestStats
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 
@@ -46,6 +48,10 @@ class _Proposed:
     is_applied: bool = False
     """Whether it was accepted and the document had another text then."""
 
+    def holds(self, pieces: Pieces) -> bool:
+        """Whether it holds a piece of a secret."""
+        return any(map(pieces.are_in, (self.before + self.text, *chain(*self.hunks))))
+
 
 class NextEdits:
     """Next edits of one window.  Any thread may call it.
@@ -58,16 +64,20 @@ class NextEdits:
         self,
         completer: Completer,
         documents: MaskedDocuments,
+        learn: Callable[[AcceptedText], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._completer = completer
         self._documents = documents
+        self._learn = learn
         self._clock = clock
         self._lock = threading.Lock()
         self._proposed: OrderedDict[str, _Proposed] = OrderedDict()
         self._kept: tuple[Document, EditResult] | None = None
         """The latest proposal, masked, of which the user may type a part, and its document."""
         self._declined: deque[tuple[str, str]] = deque(maxlen=_N_DECLINED)
+        self._n_forgotten = 0
+        """How often something became a secret: what was asked before is not proposed."""
         self._counts: Counter[str] = Counter()
         self._withheld: Counter[str] = Counter()
         self._totals = RequestStats()
@@ -92,6 +102,7 @@ class NextEdits:
             self._decline_what_was_undone(masked)
             rest = self._rest(masked, plain.offset)
             declined = tuple(self._declined)
+            n_forgotten = self._n_forgotten
         if rest is not None:
             return self._kept_on(named, masked, rest)
         plain = structs.replace(plain, declined=declined)
@@ -106,6 +117,8 @@ class NextEdits:
             with self._lock:
                 self._withheld["cancelled" if is_cancelled else "failed"] += 1
             raise
+        if n_forgotten != self._n_forgotten:
+            return self._without_edit(result, "changed")
         return self._taken(named, masked, result, 1000 * (self._clock() - started))
 
     async def _answer(self, plain: EditRequest, cancel: CancellationToken) -> EditResult:
@@ -121,6 +134,19 @@ class NextEdits:
             return placed
         return structs.replace(placed.plain, changes=self._documents.changes())
 
+    def forget_secrets(self, pieces: Pieces) -> None:
+        """Forget the proposals, declined ones too, that hold a piece of a secret."""
+        with self._lock:
+            self._n_forgotten += 1
+            kept = (
+                (one_id, one) for one_id, one in self._proposed.items() if not one.holds(pieces)
+            )
+            self._proposed = OrderedDict(kept)
+            if self._kept is not None and self._kept[1].completion_id not in self._proposed:
+                self._kept = None
+            declined = (hunk for hunk in self._declined if not any(map(pieces.are_in, hunk)))
+            self._declined = deque(declined, maxlen=_N_DECLINED)
+
     def shown(self, edit_id: str) -> None:
         """Note that an edit is on screen; it counts once."""
         with self._lock:
@@ -132,9 +158,12 @@ class NextEdits:
         """Note that an edit was accepted, and return whether it is known: its text is learned."""
         with self._lock:
             found = self._proposed.get(edit_id)
-            if found is None or found.is_accepted:
+        if found is None:
+            return False
+        document = self._documents.newest_masked(found.uri)
+        with self._lock:
+            if found.is_accepted:
                 return False
-            document = self._documents.newest_masked(found.uri)
             found.is_accepted = True
             found.is_applied = document is not None and hash(document.text) != found.text_hash
             self._kept = None
@@ -142,7 +171,7 @@ class NextEdits:
             self._counts["n_accepted"] += 1
         self._documents.accepted(found.uri, found.text)
         if document is not None and found.text.strip():
-            self._completer.learn(
+            self._learn(
                 AcceptedText(
                     path=document.path,
                     file=document.file,

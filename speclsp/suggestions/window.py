@@ -27,6 +27,7 @@ from speclsp.errors import EngineUnavailableError
 from speclsp.requests import AnyPlaced, CompletionRequest, PlacedCompletion, PlacedRequest, Request
 from speclsp.seam import Completer, answered
 from speclsp.secrets.masked_text import PLACEHOLDER
+from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.statistics import RequestStats, SessionStats
 from speclsp.suggestions.ledger import Ledger, Suggestion
@@ -34,6 +35,9 @@ from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 from speclsp.suggestions.next_edits import NextEdits
 from speclsp.text.rules import least_probability
 from speclsp.text.typed_text import may_share_text
+
+_N_LEARNED: Final = 2_000
+"""As many as are stored of a folder."""
 
 
 def new_id() -> str:
@@ -65,9 +69,13 @@ class Window:
         self._clock = clock
         self._lock = threading.Lock()
         self._documents = MaskedDocuments(
-            completer, masks=settings.mask_secrets, masks_late=masks_late, clock=clock
+            completer,
+            masks=settings.mask_secrets,
+            masks_late=masks_late,
+            clock=clock,
+            became_secret=self._forget_secrets,
         )
-        self.next_edits = NextEdits(completer, self._documents, clock)
+        self.next_edits = NextEdits(completer, self._documents, self._learn, clock)
         self._counts = SessionRecorder()
         self._ledger = Ledger(self._counts)
         self._debounce = Debounce()
@@ -76,6 +84,8 @@ class Window:
         """Accepted texts in lines that the cursor may still be in."""
         self._why_nothing = ""
         """As in the statistics."""
+        self._learned: deque[AcceptedText] = deque(maxlen=_N_LEARNED)
+        """The latest texts that the completer learned, any of which it may have to forget."""
         self._cursor = ("", 0)
         """URI and offset of the latest request."""
 
@@ -273,7 +283,9 @@ class Window:
         """
         error = done.exception()
         with self._lock:
-            self._arrived(request)
+            if not self._arrived(request):  # its text, or its answer, may show a secret
+                self._ledger.failed(request)
+                return request.plain.empty("cancelled")
             if error is not None:
                 self._ledger.failed(request)
                 if request.plain.is_prefetch:
@@ -310,8 +322,11 @@ class Window:
         least = least_probability(request, self._settings_of(request))
         return f"not sure ({result.unsure:.2g} of {least:.2g})"
 
-    def _arrived(self, request: AnyPlaced) -> None:
+    def _arrived(self, request: AnyPlaced) -> bool:
+        """Take a request's answer; return False where the request was forgotten meanwhile."""
+        n_in_flight = len(self._in_flight)
         self._in_flight = [asked for asked in self._in_flight if asked[0] is not request]
+        return len(self._in_flight) < n_in_flight
 
     def _stop(self, newer: Request[Any]) -> None:
         """Cancel the requests that one supersedes, which is answered at once, or waits."""
@@ -385,7 +400,30 @@ class Window:
                 with self._lock:
                     self._unlearned.append(text)
             elif lines and not any(PLACEHOLDER in document.text[line] for line in lines):
-                self.completer.learn(text)
+                self._learn(text)
+
+    def _learn(self, text: AcceptedText) -> None:
+        with self._lock:
+            self._learned.append(text)
+        self.completer.learn(text)
+
+    def _forget_secrets(self, pieces: Pieces) -> None:
+        """Forget what holds a piece of what became a secret, and let the completer do so.
+
+        Requests that were made before are answered empty.
+        """
+        with self._lock:
+            self._ledger.forget_secrets(pieces)
+            self._unlearned = [text for text in self._unlearned if not pieces.are_in(text.whole)]
+            self._in_flight = [
+                asked for asked in self._in_flight if not pieces.are_in(asked[0].text)
+            ]
+            secret = [text for text in self._learned if pieces.are_in(text.whole)]
+            for text in secret:
+                self._learned.remove(text)
+        self.next_edits.forget_secrets(pieces)
+        for text in secret:
+            self.completer.forget(text.name, pieces.places_in(text.whole))
 
     def _after(self, shown: Suggestion) -> PlacedCompletion | None:
         """Return the request that follows a suggestion's acceptance, if it is to be prefetched."""

@@ -6,7 +6,7 @@ import pytest
 
 from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText, Document, TextEdit
+from speclsp.documents import AcceptedText, Document, Place, TextEdit
 from speclsp.errors import EngineUnavailableError
 from speclsp.events import Event
 from speclsp.open_documents import Documents
@@ -81,7 +81,9 @@ class FakeCompleter:
         self.documents.append(("open", document))
         self.open_documents.open(document)
 
-    def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
+    def change_document(
+        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+    ) -> None:
         document = self.open_documents.change(uri, version, edit)
         assert document is not None
         self.documents.append(("change", document))
@@ -91,6 +93,8 @@ class FakeCompleter:
     def close_document(self, uri: str) -> None:
         self.documents.append(("close", uri))
         self.open_documents.close(uri)
+
+    def forget(self, name: str, places: tuple[Place, ...]) -> None: ...
 
     def learn(self, accepted: AcceptedText) -> None:
         self.learned.append(accepted)

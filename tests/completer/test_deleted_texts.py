@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
+import numpy as np
 
 from speclsp.completer.deleted_texts import MOST_CHARS, DeletedTexts
-from speclsp.documents import Document, TextEdit, edit_between
-from speclsp.secrets.masked_text import PLACEHOLDER, masked
+from speclsp.documents import Document, TextEdit
 
 
 class Editing:
@@ -22,10 +21,6 @@ class Editing:
         former = self.document
         self.document = dataclasses.replace(former, text=edit.applied_to(former.text))
         self.deleted.changed(former, edit)
-
-    def masked(self, before: str, after: str) -> None:
-        self.document = dataclasses.replace(self.document, text=masked(before, "a.py"))
-        self.edit(edit_between(self.document.text, masked(after, "a.py")))
 
 
 def after_edits(text: str, *edits: TextEdit) -> list[str]:
@@ -77,17 +72,16 @@ def test_typing_ends_what_is_deleted_piece_by_piece() -> None:
     assert after_edits(text, *edits) == ["#" * 30, text[20:50]]
 
 
-@pytest.mark.parametrize(
-    "before", ['x = "hunter2-horse-battery-Staple9"', "hunter2-horse-battery-9"]
-)
-def test_what_becomes_a_secret_is_forgotten(before: str) -> None:
-    editing = Editing(LINE + before)
+def test_all_are_forgotten_where_something_became_a_secret() -> None:
+    editing = Editing(LINE + LINE)
+    editing.edit(TextEdit(0, len(LINE), ""))
+    assert editing.deleted.tokens(lambda text: np.array([len(text)]))
+    editing.deleted.forget()
+    assert editing.deleted.texts() == []
+    assert editing.deleted.tokens(lambda text: np.array([len(text)])) == ()
+    # Nor does what is deleted next join what was forgotten.
     editing.edit(TextEdit(0, len(LINE), ""))
     assert editing.deleted.texts() == [LINE]
-    after = f'password = "{before.rpartition(" ")[2].strip(chr(34))}"'
-    assert PLACEHOLDER in masked(after, "a.py")
-    editing.masked(before, after)
-    assert editing.deleted.texts() == []
 
 
 def test_a_closed_documents_texts_are_forgotten() -> None:

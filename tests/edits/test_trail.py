@@ -11,6 +11,7 @@ from speclsp.documents import Document, edit_between
 from speclsp.edits.trail import Trail
 from speclsp.requests import Change
 from speclsp.secrets.masked_text import PLACEHOLDER
+from speclsp.secrets.pieces import Pieces
 
 TEXT = "".join(f"line {number}\n" for number in range(30))
 
@@ -105,10 +106,30 @@ def test_accepted_suggestions_are_marked() -> None:
 def test_no_text_is_kept_from_before_a_secret_was_known() -> None:
     edited = Edited()
     edited.replace("line 5\n", "password = hunter\n")
+    edited.now += 5
+    edited.replace("line 20\n", "twenty\n")
+    edited.trail.forget(Pieces(["hunter"]))
+    assert edited.pairs() == [("line 20\n", "twenty\n")]
     edited.replace("password = hunter\n", f"password = {PLACEHOLDER}\n")
-    assert edited.pairs() == []
-    edited.replace("line 6\n", "six\n")
+    edited.trail.forget(Pieces(["hunter"]))
     assert "hunter" not in repr(edited.trail.changes())
+
+
+@pytest.mark.parametrize("place", ["old", "new", "before", "after"])
+def test_eight_letters_of_a_secret_are_found_wherever_they_stand(place: str) -> None:
+    edited = Edited(TEXT.replace("line 4", "x = Kq83mZ_1") if place == "before" else TEXT)
+    if place == "after":
+        edited = Edited(TEXT.replace("line 6", "x = Kq83mZ_1"))
+    if place == "old":
+        edited = Edited(TEXT.replace("line 5", "x = Kq83mZ_1"))
+    new = "x = Kq83mZ_1\n" if place == "new" else "five\n"
+    edited.replace("x = Kq83mZ_1\n" if place == "old" else "line 5\n", new)
+    edited.trail.forget(Pieces(["q83mZ_1"]))  # as a whole: it is shorter than eight
+    assert edited.pairs() == []
+    edited.replace(new, "6\n")
+    assert edited.pairs()
+    edited.trail.forget(Pieces(["_Kq83mZ_"]))
+    assert edited.pairs()
 
 
 def test_large_changes_and_closed_documents_are_left_out() -> None:

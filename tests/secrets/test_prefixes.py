@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from masked_by_rules import update_checked
 
 from speclsp.secrets.masked_text import MaskedText, masked
 from tests.support.secret_forms import FORMS, Form
@@ -65,10 +66,12 @@ def test_typing_values_of_several_lines_masks_what_masking_the_whole_text_does(f
     line, _ = form.drawn(2)
     for after in ("", AFTER, '\nx = """Text."""\n'):
         text = MaskedText(form.name)
-        for n_chars in (*range(len(line) + 1), *range(len(line), -1, -7)):
+        for n_chars in range(len(line) + 1):
             whole = BEFORE + line[:n_chars] + after
-            text.update(whole)
+            update_checked(text, whole, form.name)
             assert text.text == masked(whole, form.name)
+        for n_chars in range(len(line), -1, -7):
+            update_checked(text, BEFORE + line[:n_chars] + after, form.name)
 
 
 def test_what_is_shown_is_counted_by_the_longest_common_part() -> None:

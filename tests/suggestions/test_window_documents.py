@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from masked_by_rules import update_checked
 from planted_secrets import planted_secrets
 from scripted_completer import ScriptedCompleter
 from typed_requests import request_between
@@ -22,7 +23,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.documents import Document, TextEdit
 from speclsp.errors import EngineUnavailableError
 from speclsp.requests import CompletionRequest
-from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked
+from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, Masking
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 
@@ -68,13 +69,18 @@ def test_masking_by_changed_lines_is_masking_the_whole_text(data: st.DataObject)
     window, completer = make()
     text = "".join(data.draw(st.lists(st.sampled_from(LINES), max_size=6)))
     window.open_document(document(text))
+    known = MaskedText("a.py")
+    update_checked(known, text, "a.py")
     for version in range(2, data.draw(st.integers(2, 7))):
         start = data.draw(st.integers(0, len(text)))
         end = data.draw(st.integers(start, min(len(text), start + 40)))
         text = text[:start] + data.draw(st.sampled_from([*LINES, "a", "\n", '"'])) + text[end:]
         window.change_document(URI, version, text)
         # What the completer makes of the edits that it was given.
-        assert completer.documents[URI].text == masked(text, "a.py")
+        (_, newest) = window._documents._masked[URI][-1]
+        assert completer.documents[URI].text == newest.text
+        update_checked(known, text, "a.py")
+        assert newest.text == known.text
         offset = data.draw(st.integers(0, len(text)))
         placed = window.masked_request(CompletionRequest(uri=URI, version=version, offset=offset))
         if isinstance(placed, CompletionRequest):
@@ -93,9 +99,9 @@ def test_a_keystroke_is_masked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     updates: list[str] = []
     update = MaskedText.update
 
-    def counted(text: MaskedText, raw: str, **more: int) -> bool:
+    def counted(text: MaskedText, raw: str, *more: Any, **most: int) -> Masking | None:
         updates.append(raw)
-        return update(text, raw, **more)
+        return update(text, raw, *more, **most)
 
     monkeypatch.setattr(MaskedText, "update", counted)
     window.change_document(URI, 2, "x = f\n")
@@ -166,11 +172,11 @@ class Gate:
         self.entered = threading.Event()
         update = MaskedText.update
 
-        def gated(text: MaskedText, raw: str, **more: int) -> bool:
+        def gated(text: MaskedText, raw: str, *more: Any, **most: int) -> Masking | None:
             if threading.current_thread().name.startswith("speclsp-mask"):
                 self.entered.set()
                 assert self.opened.wait(60)
-            return update(text, raw, **more)
+            return update(text, raw, *more, **most)
 
         monkeypatch.setattr(MaskedText, "update", gated)
 
@@ -258,10 +264,10 @@ def test_a_text_that_cannot_be_masked_is_left_out(
     window, completer = late
     update = MaskedText.update
 
-    def failing(text: MaskedText, raw: str, **more: int) -> bool:
-        if raw == LARGE and "n_most" not in more:
+    def failing(text: MaskedText, raw: str, *more: Any, **most: int) -> Masking | None:
+        if raw == LARGE and "n_most" not in most:
             raise MemoryError
-        return update(text, raw, **more)
+        return update(text, raw, *more, **most)
 
     monkeypatch.setattr(MaskedText, "update", failing)
     window.open_document(document(LARGE))

@@ -9,7 +9,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from masked_by_rules import by_rules
+
 from speclsp.cli.main import main
+from speclsp.documents import Document
 from speclsp.lsp import server as server_module
 from speclsp.lsp.server import SpecLanguageServer
 from speclsp.secrets.masked_text import masked
@@ -24,10 +27,18 @@ def documents(server: SpecLanguageServer) -> dict[str, list[Any]]:
         known = None if window is None else window._documents.get(buffer.uri)
         is_right = True
         if known is not None and known.version == buffer.version:
-            path = known.path
-            is_right = known.text == ("" if is_secret_path(path) else masked(buffer.text, path))
+            is_right = _is_masked(window, known, buffer.text)
         answer[buffer.uri] = [buffer.version, "".join(buffer._lines), is_right]
     return answer
+
+
+def _is_masked(window: Any, known: Document, text: str) -> bool:
+    """Whether the completer has a document as it is masked: by the rules, and as it was before."""
+    if is_secret_path(known.path):
+        return known.text == ""
+    (_, newest) = window._documents._masked[known.uri][-1]
+    is_by_rules = newest.is_secret or by_rules(newest) == masked(text, known.path)
+    return is_by_rules and (newest.raw, newest.text) == (text, known.text)
 
 
 class FuzzedServer(SpecLanguageServer):

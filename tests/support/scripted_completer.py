@@ -10,7 +10,7 @@ from typing import Any
 
 from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
+from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.errors import EngineUnavailableError
 from speclsp.events import Event, EventQueue
 from speclsp.open_documents import Documents
@@ -100,7 +100,9 @@ class ScriptedCompleter:
         """The newest versions by URI."""
         return {document.uri: document for document in self.open_documents.newest()}
 
-    def change_document(self, uri: str, version: int, edit: TextEdit) -> None:
+    def change_document(
+        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+    ) -> None:
         self.calls.append(("change_document", uri, version))
         assert self.open_documents.change(uri, version, edit) is not None
 
@@ -128,6 +130,9 @@ class ScriptedCompleter:
     def learn(self, accepted: AcceptedText) -> None:
         self.calls.append(("learn", accepted.text))
         self.learned.append(accepted)
+
+    def forget(self, name: str, places: tuple[Place, ...]) -> None:
+        self.calls.append(("forget", name, places))
 
     def wait_idle(self, timeout_s: float) -> bool:
         return True
