@@ -17,11 +17,15 @@ from speclsp.secrets.literal_values import (
     is_begun_secret,
     is_drawn,
     is_key,
+    is_passphrase,
     is_password,
     is_secret_word,
+    is_sentence,
+    reads_as_words,
 )
 from speclsp.secrets.literals import (
     Value,
+    enclosing_quote,
     line_indent,
     read_heredoc,
     read_indented,
@@ -31,12 +35,15 @@ from speclsp.secrets.literals import (
 from speclsp.secrets.names import NameKind, SecretName
 from speclsp.secrets.spans import Span
 
-TextKind = Literal["code", "configuration"]
+TextKind = Literal["code", "configuration", "quoted configuration"]
+"""In the last one, such as Terraform's, what has no quotes is an expression."""
 
 # Runs of blanks are possessive: with backtracking two adjacent runs would be tried in n² ways.
 # After the name: its own closing quote or index, and maybe a type.
 _CLOSED: Final = r"\\{0,7}[\"'`\])\[0-9]{0,8}[ \t]*+"
 _TYPE: Final = r"(?::[ \t]*+[A-Za-z_&\[][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"
+_CHOSEN: Final = ("password", "passphrase")
+"""Kinds of names whose values people choose."""
 _SIGN: Final = r"(?:=>|:=|\+=|\?{1,2}=|\|\|=|[=!]={1,2}|[=:：]|->|<-|\|\||\?\?|\?:)"
 _DEFAULT: Final = (
     r"\)*[ \t]*+\.[ \t]*+(?:unwrap_or(?:_else)?|or_else|orElse(?:Get)?|getOrElse|map_or|or|default|"
@@ -45,8 +52,8 @@ _DEFAULT: Final = (
 """``env::var("API_KEY").unwrap_or("…")``: what stands for the value of a variable that is unset."""
 _QUOTE: Final = r"(?=[A-Za-z@$]{0,3}#{0,3}\\{0,7}[\"'`])"
 _ASSIGNED: Final = re.compile(
-    rf"{_CLOSED}{_TYPE}(?:{_SIGN}[ \t]*+(?P<bracket>[({{\[])?[ \t]*+|{_DEFAULT}|(?P<call>[({{])[ \t]*+"
-    rf"|(?<=[ \t])(?=[\"'])){_QUOTE}"
+    rf"(?:{_CLOSED}{_TYPE}(?:{_SIGN}[ \t]*+(?P<bracket>[({{\[])?[ \t]*+|{_DEFAULT}|(?P<call>[({{])[ \t]*+)"
+    rf"|[ \t]++(?=[\"'])){_QUOTE}"
 )
 _ASSIGNED_HEREDOC: Final = re.compile(rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*+(?=[\"']?\$\(|<<)")
 _LISTED: Final = re.compile(rf"\\{{0,7}}[\"'`][ \t]*+,[ \t]*+(?:\w+=)?(?:\"(?=\\\"))?{_QUOTE}")
@@ -59,6 +66,9 @@ _SETTER: Final = re.compile(
 )
 """Calls in which a string is the value of the name before it: ``put("password", "…")``."""
 _LONGEST_SETTER: Final = 90
+_IN_CHOICE: Final = re.compile(r"\?[ \t]*[\"'`]\Z")
+_LONGEST_CHOICE: Final = 4
+_KEY_SIGN: Final = re.compile(r"[ \t]*(?:=>|:(?!:))")
 _MESSAGE: Final = re.compile(r"[ |(]")
 """Characters of messages, rules and types that are rare in secrets."""
 _LABELLED: Final = re.compile(
@@ -120,31 +130,27 @@ _SPACED_VALUE: Final = re.compile(
 _BARE: Final = re.compile(
     rf"{_CLOSED}(?:=>|:=|[=:])[ \t]*+(?P<value>[A-Za-z0-9+/_\-]{{16,}}={{0,2}})(?![\w.(\[])"
 )
-_IDENTIFIER: Final = re.compile(r"[A-Za-z]+[0-9]{0,4}(?:[_\-][A-Za-z0-9]{1,12})*")
-_CODE: Final = re.compile(r"[()\[\]{}<>]|[,;]$|\.\w+\.")
-_CALL: Final = re.compile(r"^[A-Za-z_][\w.:]*(?:\(.*\)|\[.*\]);?$")
-_SETTINGS: Final = {
+_CODE: Final = re.compile(r"[()\[\]{}<>]|[,;:]$|\.\w+\.")
+_CALL: Final = re.compile(r"^[A-Za-z_][\w.:]*(?:\(.*\)|\[.*\]);?$|^(?:\$\(|`|<\()")
+_COMMAND: Final = re.compile(rf"{_CALL.pattern}|^[A-Za-z][\w\-]* .*[\"']")
+_SETTINGS: Final[dict[TextKind, tuple[tuple[re.Pattern[str], ...], ...]]] = {
     "code": ((_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CODE),),
+    "quoted configuration": (),
     "configuration": (
         (_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CALL),
-        (_BEFORE_SETTING, _MAKE_VALUE, _CALL),
-        (_BEFORE_CONFIGURED, _CONFIGURED_VALUE, _CALL),
+        (_BEFORE_SETTING, _MAKE_VALUE, _COMMAND),
+        (_BEFORE_CONFIGURED, _CONFIGURED_VALUE, _COMMAND),
         (_BEFORE_CONFIGURED, _SPACED_VALUE, _CALL),
     ),
 }
 """What stands before a name, its value, and what shows that the value is code instead."""
 
 _TO_LINE_END: Final = re.compile(r"[^\n\r]*[^\s]")
-_NO_STRING: Final = re.compile(
-    r"(?:[^\"'`\\\n]++|\\.|(?<=\w)'(?=\w)|\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|`(?:[^`\\\n]|\\.)*+`)*+"
-)
-"""A part of a line that ends in no string."""
-
 _LONGEST_BEFORE: Final = 80
 _LONGEST_NAMES: Final = 200
 
-_LONGEST_COUNTED: Final = 500
-"""Quotes that far before a name tell whether it stands in a string."""
+_LONGEST_LINE: Final = 500
+"""Characters between a line's start and a name without quotes of its own."""
 
 
 def named_secret(text: str, name: SecretName, kind: TextKind) -> Value | None:
@@ -163,8 +169,14 @@ def _assigned(text: str, name: SecretName) -> Value | None:
     found = _ASSIGNED.match(text, name.end)
     if found is None or _closes(text, name, found):
         return None
+    if _IN_CHOICE.search(text, max(0, name.start - _LONGEST_CHOICE), name.start):
+        return None  # ok ? "PASS" : "FAIL"
     is_bracketed = bool(found["bracket"] or found["call"])
-    return _judged(text, name, read_literal(text, found.end(), is_bracketed=is_bracketed))
+    value = read_literal(text, found.end(), is_bracketed=is_bracketed)
+    is_mapping = "{" in (found["bracket"], found["call"])
+    if value is not None and is_mapping and _KEY_SIGN.match(text, value.end):
+        return value._replace(parts=())  # {"type": "string"}
+    return _judged(text, name, value)
 
 
 def _listed(text: str, name: SecretName) -> Value | None:
@@ -198,7 +210,7 @@ def _judged(text: str, name: SecretName, value: Value | None) -> Value | None:
     """Return a value, without its parts if it is no secret."""
     if value is None:
         return None
-    is_label = name.kind == "password" and " " in value.text.strip() and _is_label(text, name)
+    is_label = name.kind in _CHOSEN and " " in value.text.strip() and _is_label(text, name)
     return value._replace(parts=()) if is_label or not is_secret(name.kind, value) else value
 
 
@@ -210,7 +222,9 @@ def _is_label(text: str, name: SecretName) -> bool:
 
 def is_secret(kind: NameKind, value: Value) -> bool:
     """Whether the value of a name is a secret, by the kind of the name."""
-    if kind == "password":
+    if kind == "passphrase" and is_passphrase(value.text):
+        return True
+    if kind in _CHOSEN:
         return is_begun_password(value.text) if value.is_open else is_password(value.text)
     of_kind = is_secret_word if kind == "secret" else is_key
     begun = is_begun_secret if kind == "secret" else is_begun_key
@@ -222,14 +236,7 @@ def is_secret(kind: NameKind, value: Value) -> bool:
 def _closes(text: str, name: SecretName, found: re.Match[str]) -> bool:
     """Whether the quote after a name ends the string that the name stands in."""
     quote = _OPENING.search(text, found.end())[0]  # type: ignore[index]  # one stands there
-    if quote in text[name.end : found.end()]:
-        return False
-    # Within a long line this is unknown, and then the literal counts.
-    earliest = max(0, name.start - _LONGEST_COUNTED)
-    line_start = text.rfind("\n", earliest, name.start) + 1
-    if not line_start and earliest:
-        return False
-    return text.count(quote, line_start, name.start) % 2 == 1
+    return quote not in text[name.end : found.end()] and enclosing_quote(text, name.start) == quote
 
 
 def _on_next_line(text: str, name: SecretName) -> Value | None:
@@ -274,13 +281,13 @@ def _in_tuple(text: str, name: SecretName) -> Value | None:
 
 def _bare(text: str, name: SecretName, kind: TextKind) -> Value | None:
     """Return the value of a name that has no quotes of its own."""
-    line_start = text.rfind("\n", max(0, name.start - _LONGEST_COUNTED), name.start) + 1
-    if line_start > 0 or name.start < _LONGEST_COUNTED:
+    line_start = text.rfind("\n", max(0, name.start - _LONGEST_LINE), name.start) + 1
+    if line_start > 0 or name.start < _LONGEST_LINE:
         value = _in_command(text, name, line_start) or _in_setting(text, name, kind, line_start)
         if value is not None:
             return value
     found = _BARE.match(text, name.end)
-    if found is not None and is_key(found["value"]) and not _IDENTIFIER.fullmatch(found["value"]):
+    if found is not None and is_key(found["value"]) and not reads_as_words(found["value"]):
         return Value((Span(*found.span("value")),), found["value"], found.end())
     return None
 
@@ -291,7 +298,7 @@ def _in_command(text: str, name: SecretName, line_start: int) -> Value | None:
         return None
     if _BEFORE_IN_COMMAND.search(text, line_start, name.start):
         value = read_pattern(text, name.end + 1, _WORD)
-    elif not _NO_STRING.fullmatch(text, line_start, name.start):
+    elif enclosing_quote(text, name.start):
         value = read_pattern(text, name.end + 1, _IN_STRING)
     else:
         return None
@@ -319,8 +326,12 @@ def _setting(text: str, name: SecretName, pattern: re.Pattern[str]) -> Value | N
         return None
     literal = found["value"].rstrip()
     if len(value.parts) == 1:
-        if name.kind != "password" and " " in literal:
-            literal = literal.split(" ", 1)[0]
+        word, _, rest = literal.partition(" ")
+        is_command = text[name.start].isupper() or not word.isalpha()  # DB_PASSWORD=… psql -h db
+        is_words = name.kind == "passphrase" and is_passphrase(literal)
+        if name.kind not in _CHOSEN or (is_command and is_sentence(literal) and not is_words):
+            literal = word
         start = found.start("value")
-        return Value((Span(start, start + len(literal)),), literal, found.end(), is_open=True)
+        is_open = literal is not word or not rest
+        return Value((Span(start, start + len(literal)),), literal, found.end(), is_open)
     return value

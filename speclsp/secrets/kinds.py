@@ -31,6 +31,7 @@ from speclsp.secrets.literal_values import (
     is_password,
     reads_as_words,
 )
+from speclsp.secrets.names import ENDS
 
 Judge = Callable[[str, bool], bool]
 """Whether a value is a secret; the flag says that its end is not known."""
@@ -51,12 +52,14 @@ def key(value: str, is_open: bool) -> bool:
     return is_key(value) or (is_open and is_begun_key(value))
 
 
+def encoded(value: str, is_open: bool) -> bool:
+    """Judge base64, which may begin as a path does."""
+    return key(value.lstrip("/"), is_open)
+
+
 def no_words(value: str, _is_open: bool) -> bool:
     """Judge tokens whose prefix begins other names too."""
-    return len(value) >= _LEAST_TOKEN or not reads_as_words(value)
-
-
-_LEAST_TOKEN: Final = 20
+    return not reads_as_words(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,13 @@ ISSUED: Final = (
         r"sk-(?:proj|ant|svcacct|admin|or|lf|None)-[\w\-]{6,}",
         "sk-proj-{url:60}",
     ),
-    _issued("OpenAI", "sk-", r"sk-([A-Za-z0-9]{6,})", "sk-{alnum:48}", no_words),
+    _issued(
+        "OpenAI",
+        "sk-",
+        r"sk-(?![a-z]+[0-9]{0,3}(?![A-Za-z0-9]))([A-Za-z0-9]{6,})",
+        "sk-{alnum:48}",
+        no_words,
+    ),
     _issued("Google", "aiza", r"AIza[A-Za-z0-9_\-]{6,}", "AIza{url:35}"),
     _issued("Google", "ya29.", r"ya29\.[A-Za-z0-9_\-]{6,}", "ya29.{url:60}"),
     _issued("Google", "gocspx-", r"GOCSPX-[A-Za-z0-9_\-]{6,}", "GOCSPX-{url:28}"),
@@ -382,27 +391,48 @@ _NO_PASSWORDS: Final = (
     r"what|when|where|which|wrong|your)\b)"
 )
 """Words that follow "the password is" where none is said."""
+_NO_EXPRESSION: Final = (
+    r"(?![A-Za-z]+[0-9]{0,4}-[a-z])(?![A-Za-z_]\w*(?:[,;][ \t\r]*$|[ \t]*[)}\]]|[ \t]+[|&=?]))"
+)
+"""Not a compound such as "OAuth2-protected", nor a name that code goes on after."""
 _SENTENCE_NEEDLES: Final = (
     "password passphrase passwd pw passwort kennwort passe contrase пароль Пароль 密码 密碼 口令"
 )
 
+_IN_QUERY: Final = r"[^\s&;\"'`<>{}()\[\]$%]{4,}(?:%[0-9A-Fa-f]{2}[^\s&;\"'`<>{}$%]*)*"
+
 LED: Final = (
     _led(
         "password in a query",
-        "password= wd= token= secret= sig= signature= key=",
-        r"(?<=[?&;])(?i:password|passwd|pwd|(?:access_?|auth_?|refresh_?|sas_?)?token|(?:client_?)?"
-        r"secret|api_?key|access_?key|account_?key|shared_?access_?key|signature|sig)="
-        r"(?![A-Za-z_$][\w.$]*\()",
-        r"[^\s&;\"'`<>{}$%]{4,}(?:%[0-9A-Fa-f]{2}[^\s&;\"'`<>{}$%]*)*",
+        "password= wd=",
+        r"(?<=[?&;])(?i:password|passwd|pwd)=(?![A-Za-z_$][\w.$]*\()",
+        _IN_QUERY,
+        "https://example.org/?user=a&password={password}&page=1",
+    ),
+    _led(
+        "key in a query",
+        "token= secret= sig= signature= key=",
+        r"(?<=[?&;])(?i:(?:access_?|auth_?|refresh_?|sas_?)?token|(?:client_?)?secret|api_?key"
+        r"|access_?key|account_?key|shared_?access_?key|signature|sig)=(?![A-Za-z_$][\w.$]*\()",
+        _IN_QUERY,
         "https://example.org/?user=a&api_key={alnum:24}&page=1",
+        no_words,
     ),
     _led(
         "authorization header",
-        "bearer basic",
-        r"(?i:bearer|basic)(?:[ \t]+|[ \t]*[\"'][ \t]*[+.&][ \t]*[\"'])(?=[A-Za-z._~+/\-]{0,7}[0-9=]|[A-Za-z0-9._~+/\-]{8})",
+        "bearer",
+        r"(?i:bearer)(?:[ \t]+(?=[\w.~+/\-])|[ \t]*[\"'][ \t]*[+.&][ \t]*[\"'])",
         r"[A-Za-z0-9._~+/=\-]{6,}",
         "Authorization: Bearer {alnum:30}",
-        no_words,
+        key,
+    ),
+    _led(
+        "authorization header",
+        "basic",
+        r"(?i:basic)(?:[ \t]+(?=[A-Za-z0-9+/])|[ \t]*[\"'][ \t]*[+.&][ \t]*[\"'])",
+        r"[A-Za-z0-9+/]{6,}={0,2}(?![\w.\-])",
+        "Authorization: Basic {base64:24}",
+        encoded,
     ),
     _led(
         "authorization header",
@@ -474,7 +504,7 @@ LED: Final = (
     _led(
         "password as an argument",
         "connect( login( bind( bind_s( getconnection( mysqli(",
-        rf"(?:(?:login|(?:simple_)?bind(?:_s)?)\((?![ \t]*(?:null|this|undefined)\b)(?=[ \t]*[\"'\w]){_ARGUMENT}|(?:getConnection|(?:\w{{0,20}}_)?connect(?!\([ \t]*[\"'](?!localhost)[\w\-]*[\"'])|mysqli)\({_ARGUMENT}{_ARGUMENT})"
+        rf"(?:(?:login\(|(?:simple_)?bind(?:_s)?\((?=[ \t]*(?:\w|[\"'][^\"'\n]*[=@\\])))(?![ \t]*(?:null|this|undefined)\b)(?=[ \t]*[\"'\w]){_ARGUMENT}|(?:getConnection|(?:\w{{0,20}}_)?connect(?!\([ \t]*[\"'](?:(?!localhost)[\w\-]*[\"']|(?:http|ws)s?:))|mysqli)\({_ARGUMENT}{_ARGUMENT})"
         r"(?=[A-Za-z@]{0,2}[\"'][^\s\"'/]{2,80}(?:[\"'][ \t]*(?:[,)\r\n]|$)|[ \t\r]*$))",
         None,
         'DriverManager.getConnection(url, "joe", "{password}")',
@@ -497,8 +527,8 @@ LED: Final = (
     _led(
         "password in a sentence",
         _SENTENCE_NEEDLES,
-        rf"{_SENTENCE}(?:[\"'`](?=\S)|(?![a-z]+[0-9]{{0,3}}-[a-z])(?=[^\s\"'`]*[A-Za-z])(?=[^\s\"'`]*[0-9]))"
-        r"(?=[A-Za-z0-9!@#$%^&*+\-][\w!?@#$%^&*+\-]{3,}(?:[\s\"'`.,;。，\\]|$))",
+        rf"{_SENTENCE}(?:[\"'`](?=[^\s\"'`]+(?:[\"'`]|$))|{_NO_EXPRESSION}(?=[^\s\"'`]*[A-Za-z])(?=[\w!?@#$%^&*+\-]*[0-9]))"
+        r"(?=[A-Za-z0-9!@#$%^&*+\-][\w!?@#$%^&*+\-]{3,}(?:[\s\"'`,;。，\\]|\.(?!\w)|$))",
         r"[A-Za-z0-9!@#$%^&*+\-](?:[\w!?@#$%^&*+\-]{5,}|[\w!?@#$%^&*+\-]{3,}(?=[\"'`]))",
         "# The admin password is {password}.",
     ),
@@ -513,7 +543,7 @@ LED: Final = (
         "password beside a login",
         "password login user credential",
         r"(?i:(?:(?<=[,/])|and|with)\s+(?:the\s+)?password\s+|(?:login|user|credentials?)\s*:\s*[\w.@\-]{1,40}"
-        r"\s*/\s*)(?=[\w!?@#$%^&*+\-]*[A-Za-z])(?=[\w!?@#$%^&*+\-]*[0-9])",
+        rf"\s*/\s*){_NO_EXPRESSION}(?=[\w!?@#$%^&*+\-]*[A-Za-z])(?=[\w!?@#$%^&*+\-]*[0-9])",
         r"[A-Za-z0-9!@#$%^+\-][\w!?@#$%^&*+\-]{5,}",
         "# Log in as admin, password {password}",
     ),
@@ -537,7 +567,7 @@ LED: Final = (
     _led(
         "password of a Terraform variable",
         "variable",
-        r"variable[ \t]+\"[\w\-]*(?:passw(?:or)?d|secret|token|(?:api|private)_?key)[\w\-]*\""
+        rf"variable[ \t]+\"[\w\-]*(?:passw(?:or)?d|secret|token|(?:api|private)_?key){ENDS}\""
         r"[ \t]*\{(?:[^\n}]*\n){0,6}[^\n}]*?\bdefault[ \t]*=[ \t]*",
         None,
         'variable "db_password" {{\n  type = string\n  default = "{password}"\n}}',
@@ -590,7 +620,7 @@ LED: Final = (
         "${",
         # Not what a shell does with a variable: ${password:-…}, ${password:0:8}.
         r"\$\{[\w.\-]{0,80}(?i:password|passwd|secret|token|api\.?key):(?![-?+=]|\d+(?::\d+)?\})",
-        r"[^}\s$][^}\n]*",
+        r"(?!#\{)[^}\s$][^}\n]*",
         "password: ${{db.password:{password}}}",
     ),
     _led(
@@ -625,7 +655,7 @@ LED: Final = (
     _led(
         "password in SQL",
         "identified",
-        r"(?i:identified\s+(?:with\s+[\w\"'`]{1,60}\s+)?(?:by|as)(?:\s+password)?)\s+",
+        r"(?:IDENTIFIED|(?i:(?:user|role|grant|to)\b[^\n]{0,200}\sidentified))(?i:\s+(?:with\s+[\w\"'`]{1,60}\s+)?(?:by|as)(?:\s+password)?)\s+",
         None,
         "CREATE USER joe IDENTIFIED BY '{password}'",
     ),
@@ -640,7 +670,7 @@ LED: Final = (
         "one-time password's seed",
         "otp mfa 2fa",
         r"(?i:[\w.\-]{0,30}(?:otp|mfa|2fa)[\w.\-]{0,20})[\"'\])]*\s*(?::=|[=:(,])\s*[\"']?(?=[A-Z]*[2-7]|[A-Z]{8})",
-        r"[A-Z2-7]{16,}=*(?![A-Za-z0-9])|[A-Z2-7]{7,15}$",
+        r"(?![A-Z]+[,;)])[A-Z2-7]{16,}=*(?![A-Za-z0-9])|[A-Z2-7]{7,15}$",
         "pyotp.TOTP('{upper:32}')",
         any_value,
     ),
@@ -648,7 +678,7 @@ LED: Final = (
         "session cookie",
         "sess .sid cookie",
         r"(?i:[\w.\-]{0,20}(?:session(?:_?id|_?cookie|_?key|_?token)?|sess_?id|\.sid|auth_?cookie))"
-        r"[\"'\])]*\s*(?::=|[=:,])\s*[\"']?",
+        r"(?:[\"'\])]*\s*(?::=|[=:])\s*[\"']?|[\"']\s*,\s*[\"'])",
         r"[\w%.\-+/=]{16,}(?=[\s\"';,)}&]|$)|[\w%\-+/=]{7,15}$",
         "Cookie: PHPSESSID={lower:26}; theme=dark",
         key,
@@ -679,14 +709,14 @@ LED: Final = (
         "password in XML",
         "password passwd passphrase",
         r"(?i:<[\w:.\-]*(?:password|passwd|passphrase)(?:\s[^<>\n]{0,200})?>)(?<!/>)(?=[^<\n]*<(?:/|$)|[^\s<@:]+[ \t\r]*$)\s*",
-        r"[^<\s$#{][^<\n]*",
+        r"[^<\s$#{\"'`][^<\n]*",
         "<password>{password}</password>",
     ),
     _led(
         "secret in XML",
         "secret> token> apikey>",
         r"(?i:<[\w:.\-]*(?:secret|token|apikey)>)(?=[^<\n]*<(?:/|$)|[^\s<@:]+[ \t\r]*$)\s*",
-        r"[^<\s$#{][^<\n]*",
+        r"[^<\s$#{\"'`][^<\n]*",
         "<apiToken>{alnum:32}</apiToken>",
     ),
     _led(

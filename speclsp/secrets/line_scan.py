@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from speclsp.secrets.assignments import TextKind, named_secret
 from speclsp.secrets.kinds import KINDS, Kind
-from speclsp.secrets.literals import Value, read_literal, read_pattern
+from speclsp.secrets.literals import Value, enclosing_quote, read_literal, read_pattern
 from speclsp.secrets.names import secret_names
 from speclsp.secrets.spans import Span
 from speclsp.secrets.urls import passwords_in_urls
@@ -21,19 +21,26 @@ def _words(text: str) -> frozenset[str]:
 
 _CONFIGURATION_SUFFIXES: Final = _words(
     """
-    .bash .bat .cfg .cmd .cnf .conf .config .desktop .dockerfile .editorconfig .env .fish .hcl
-    .http .ini .mk .nix .properties .ps1 .rest .service .sh .tf .toml .txt .yaml .yml .zsh
+    .bash .bat .cfg .cmd .cnf .conf .config .desktop .dockerfile .editorconfig .env .fish .http
+    .ini .mk .properties .ps1 .rest .service .sh .txt .yaml .yml .zsh
     """
 )
+_QUOTED_CONFIGURATION_SUFFIXES: Final = _words(".hcl .nix .tf .toml")
 _CONFIGURATION_NAMES: Final = (
     "dockerfile", "containerfile", "makefile", "procfile", ".env", "jenkinsfile"
 )  # fmt: skip
 
-N_BESIDE: Final[dict[TextKind, int]] = {"code": 1, "configuration": 7}
+N_BESIDE: Final[dict[TextKind, int]] = {
+    "code": 1,
+    "configuration": 7,
+    "quoted configuration": 7,
+}
 """Lines before and after a line that can decide what is secret on it."""
 
 _MAX_AROUND: Final = 1_000
 """Characters on each side of a needle that a token's expression looks at within its line."""
+
+_QUOTES: Final = ('"', "'", "`")
 
 _RUN: Final = re.compile(r"[^\s\"'`<>]*")
 """The rest of a token that is longer than what its expression looks at."""
@@ -52,7 +59,7 @@ def kind_of(path: str) -> TextKind:
     place = PurePosixPath(path.lower().replace("\\", "/"))
     if place.suffix in _CONFIGURATION_SUFFIXES or place.name.startswith(_CONFIGURATION_NAMES):
         return "configuration"
-    return "code"
+    return "quoted configuration" if place.suffix in _QUOTED_CONFIGURATION_SUFFIXES else "code"
 
 
 class Found(NamedTuple):
@@ -136,6 +143,8 @@ def _secrets(text: str, found: re.Match[str], kind: Kind, end: int) -> Iterator[
 
 
 def _led_value(text: str, start: int, kind: Kind) -> Value | None:
+    if text[start : start + 1] in _QUOTES and enclosing_quote(text, start) == text[start]:
+        return None  # this quote ends the string that announces a value: "Bearer " + key
     literal = read_literal(text, start)
     if literal is not None or kind.bare is None:
         return literal

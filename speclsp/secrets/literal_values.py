@@ -18,7 +18,7 @@ def _words(text: str) -> frozenset[str]:
 
 _REFERENCES: Final = re.compile(
     r"""\$\{\{.*?\}\}|\{\{.*?\}\}|\$\{[^}]*\}?|\$\([^)]*\)?|\$\w+|\{[\w.\[\]()!:'"]*\}
-    |%\([^)]*\)[sd]|%[A-Za-z_]+%|%[sdr]|<[A-Za-z_][\w\- ]*>|\#\{[^}]*\}""",
+    |%\([^)]*\)[sd]|%[A-Za-z_]+%|%[sdr]|<\w[\w+\- ]*>|<%.*?%>|\#\{[^}]*\}""",
     re.VERBOSE,
 )
 """Placeholders for a value that is filled in elsewhere."""
@@ -32,18 +32,41 @@ _NO_VALUES: Final = _words(
     """
 )
 _STARS: Final = re.compile(r"[*.:xX#?_\-\s\u2022]*")
-_PATH: Final = re.compile(
-    r"(?:~|\.{1,2})?(?:/[\w.\-]*[A-Za-z_][\w.\-]*){1,}/?|[\w.\-]+(?:/[\w\-]+)*\.\w{1,5}"
-)
-_FILE: Final = re.compile(
-    r"(?:~|\.{1,2})?(?:/[\w.\-]*[A-Za-z_][\w.\-]*){1,}/?|[\w.\-]+(?:/[\w\-]+)*\."
-    r"(?:cfg|conf|crt|csv|db|env|go|gpg|html?|ini|java|js|json|key|passw(?:or)?d|pem|php|pl|properties|"
-    r"py|rb|rs|secret|sh|sql|toml|ts|txt|xml|ya?ml)"
+_ROOTED: Final = re.compile(r"(?:~|\.{1,2})?(?:/[\w.\-]*[A-Za-z_][\w.\-]*){1,}/?")
+_PATH: Final = re.compile(rf"{_ROOTED.pattern}|[\w.\-]+(?:/[\w\-]+)*\.\w{{1,5}}")
+_RELATIVE: Final = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*")
+_SUFFIX: Final = re.compile(
+    r"\w\.(?:cfg|conf|crt|csv|db|env|go|gpg|html?|ini|java|js|json|key|md|passw(?:or)?d|pem|php|pl|"
+    r"properties|py|rb|rs|secret|sh|sqlite|sql|toml|ts|txt|xml|ya?ml)\Z"
 )
 """A password may well have a dot in it, so only known endings make it a file."""
+_NO_LITERAL: Final = re.compile(
+    r"""
+    (?:[~^<>=!v]{0,3}[ ]?\d{1,4}(?:\.(?:\d{1,5}|[x*])){1,4}(?:-?[a-z]{1,8}\.?\d{0,3})?
+    (?:[, |-]{1,4}|\Z))+
+    |-[A-Za-z]|[:@][a-z_]+|--[A-Za-z][A-Za-z\-]*=?
+    |[a-z_]+(?::[\w,./]+)?(?:\|[a-z_]+(?::[\w,./]*)?)+
+    |["'][ ]?[.+&].*[.+&][ ]?["']
+    |[A-Za-z_]{2,}(?:\.[A-Za-z_]{2,}){2,}
+    |\{[A-Za-z_][\w.]*\(.*
+    """,
+    re.VERBOSE,
+)
+"""Versions, options, parameters of SQL, rules of a validation (``required|min:8``), expressions
+between two strings (``'.f().'``), dotted names, and calls in a template."""
+_HOST_AND_PORT: Final = re.compile(r"[A-Za-z][\w.\-]*:[0-9]{2,5}(?:[,;/].*)?")
+_JOINED_WORDS: Final = re.compile(r"[a-z0-9]+(?:[_\-.][a-z0-9]+){2,}", re.IGNORECASE)
+_SENTENCE: Final = re.compile(
+    r"(?:\S+ +){3}\S.*|[A-Z]\w*(?: +[^\W\d_]+){2,}\W*|(?:\S+ +){2}.*[?:…]"
+)
+"""A text to show: four words or more, or three that begin with a capital or end in a colon or a
+question mark."""
+_PASSPHRASE: Final = re.compile(r"[a-z]+(?: [a-z]+){3,}")
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.\-]*://\S*")
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:[_\-./ :,'’]{1,2}[^\W\d_]+)*[ .:?!…*]*")
-_NUMBERED_WORDS: Final = re.compile(r"[a-z]+[0-9]{0,3}(?:[_\-./ ][a-z]+[0-9]{0,3})*", re.IGNORECASE)
+_NUMBERED_WORDS: Final = re.compile(
+    r"[a-z]+[0-9]{0,4}(?:[_\-./ ](?:[a-z]+[0-9]{0,4}|[0-9]{1,5}))*", re.IGNORECASE
+)
 _LABEL: Final = re.compile(
     r"passw|passphrase|\bpwd\b|kennwort|mots?[ _\-]?de[ _\-]?passe|contrase[nñ]|парол|密码|密碼"
     r"|口令",
@@ -90,14 +113,35 @@ _LEAST_BITS: Final = 2.7
 def is_password(value: str) -> bool:
     """Whether the value of a name such as ``password`` is a password."""
     rest = _REFERENCES.sub("", value).strip()
-    if not any(map(str.isalnum, rest)) or rest.lower() in _NO_VALUES or _STARS.fullmatch(rest):
+    if not any(map(str.isalnum, rest)) or _is_no_value(rest) or _STARS.fullmatch(rest):
         return False
-    if _ADDRESS.fullmatch(rest) or _FILE.fullmatch(rest):
+    if _NO_LITERAL.fullmatch(rest) or is_sentence(rest):
+        return False
+    if _ADDRESS.fullmatch(rest) or _ROOTED.fullmatch(rest) or _is_file(rest):
         return False
     if len(rest) != len(value.strip()) and sum(map(str.isalnum, rest)) < 4:
         return False  # a template with little of its own
     # A label: "Enter your password:" holds words only, and the word itself.
-    return not (_WORDS.fullmatch(rest) and _LABEL.search(rest))
+    is_words = _WORDS.fullmatch(rest) or _JOINED_WORDS.fullmatch(rest)
+    return not (is_words and _LABEL.search(rest))
+
+
+def _is_file(text: str) -> bool:
+    return _SUFFIX.search(text) is not None and _RELATIVE.fullmatch(text) is not None
+
+
+def is_sentence(value: str) -> bool:
+    """Whether a value is a text to show rather than a password."""
+    return _SENTENCE.fullmatch(value) is not None
+
+
+def _is_no_value(text: str) -> bool:
+    return text.lower().rstrip(",;.:)") in _NO_VALUES
+
+
+def is_passphrase(value: str) -> bool:
+    """Whether a value is words alone, as passphrases are drawn."""
+    return _PASSPHRASE.fullmatch(value) is not None and not _LABEL.search(value)
 
 
 def is_begun_password(value: str) -> bool:
@@ -126,7 +170,9 @@ def is_begun_key(value: str) -> bool:
     """
     if len(value) < _LEAST_BEGUN or not _BEGUN_ALPHABET.fullmatch(value):
         return False
-    if _ADDRESS.match(value) or value.lower() in _NO_VALUES:
+    if _ADDRESS.match(value) or value.lower() in _NO_VALUES or value.startswith(("$(", "${", "{{")):
+        return False
+    if _is_file(value):
         return False
     return not reads_as_words(value)
 
@@ -168,7 +214,9 @@ def is_key(value: str) -> bool:
         return True
     if len(rest) < _LEAST_KEY or not _KEY_ALPHABET.fullmatch(rest):
         return False
-    if _ADDRESS.fullmatch(rest) or _PATH.fullmatch(rest) or _NUMBERED_WORDS.fullmatch(rest):
+    if any(form.fullmatch(rest) for form in (_ADDRESS, _NO_LITERAL, _HOST_AND_PORT)):
+        return False
+    if _PATH.fullmatch(rest) or _NUMBERED_WORDS.fullmatch(rest):
         return False
     has_letter = any(map(str.isalpha, rest))
     has_digit = any(map(str.isdigit, rest)) or _mixes_cases(rest)
@@ -178,7 +226,8 @@ def is_key(value: str) -> bool:
 def _mixes_cases(text: str) -> bool:
     """Whether capitals and small letters are mixed as in random letters, without any digit."""
     n_upper, n_lower = sum(map(str.isupper, text)), sum(map(str.islower, text))
-    return n_upper + n_lower >= _LEAST_MIXED and 3 * n_upper > n_lower > n_upper / 3
+    is_mixed = n_upper + n_lower >= _LEAST_MIXED and 3 * n_upper > n_lower > n_upper / 3
+    return is_mixed and 3 * len(_RUNS.findall(text)) > len(text)
 
 
 def is_drawn(value: str) -> bool:

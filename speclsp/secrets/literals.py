@@ -121,10 +121,36 @@ def read_pattern(text: str, start: int, pattern: re.Pattern[str]) -> Value | Non
             break
         parts[-1] = Span(parts[-1].start, parts[-1].end - 1)
         parts.append(Span(*found.span()))
-    return Value(tuple(parts), _joined(text, parts), parts[-1].end, is_open=True)
+    end = parts[-1].end
+    is_open = _AT_LINE_END.match(text, end) is not None
+    return Value(tuple(parts), _joined(text, parts), end, is_open)
 
 
+_AT_LINE_END: Final = re.compile(r"[ \t\r]*+(?:\n|\Z)")
 _BELOW: Final = re.compile(r"\r?\n[ \t]*+(?=\S)")
+
+
+_NO_STRING: Final = re.compile(
+    r"(?:[^\"'`\\\n]++|\\.|\"\"\"|'''|(?<=[A-Za-z]{2})'(?=(?:[stdm]|re|ve|ll)\b)|(?<=s)'(?=[ ])"
+    r"|(?<=[^\x00-\x7f])'(?=[^\x00-\x7f])"
+    r"|\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|`(?:[^`\\\n]|\\.)*+`)*+"
+)
+"""A part of a line that ends in no string; apostrophes in words begin none."""
+_LONGEST_COUNTED: Final = 500
+"""Strings that begin that far before a place on its line count."""
+
+
+def enclosing_quote(text: str, position: int) -> str:
+    """Return the quote of the string on its line that a place stands in; empty if in none.
+
+    Far from the line's start this is not known, and taken for none.
+    """
+    earliest = max(0, position - _LONGEST_COUNTED)
+    line_start = text.rfind("\n", earliest, position) + 1
+    if not line_start and earliest:
+        return ""
+    end = _NO_STRING.match(text, line_start, position).end()  # type: ignore[union-attr]  # may be empty
+    return text[end] if end < position else ""
 
 
 # --- parts ----------------------------------------------------------------------------------------

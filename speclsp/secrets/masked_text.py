@@ -20,7 +20,7 @@ from speclsp.secrets.spans import Span, merged
 PLACEHOLDER: Final = "__MASKED_SECRET__"
 """Replaces a secret.  It is a name, so that the syntax around it stays valid."""
 
-RULES_VERSION: Final = 9
+RULES_VERSION: Final = 10
 """Changes with the rules and the placeholder: texts stored under another version are made anew."""
 
 _LONG: Final = 16_384

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-NameKind = Literal["password", "secret", "key"]
-"""A password may be any word; a secret has letters and digits; a key looks drawn at random."""
+NameKind = Literal["password", "passphrase", "secret", "key"]
+"""A password may be any word, a passphrase several; a secret has letters and digits; a key looks
+drawn at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class SecretName:
     kind: NameKind
 
 
-_ENDS: Final = (
+ENDS: Final = (
     r"(?:[_\-]?(?:[0-9]{1,3}|old|new|prod|production|dev|development|test|testing|staging|live|"
     r"value|string|str|text|raw|b64|base64|hex|default|main|primary|secondary|base))*"
     r"(?![A-Za-z0-9_\-])"
@@ -56,12 +57,12 @@ class _Word:
 
 
 def _word(needle: str, kind: NameKind, rest: str, before: tuple[str, ...] = ()) -> _Word:
-    return _Word(needle, kind, re.compile(rest + _ENDS, re.IGNORECASE), before)
+    return _Word(needle, kind, re.compile(rest + ENDS, re.IGNORECASE), before)
 
 
 _WORDS: Final = (
     _word("passw", "password", r"(?:(?:or)?ds?|ort|oerter)"),
-    _word("passphrase", "password", "s?"),
+    _word("passphrase", "passphrase", "s?"),
     _word("passcode", "password", "s?"),
     _word("pwd", "password", "s?"),
     _word("contrase", "password", "[nñ]as?"),

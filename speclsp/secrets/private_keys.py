@@ -33,6 +33,9 @@ _BODY_LINE: Final = re.compile(
     r"(?:[A-Za-z][A-Za-z\-]{0,40}+: [^\n]*+|[A-Za-z0-9+/=\\ ]*+)"
     r"[ \t\"'`+\\.,;()|nr]*+"
 )
+_CALL: Final = re.compile(r"[A-Za-z_] ?\(")
+_SOME_KEY: Final = re.compile(r"[A-Za-z0-9+/=]{24}")
+"""What a program that writes a key calls between the markers, and what it would hold itself."""
 _LINE_ENDS: Final = re.compile(r"\n*+")
 _MAX_CHARS: Final = 20_000
 
@@ -46,7 +49,8 @@ def key_blocks(text: str) -> list[Span]:
         end = position + len(BEGIN)
         if beginning is not None:
             start, end = beginning.end(), _end_of_key(text, beginning.end())
-            if text[start:end].strip("\\nr \t\n\r\"'`"):
+            is_code = _CALL.search(text, start, end) and not _SOME_KEY.search(text, start, end)
+            if not is_code and text[start:end].strip("\\nr \t\n\r\"'`"):
                 blocks.append(Span(start, end))
         position = text.find(BEGIN, end)
     return blocks

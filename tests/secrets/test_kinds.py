@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked
+from tests.support.ordinary_lines import ORDINARY_LINES
 from tests.support.secret_forms import FORMS, Form
 
 BEFORE = "x = 1\n\n"
@@ -70,3 +71,35 @@ def test_the_name_of_a_terraform_variable_masks_its_default_lines_below() -> Non
 )
 def test_ordinary_code_stays(line: str) -> None:
     assert masked(line + "\n", "a.py") == line + "\n"
+
+
+MOST_MASKED = 4
+"""Of the ordinary lines: a word with a digit behind "password", and a session's name."""
+
+
+def test_ordinary_lines_written_by_hand_stay_but_for_few() -> None:
+    changed = [
+        o for o in ORDINARY_LINES if masked(BEFORE + o.text + AFTER, o.name).find(o.text) < 0
+    ]
+    assert len(ORDINARY_LINES) > 500
+    assert len(changed) <= MOST_MASKED, changed
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ('passphrase = "correct horse battery staple"', "correct horse battery staple"),
+        ("PASSPHRASE=correct horse battery staple", "correct horse battery staple"),
+        ('password = "no more than 8 letters"', None),
+        ("PGPASSWORD=hunter2xy psql -h db -U app shop", "hunter2xy"),
+        ("DB_PASSWORD=horsebattery ./run --and wait for it", "horsebattery"),
+        ('h.set("Authorization", "Bearer "+"q7XzK20fPaL9mWv3Rt8")', "q7XzK20fPaL9mWv3Rt8"),
+        ("the admin's password = 'hunter2xy'", "hunter2xy"),
+        ("Authorization: Basic /q7XzK20fPaL9mWv3Rt8", "/q7XzK20fPaL9mWv3Rt8"),
+    ],
+)
+def test_what_stands_beside_an_expression_or_a_sentence_is_masked(
+    text: str, secret: str | None
+) -> None:
+    left = masked(text + "\n", "a.sh")
+    assert left == (text.replace(secret, PLACEHOLDER) if secret else text) + "\n"

@@ -200,7 +200,7 @@ def test_a_token_is_masked_to_its_end_however_long(beginning: str) -> None:
 
 def test_a_secret_that_grows_in_a_long_line_is_masked_to_its_end() -> None:
     filler = "f=function(a,b){return a+b};" * 2_000
-    value = "hunter22 " * 2_000
+    value = "hunter22-" * 2_000
     text = MaskedText("a.js")
     text.update(f"{filler}password= {value}'{filler}")
     text.update(f"{filler}password= '{value}'{filler}")
