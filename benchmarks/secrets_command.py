@@ -20,12 +20,12 @@ from tests.support.ordinary_lines import ORDINARY_LINES, OrdinaryLine
 from tests.support.secret_forms import FORMS, Form
 from tests.support.secret_prefixes import AFTER, BEFORE, leaks, n_shown, shows
 
-_TESTS: Final = re.compile(r"(?i)(?:^|[/_.])(?:tests?|testdata|examples?)(?:[/_.]|$)")
+_TESTS: Final = re.compile(
+    r"(?i:(?:^|[/_.])(?:tests?|specs?|testdata|examples?)(?:[/_.]|$))|Tests?[/.]"
+)
 _SUFFIXES: Final = re.compile(
     r"\.(?:c|cpp|cs|css|go|h|html|java|js|json|kt|lua|md|php|py|rb|rs|sh|sql|tf|toml|tsx?|ya?ml)"
 )
-_MOST_CHARS: Final = 1_000_000
-"""Longer files are data."""
 _LONGEST_LINE: Final = 200
 
 
@@ -58,9 +58,7 @@ def code_files(folder: Path) -> Iterator[tuple[str, str]]:
         if not _SUFFIXES.fullmatch(path.suffix) or _TESTS.search(str(path.relative_to(folder))):
             continue
         if path.is_file() and not path.is_symlink() and not is_secret_path(path.name):
-            text = path.read_text(encoding="utf-8", errors="replace")
-            if len(text) < _MOST_CHARS:
-                yield path.name, text
+            yield path.name, path.read_text(encoding="utf-8", errors="replace")
 
 
 def masked_lines(folder: Path) -> tuple[int, int, list[str]]:

@@ -53,8 +53,18 @@ def key(value: str, is_open: bool) -> bool:
 
 
 def encoded(value: str, is_open: bool) -> bool:
-    """Judge base64, which may begin as a path does."""
-    return key(value.lstrip("/"), is_open)
+    """Judge base64, which comes in groups of four and may begin as a path does."""
+    is_whole = len(value) >= _LEAST_ENCODED and len(value) % 4 == 0
+    has_all = all(any(map(of, value)) for of in (str.isupper, str.islower, str.isdigit))
+    return (is_whole and has_all) or key(value.lstrip("/"), is_open)
+
+
+_LEAST_ENCODED: Final = 16
+
+
+def parameter(value: str, is_open: bool) -> bool:
+    """Judge a URL's parameter: a seed of capitals reads as words."""
+    return key(value, is_open) or no_words(value, is_open)
 
 
 def no_words(value: str, _is_open: bool) -> bool:
@@ -416,7 +426,7 @@ LED: Final = (
         r"|access_?key|account_?key|shared_?access_?key|signature|sig)=(?![A-Za-z_$][\w.$]*\()",
         _IN_QUERY,
         "https://example.org/?user=a&api_key={alnum:24}&page=1",
-        no_words,
+        parameter,
     ),
     _led(
         "authorization header",
