@@ -287,13 +287,7 @@ class Window:
                 self._ledger.failed(request)
                 return request.plain.empty("cancelled")
             if error is not None:
-                self._ledger.failed(request)
-                if request.plain.is_prefetch:
-                    pass
-                elif not isinstance(error, EngineUnavailableError):
-                    self._counts.failed()
-                elif request.is_editors:  # others are repeated until the engine is ready
-                    self._counts.unavailable()
+                self._failed(request, error)
                 raise error
             result = done.result()
             self._ledger.generated(request, result, self._clock())
@@ -315,6 +309,15 @@ class Window:
                 self._ledger.given(request.completion_id)
                 self._counts.answered(1000 * (self._clock() - arrived))
         return result
+
+    def _failed(self, request: PlacedCompletion, error: BaseException) -> None:
+        self._ledger.failed(request)
+        if request.plain.is_prefetch:
+            return
+        if not isinstance(error, EngineUnavailableError):
+            self._counts.failed()
+        elif request.is_editors:  # others are repeated until the engine is ready
+            self._counts.unavailable()
 
     def _why_withheld(self, request: PlacedCompletion, result: CompletionResult) -> str:
         if not result.withheld:
