@@ -120,7 +120,7 @@ class Settings:
     )
     max_lines: _Positive = _setting(20, _COMPLETION, "Maximum lines of one completion.")
     min_probability: _Probability = _setting(
-        0.35,
+        0.3,
         _COMPLETION,
         "A suggestion ends before the token with which the joint probability of its tokens falls "
         "below this; 0 ends none.",

@@ -104,7 +104,7 @@ def test_a_text_ends_where_the_model_is_unsure(make: Make) -> None:
     assert result.stats.n_predicted == 3
     stats = completer.statistics()
     assert (stats.n_withheld, stats.n_empty, stats.n_completions) == (1, 1, 0)
-    assert stats.why_nothing == "not sure (0.24 of 0.35)"
+    assert stats.why_nothing == "not sure (0.24 of 0.3)"
 
 
 def test_words_before_that_are_shown(make: Make) -> None:
