@@ -87,9 +87,10 @@ class CompletionResult(Result, frozen=True, kw_only=True):
         return self.unsure > 0.0 and self.is_empty
 
 
-StopKind = Literal["end", "word", "limit", "none"]
-"""What ended a text: an end token, a stop string, or a limit of tokens, time or indentation;
-``none`` where nothing was generated, or the request was cut short."""
+StopKind = Literal["end", "word", "limit", "rule", "none"]
+"""What ended a text: an end token, a stop string, a limit of tokens, time or indentation, or a rule
+of editors' completions, such as the end of the block; ``none`` where nothing was generated, or the
+request was cut short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ class HttpPeer:
         Raises :class:`~speclsp.errors.EngineUnavailableError` where it does not get ready.
         """
         settings = dataclasses.replace(own_settings(self.settings, options), engine="own")
-        command = [sys.executable, "-m", "speclsp", "http", *command_options(settings)]
+        command = [sys.executable, "-m", "speclsp", "http", "--raw", *command_options(settings)]
         with llama_server(command, options.folder / "speclsp-http.log") as server:
             yield LlamaServerSession(server, options)
 

@@ -38,6 +38,13 @@ _KEEP_ALIVE_S = 15
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help=f"Ask clients for the API key in this file; or set {KEY_VARIABLE}.",
 )
+@click.option(
+    "--raw",
+    "is_raw",
+    is_flag=True,
+    help="Give the model's own texts around a cursor. Without it they are those that editors get: "
+    "to the end of the block, without loops, without brackets that stand there already.",
+)
 @click.option("--cors-origin", "origins", multiple=True, help="Let pages of this origin ask.")
 def http(
     host: str,
@@ -45,6 +52,8 @@ def http(
     projects: tuple[Path, ...],
     key_file: Path | None,
     origins: tuple[str, ...],
+    *,
+    is_raw: bool,
     **options: Any,
 ) -> None:
     """Answer programs on llama-server's and OpenAI's completion endpoints.
@@ -79,6 +88,7 @@ def http(
         lambda: Clients(*_completers(settings), folders),
         prompts,
         Access(key=key, origins=origins, hosts=(host.lower(),)),
+        is_raw=is_raw,
     )
     config = uvicorn.Config(
         app,

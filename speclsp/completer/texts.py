@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice, starmap
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from msgspec import structs
@@ -42,7 +42,9 @@ from speclsp.prompt.healing import HealingSampler
 from speclsp.requests import PlacedRequest, TextRequest
 from speclsp.settings import Settings
 from speclsp.statistics import RequestStats
+from speclsp.text.fitted_text import FittedText
 from speclsp.text.plain_text import PlainText
+from speclsp.text.rules import StopRules, stop_rules
 
 _AFTER_CHUNKS: Final = 32
 """Tokens that a prompt may need between the context from other files and the text."""
@@ -86,7 +88,8 @@ class TextJob(Job[TextRequest, TextResult]):
         target = bench.weights.target
         if isinstance(target, RemoteTarget):
             raise RequestError("a remote engine takes no prompts of other programs.")
-        typed, ends = "", vocabulary.end_tokens
+        typed, ends, rules = "", vocabulary.end_tokens, None
+        n_predict = plain.n_predict
         extra: tuple[TokenArray, ...] = ()
         regions: tuple[TokenArray, ...] = ()
         if plain.prompt:
@@ -97,6 +100,9 @@ class TextJob(Job[TextRequest, TextResult]):
             bench.prompts.prepare(tokens)
         else:
             ends = bench.tokenizer.family.end_tokens
+            if plain.is_fitted:
+                rules = stop_rules(self.settings, request)
+                n_predict = n_predict if n_predict >= 0 else self.settings.n_predict
             room = replace(self.settings, n_predict=max(1, plain.n_predict))
             question, typed = prompt_question(request, room, bench, NO_CHUNK_SOURCE)
             given, extra = _given_chunks(plain.extra, question, bench)
@@ -106,7 +112,13 @@ class TextJob(Job[TextRequest, TextResult]):
         others = (*extra, *bench.tokens.others(request, vocabulary.tokenize))
         cost = bench.weights.pass_cost if self.settings.mode == "auto" else None
         writer = TextWriter(
-            plain=plain, settings=self.settings, bench=bench, typed=typed, ends=ends, clock=clock
+            plain=plain,
+            settings=self.settings,
+            bench=bench,
+            typed=typed,
+            ends=ends,
+            rules=rules,
+            clock=clock,
         )
         output, sampler = writer.output(), writer.sampler()
         return TextPlan(
@@ -131,7 +143,7 @@ class TextJob(Job[TextRequest, TextResult]):
             output=output,
             sampler=sampler,
             scores=_scores(plain, sampler, output),
-            n_predict=max(1, plain.n_predict) if plain.n_predict >= 0 else target.n_ctx,
+            n_predict=max(1, n_predict) if n_predict >= 0 else target.n_ctx,
         )
 
     def grew(self, running: RunningJob[TextRequest, TextResult]) -> None:
@@ -154,19 +166,23 @@ class TextWriter:
     """The text before the cursor that each text begins with (token healing)."""
     ends: frozenset[int]
     """The tokens that end a text."""
+    rules: StopRules | None
+    """Those of the cursor, where the texts are fitted."""
     clock: Callable[[], float]
 
     def output(self) -> PlainText:
         """Return a text to feed."""
-        return PlainText(
-            self.bench.tokenizer.vocabulary,
-            self.ends,
-            stops=self.plain.stops,
-            n_indent=self.plain.n_indent,
-            budget_s=self.plain.t_max_predict_ms / 1000,
-            clock=self.clock,
-            typed=self.typed,
-        )
+        vocabulary = self.bench.tokenizer.vocabulary
+        limits: dict[str, Any] = {
+            "stops": self.plain.stops,
+            "n_indent": self.plain.n_indent,
+            "budget_s": self.plain.t_max_predict_ms / 1000,
+            "clock": self.clock,
+            "typed": self.typed,
+        }
+        if self.rules is not None:
+            return FittedText(vocabulary, self.ends, rules=self.rules, **limits)
+        return PlainText(vocabulary, self.ends, **limits)
 
     def sampler(self, fork_idx: int = 0) -> Sampler:
         """Return the sampler of the first text, or of a further one: its draws are its own."""
@@ -338,7 +354,7 @@ class TextPlan(Plan[TextResult]):
             completion_id=self.request.completion_id,
             finish_reason=reason,
             stats=stats,
-            text=output.text,
+            text=output.finish(),
             tokens=tokens,
             prompt=tuple(self.context.prompt),
             scores=_scored(tokens, scores, n_best) if n_best and scores is not None else (),

@@ -14,7 +14,15 @@ from speclsp.http_server.prompts import Prompts
 from speclsp.statistics import RequestStats
 
 _SIZES: Final = re.compile(r"\((\d+) tokens\) exceeds the available context size \((\d+) tokens\)")
-_STOP_TYPES: Final = {"end": "eos", "word": "word", "limit": "limit", "none": "none"}
+_STOP_TYPES: Final = {
+    "end": "eos",
+    "word": "word",
+    "limit": "limit",
+    "rule": "limit",
+    "none": "none",
+}
+"""llama-server has no word for a rule: where its own, the indentation, ends a text, it says limit.
+"""
 
 
 def timings(stats: RequestStats) -> dict[str, float]:
@@ -110,7 +118,7 @@ def _picked(answer: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _finish(result: TextResult) -> str:
-    return "stop" if result.stopped_by in ("end", "word") else "length"
+    return "stop" if result.stopped_by in ("end", "word", "rule") else "length"
 
 
 class OpenAIAnswer:

@@ -116,9 +116,14 @@ def is_known_host(header: str, hosts: tuple[str, ...]) -> bool:
     return is_loopback(name) or name in ("localhost.localdomain", *hosts)
 
 
-def create_app(clients: Callable[[], Clients], prompts: Prompts, access: Access) -> Starlette:
-    """Return the application; ``clients`` is called once, on its event loop."""
-    service = _Service(prompts)
+def create_app(
+    clients: Callable[[], Clients], prompts: Prompts, access: Access, *, is_raw: bool = False
+) -> Starlette:
+    """Return the application; ``clients`` is called once, on its event loop.
+
+    ``is_raw``: whether texts around a cursor are the model's own unless a request says otherwise.
+    """
+    service = _Service(prompts, is_raw=is_raw)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -172,15 +177,18 @@ class _Service:
 
     clients: Clients
 
-    def __init__(self, prompts: Prompts) -> None:
+    def __init__(self, prompts: Prompts, *, is_raw: bool) -> None:
         self._prompts = prompts
+        self._is_raw = is_raw
         self._told = ToldOnce()
 
     # --- texts ------------------------------------------------------------------------------------
 
     async def infill(self, request: Request) -> Response:
         """Write the text between what is before and after the cursor."""
-        return await self._native(request, await self._body(request, infill_body))
+        return await self._native(
+            request, await self._body(request, partial(infill_body, is_raw=self._is_raw))
+        )
 
     async def completion(self, request: Request) -> Response:
         """Continue prompts as they are."""
@@ -188,7 +196,7 @@ class _Service:
 
     async def openai(self, request: Request) -> Response:
         """Answer as OpenAI's API does."""
-        body = await self._body(request, openai_body)
+        body = await self._body(request, partial(openai_body, is_raw=self._is_raw))
         answer = answers.OpenAIAnswer(self._prompts)
         if body.request.is_streamed:
             end = b"data: [DONE]\n\n"

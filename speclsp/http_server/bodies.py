@@ -59,6 +59,7 @@ _READ: Final = frozenset(
         "stream",
         "return_tokens",
         "response_fields",
+        "raw",
     ]
 )
 _WITHOUT_EFFECT: Final = frozenset(
@@ -125,8 +126,11 @@ def read_json(data: bytes) -> dict[str, Any]:
     return body
 
 
-def infill_body(body: Mapping[str, Any]) -> TextBody:
-    """Read the body of ``/infill``.  Raises BodyError."""
+def infill_body(body: Mapping[str, Any], *, is_raw: bool = False) -> TextBody:
+    """Read the body of ``/infill``; ``is_raw`` is its field ``raw`` where it has none.
+
+    Raises BodyError.
+    """
     for name in ("input_suffix", "input_prefix"):
         if name not in body:
             raise BodyError(f"key '{name}' not found", status=500, kind="server_error")
@@ -141,6 +145,7 @@ def infill_body(body: Mapping[str, Any]) -> TextBody:
     )
     return _with_options(
         body,
+        is_raw=is_raw,
         prefixes=(body["input_prefix"] + behind,),
         suffix=body["input_suffix"],
         extra=_extra(body.get("input_extra", [])),
@@ -155,10 +160,10 @@ def completion_body(body: Mapping[str, Any]) -> TextBody:
     return _with_options(body, prompts=prompts, has_many=has_many)
 
 
-def openai_body(body: Mapping[str, Any]) -> TextBody:
+def openai_body(body: Mapping[str, Any], *, is_raw: bool = False) -> TextBody:
     """Read the body of ``/v1/completions``; one with a ``suffix`` asks for what stands before it.
 
-    Raises BodyError.
+    ``is_raw`` is the field ``raw`` of such a one where it has none.  Raises BodyError.
     """
     if "prompt" not in body:
         raise BodyError("key 'prompt' not found")
@@ -167,15 +172,17 @@ def openai_body(body: Mapping[str, Any]) -> TextBody:
     if body.get("max_tokens") == 0:
         own["n_predict"] = 0
     own["n_probs"] = _field(body, "logprobs", _count, 0)
-    given = body.get("prediction")
-    content = given.get("content") if isinstance(given, dict) else ""
+    predicted = body.get("prediction")
+    content = predicted.get("content") if isinstance(predicted, dict) else ""
     prediction = content if isinstance(content, str) else ""
     suffix = body.get("suffix")
     check_length((prediction,), MAX_PROMPT, "prediction")
     if isinstance(suffix, str) and suffix:
         prefixes = _prefixes(body["prompt"])
         check_length((*prefixes, suffix), MAX_DOCUMENT, "prompt and suffix")
-        return _with_options(own, prefixes=prefixes, suffix=suffix, prediction=prediction)
+        return _with_options(
+            own, is_raw=is_raw, prefixes=prefixes, suffix=suffix, prediction=prediction
+        )
     prompts, has_many = _prompts(body["prompt"])
     return _with_options(own, prompts=prompts, has_many=has_many, prediction=prediction)
 
@@ -191,7 +198,11 @@ def _prefixes(value: Any) -> tuple[str, ...]:
 
 
 def _with_options(
-    body: Mapping[str, Any], *, extra: tuple[tuple[str, str], ...] = (), **given: Any
+    body: Mapping[str, Any],
+    *,
+    is_raw: bool = False,
+    extra: tuple[tuple[str, str], ...] = (),
+    **given: Any,
 ) -> TextBody:
     for name in _UNKNOWN:
         if body.get(name):
@@ -221,6 +232,7 @@ def _with_options(
         n_probs=_field(body, "n_probs", _count, 0),
         has_infill_sampler=isinstance(samplers, list) and "infill" in samplers,
         is_streamed=_field(body, "stream", _flag, default=False),
+        is_fitted=not _field(body, "raw", _flag, default=is_raw) and "prefixes" in given,
         n_texts=n_texts,
     )
     given["has_many"] = given.get("has_many", False) or n_texts > 1

@@ -69,8 +69,17 @@ class PlainText:
             self._grow(new)
         return self.stopped_by != "none"
 
+    def finish(self) -> str:
+        """Return the whole text."""
+        return self.text
+
     @property
     def so_far(self) -> str:
+        """What of the text may be told already."""
+        return self.settled
+
+    @property
+    def settled(self) -> str:
         """The text that later tokens leave as it is: without the beginning of a stop string."""
         if self.stopped_by != "none":
             return self.text

@@ -141,6 +141,16 @@ class CompletionText:
             self.stopped_by = self.stopped_by or "bytes"
         return self._is_stopped()
 
+    def grow(self, characters: str) -> bool:
+        """Take the next characters of a text that is decoded elsewhere; return whether to stop."""
+        if not self._is_stopped():
+            self._grow(characters)
+        return self._is_stopped()
+
+    def end(self) -> None:
+        """Note that the text is whole, as after an end token."""
+        self.stopped_by = self.stopped_by or "end"
+
     def finish(self) -> Trimmed:
         """Return the text to insert; more tokens may be fed afterwards."""
         raw = self._text

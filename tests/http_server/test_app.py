@@ -75,6 +75,26 @@ def test_openais_completions(server: Server) -> None:
     assert many["choices"][0]["text"] == between["choices"][0]["text"]
 
 
+def test_a_text_around_a_cursor_is_what_an_editor_would_insert(server: Server) -> None:
+    """Without a limit of its own it ends with its block, and the model's own text goes on."""
+    body = {"input_prefix": HEAD, "input_suffix": "\n", "temperature": 0}
+    fitted = server.ask("/infill", body)
+    assert fitted["content"].rstrip().endswith("return total")
+    assert "def " not in fitted["content"]
+    assert fitted["timings"]["predicted_n"] == fitted["tokens_predicted"] < 60
+    own = server.ask("/infill", {**body, "raw": True, "n_predict": 200})
+    assert own["content"].startswith(fitted["content"])
+    assert own["tokens_predicted"] > fitted["tokens_predicted"]
+    assert own["content"].count("def ") > 0
+    asked = {"prompt": HEAD, "suffix": "\n", "temperature": 0}
+    (choice,) = server.ask("/v1/completions", asked)["choices"]
+    assert (choice["text"], choice["finish_reason"]) == (fitted["content"], "stop")
+    (choice,) = server.ask("/v1/completions", {**asked, "raw": True, "max_tokens": 200})["choices"]
+    assert choice["text"] == own["content"]
+    closed = {**body, "input_prefix": f"{CODE}add_hats(", "input_suffix": ")\n"}
+    assert not server.ask("/infill", closed)["content"].endswith(")")
+
+
 PLACE = "import os\n\n\n"
 """A place where several beginnings are likely."""
 
@@ -232,7 +252,14 @@ def hang_up(server: Server, body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_client_that_hangs_up_is_cancelled(is_streamed: bool, server: Server) -> None:
     """Otherwise thousands of tokens would come before the next answer."""
-    endless = {**INFILL, "input_suffix": "", "n_predict": -1, "temperature": 2.0, "min_p": 0}
+    endless = {
+        **INFILL,
+        "raw": True,
+        "input_suffix": "",
+        "n_predict": -1,
+        "temperature": 2.0,
+        "min_p": 0,
+    }
     for _ in range(4):
         hang_up(server, {**endless, "stream": is_streamed})
     assert server.ask("/infill", INFILL)["content"]
