@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from speclsp.cli.extras import install_extra
 from speclsp.cli.options import SettingsCommand, given_settings, prepare_to_serve
 from speclsp.documents import WorkspaceFolder
 from speclsp.errors import SettingsError
@@ -65,7 +66,7 @@ def http(
     except ImportError as error:
         raise SettingsError(
             "`speclsp http` needs Starlette and uvicorn.",
-            remedy="Install them: pip install 'speclsp[http]'.",
+            remedy=install_extra("http"),
         ) from error
     from speclsp.cli.without_editor import write_line  # noqa: PLC0415
     from speclsp.http_server.app import Access, create_app  # noqa: PLC0415

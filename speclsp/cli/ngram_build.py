@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 from rich.progress import Progress
 
 from speclsp import __version__
+from speclsp.cli.extras import install_extra
 from speclsp.drafting.drafter import TokenArray
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.errors import SpecLspError, StoreError
@@ -326,7 +327,7 @@ def on_cluster(scheduler: str) -> Generator[MapTasks]:
     except ImportError as error:
         raise SpecLspError(
             "--scheduler needs Dask, which is not installed.",
-            remedy="Install it: pip install 'speclsp[cluster]'.",
+            remedy=install_extra("cluster"),
         ) from error
 
     def map_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
