@@ -31,6 +31,7 @@ CompletionItems = Literal["auto", "always", "never"]
 DraftMode = Literal["auto", "tree", "chain", "first"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
+LazyMode = Literal["auto", "on", "off"]
 EngineKind = Literal["shared", "own"]
 LookupCacheUpdate = Literal["", "accepted", "generated", "off"]
 """What is counted in a statistics file; "" as ``accepted``, in speclsp's own files only."""
@@ -588,6 +589,12 @@ class Settings:
     n_cpu_moe: _Layers = _setting(
         0, _MODEL, "Keep the experts of the first N layers on the CPU.", short="-ncmoe"
     )
+    n_cpu_ffn: _Layers = _setting(
+        0,
+        _MODEL,
+        "Keep the dense feed-forward weights of the first N layers on the CPU.",
+        short="-ncffn",
+    )
     kv_offload: bool = _setting(True, _MODEL, "Keep the KV cache in GPU memory.", short="-kvo")
     load_mode: LoadMode = _setting(
         "auto",
@@ -595,6 +602,13 @@ class Settings:
         "How to read model files: `none`, `mlock` and `dio` read them, the others map them into "
         "memory.",
         short="-lm",
+    )
+    lazy_mode: LazyMode = _setting(
+        "auto",
+        _MODEL,
+        "Read the rows of embedding tables by layer or by n-gram when they are needed: `auto` does "
+        "for tables of more than 4 GiB in mapped files.",
+        short="-lzm",
     )
     batch_size: _Positive = _setting(
         2048,

@@ -177,6 +177,16 @@ NOT_NEEDED: Final = (
     NotNeeded("--chat-template --chat-template-file", 1, _NO_CHAT),
     NotNeeded("--jinja --no-jinja", 0, _NO_CHAT),
     NotNeeded(
+        "--spec-default",
+        0,
+        "drafts are on by default; `drafters` ngram-mod gives those that it stands for alone",
+    ),
+    NotNeeded(
+        "--spec-draft-conf-min",
+        1,
+        "no draft model here has a confidence head; `spec_draft_p_min` ends improbable drafts",
+    ),
+    NotNeeded(
         "--cache-reuse",
         1,
         "prompts are cut so that the KV cache holds most of them, and shifting it is approximate",

@@ -53,6 +53,7 @@ def draft_settings(settings: Settings, n_ctx_target: int) -> Settings:
         override_tensor="",
         cpu_moe=settings.spec_draft_cpu_moe,
         n_cpu_moe=settings.spec_draft_n_cpu_moe,
+        n_cpu_ffn=0,
         ctx_size=settings.spec_draft_ctx_size or n_ctx_target,
         cache_type_k=settings.spec_draft_type_k,
         cache_type_v=settings.spec_draft_type_v,
@@ -164,7 +165,8 @@ def tensor_placements(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Return regular expressions over tensors' names, each with a buffer type; the first counts.
 
     They are those of ``override_tensor`` (``PATTERN=TYPE,…``), and those of llama.cpp's
-    ``common/common.h`` for experts on the CPU.  Raises :class:`~speclsp.errors.SettingsError`.
+    ``common/common.h`` for experts and feed-forward weights on the CPU.
+    Raises :class:`~speclsp.errors.SettingsError`.
     """
     placements = []
     for item in filter(None, settings.override_tensor.split(",")):
@@ -187,4 +189,6 @@ def tensor_placements(settings: Settings) -> tuple[tuple[str, str], ...]:
     if settings.cpu_moe:
         placements.append((experts, "CPU"))
     placements.extend((rf"blk\.{layer}{experts}", "CPU") for layer in range(settings.n_cpu_moe))
+    dense = r"\.ffn_(up|down|gate|gate_up)\."
+    placements.extend((rf"blk\.{layer}{dense}", "CPU") for layer in range(settings.n_cpu_ffn))
     return tuple(placements)

@@ -94,6 +94,7 @@ def test_the_draft_model_has_its_own_context_cache_types_and_experts() -> None:
     of_draft = draft_settings(
         Settings(
             cpu_moe=True,
+            n_cpu_ffn=3,
             spec_draft_ctx_size=1024,
             spec_draft_type_k="q8_0",
             spec_draft_type_v="q4_0",
@@ -116,6 +117,7 @@ def test_the_draft_model_has_its_own_context_cache_types_and_experts() -> None:
         ({"override_tensor": "a=CPU,b=CUDA0,"}, (("a", "CPU"), ("b", "CUDA0"))),
         ({"cpu_moe": True}, ((EXPERTS, "CPU"),)),
         ({"n_cpu_moe": 2}, ((rf"blk\.0{EXPERTS}", "CPU"), (rf"blk\.1{EXPERTS}", "CPU"))),
+        ({"n_cpu_ffn": 1}, ((r"blk\.0\.ffn_(up|down|gate|gate_up)\.", "CPU"),)),
         (
             {"override_tensor": "a=CUDA0", "cpu_moe": True},
             (("a", "CUDA0"), (EXPERTS, "CPU")),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_cpp import llama_cpp as llama
 
 from speclsp.engine.llama import fit, loading, model
 from speclsp.engine.llama.context import LlamaTarget
@@ -304,7 +305,8 @@ def test_names_that_are_not_there(
     [
         {"device": "none"},
         {"override_tensor": r"blk\.1.*=CPU,output=CPU", "load_mode": "none"},
-        {"cpu_moe": True, "n_cpu_moe": 2},
+        {"cpu_moe": True, "n_cpu_moe": 2, "n_cpu_ffn": 1},
+        {"lazy_mode": "on"},
         {"tensor_split": "3,1", "split_mode": "row"},
         {"load_mode": "mlock"},
         {"load_mode": "mmap"},
@@ -315,6 +317,22 @@ def test_placements_that_work_without_a_gpu(path: Path, changes: dict[str, Any])
     target, _ = load(path, **changes)
     assert target.decode([1, 2, 3], 1).shape == (1, 4096)
     target.close()
+
+
+@pytest.mark.parametrize(("mode", "value"), [("off", 0), ("auto", 1), ("on", 2)])
+def test_the_lazy_mode_is_llama_cpps(
+    mode: str, value: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native, modes = llama.llama_model_load_from_file, []
+
+    def noted(name: bytes, params: Any) -> Any:
+        modes.append(params.lazy_mode)
+        return native(name, params)
+
+    monkeypatch.setattr(llama, "llama_model_load_from_file", noted)
+    load(path, lazy_mode=mode)[0].close()
+    assert modes == [value]
+    assert getattr(llama, f"LLAMA_LAZY_MODE_{mode.upper()}") == value
 
 
 def test_a_vocabulary_alone_is_no_model(gguf_maker: Any) -> None:
