@@ -337,14 +337,16 @@ class _Service:
             raise BodyError(str(error), status=500, kind="server_error") from error
         return _response({"content": text})
 
-    async def health(self, request: Request) -> Response:
+    async def health(self, _: Request) -> Response:
         """Say whether texts can be asked for: not before the model is loaded."""
-        match self.clients.engine_state():
-            case "loading":
-                return _error(request, "Loading model", 503, "unavailable_error")
-            case "failed" | "off":
-                return _error(request, "The model is not loaded", 503, "unavailable_error")
-        return _response({"status": "ok"})
+        words = {
+            "loading": "Loading model",
+            "failed": "The model could not be loaded",
+            "off": "Completion is switched off",
+        }.get(self.clients.engine_state())
+        if words is None:
+            return _response({"status": "ok"})
+        return _response(answers.error(words, 503, "unavailable_error"), 503)
 
     async def models(self, _: Request) -> Response:
         """Return the one model, in a list."""

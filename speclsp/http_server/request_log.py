@@ -14,7 +14,6 @@ MAX_TOLD: Final = 256
 """Most lines that are logged once each, whatever programs send."""
 _MAX_NAME: Final = 60
 """Most characters of a client's name, and of a path."""
-_REFUSED: Final = 400
 _GONE: Final = 499
 
 logger = logging.getLogger(__name__)
@@ -64,8 +63,7 @@ class RequestLog:
             n_tokens = state.get("n_tokens", 0)
             what = f"{_client(scope)} {scope['method']} {_shown(scope['path'])}"
             logger.debug("%s: %d, %d tokens, %.0f ms", what, status, n_tokens, ms)
-            if (status >= _REFUSED and status != _GONE) or "refused" in state:
-                words = state.get("refused", "")
+            if words := state.get("refused"):
                 self._told.say((status, words), "%s is refused: %d %s", what, status, words)
 
 

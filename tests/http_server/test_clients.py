@@ -263,7 +263,10 @@ async def test_requests_are_logged_and_refusals_once_a_kind(
     assert secret not in caplog.text
 
 
-async def test_the_model_is_loaded_at_once_and_health_says_when() -> None:
+async def test_the_model_is_loaded_at_once_and_health_says_when(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, LOG)
     programs = Programs()
     async with programs.app.router.lifespan_context(programs.app):
         (completer,) = programs.completers
@@ -278,6 +281,7 @@ async def test_the_model_is_loaded_at_once_and_health_says_when() -> None:
         assert (await programs.ask("/health"))[0] == 200
         completer.loading = True  # freed in idle time, and loaded for a request
         assert (await programs.ask("/health"))[0] == 200
+        assert caplog.messages == []
         await programs.hang_up(BODY)
         assert programs.completers == [completer]
 
