@@ -52,6 +52,8 @@ _MOST_PROBS: Final = 100
 """Most tokens at each place of which the probabilities are told."""
 _LEAST_PROBABILITY: Final = 0.1
 """Less likely tokens begin no further text."""
+_LEAST_FORK: Final = 16
+"""Tokens that a further text for an editor may have; or as many as the first one has."""
 _N_RIVALS: Final = 9
 """So many others can be that likely beside the first one."""
 
@@ -295,6 +297,8 @@ class TextPlan(Plan[TextResult]):
             return ()
         forks = [fork for fork, _ in made]
         n_predict, n_prompt = self.n_predict, len(self.context.prompt)
+        if self.writer.rules is not None:  # an editor waits, and whole lines are kept of the rest
+            n_predict = min(n_predict, max(len(first.tokens), _LEAST_FORK))
         grow_forks(target, n_prompt, forks, n_predict=n_predict, interrupted=interrupted)
         known, others = {"", first.text}, []
         for fork, output in made:

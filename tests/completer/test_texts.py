@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -181,3 +182,53 @@ def test_a_prompt_of_a_next_edit_format_is_drafted_from_its_region(settings: Set
     drafted, plain = results
     assert drafted.tokens == plain.tokens
     assert drafted.stats.drafters["region"].n_drafted > 0
+
+
+PLACE = "import os\n\n\n"
+"""A place where several beginnings are likely."""
+
+
+@pytest.mark.parametrize("is_fitted", [False, True])
+def test_the_first_of_several_texts_costs_what_it_costs_alone(
+    is_fitted: bool, settings: Settings
+) -> None:
+    def ask(n_texts: int) -> TextResult:
+        program = Program(settings)  # nothing is cached or drafted from
+        try:
+            return program.ask(PLACE, n_predict=24, n_texts=n_texts, is_fitted=is_fitted)
+        finally:
+            program.completer.close()
+
+    alone, first = ask(1), ask(3)
+    assert (first.text, first.tokens) == (alone.text, alone.tokens)
+    assert first.stats.n_decode_passes == alone.stats.n_decode_passes
+    assert first.stats.n_prompt_evaluated == alone.stats.n_prompt_evaluated
+    assert 1 <= len(first.others) <= 2
+    assert alone.others == ()
+    tokens = [result.tokens[0] for result in (first, *first.others)]
+    assert len(set(tokens)) == len(tokens)
+    if is_fitted:
+        n_most = max(16, len(first.tokens))
+        assert all(len(other.tokens) <= n_most for other in first.others)
+
+
+def test_other_texts_are_as_the_model_alone_goes_on_from_their_first_token(
+    program: Program,
+) -> None:
+    prompt = tokens(program, PLACE)
+    result = program.ask(prompt=prompt, n_predict=8, n_texts=3)
+    assert result.others
+    for other in result.others:
+        alone = program.ask(prompt=(*prompt, other.tokens[0]), n_predict=7)
+        assert (other.tokens[0], *alone.tokens) == other.tokens
+
+
+def test_other_texts_begin_with_likely_tokens(program: Program) -> None:
+    prompt = tokens(program, PLACE)
+    result = program.ask(prompt=prompt, n_predict=4, n_texts=16, n_probs=10)
+    likely = {token for token, logprob in result.scores[0].best if logprob > math.log(0.1)}
+    ends = program.completer._engine.thread.with_models(
+        program.completer, lambda bench, _: bench.tokenizer.vocabulary.end_tokens
+    ).result(WAIT_S)
+    assert {other.tokens[0] for other in result.others} == likely - ends - {result.tokens[0]}
+    assert [len(other.scores) for other in result.others] == [4] * len(result.others)
