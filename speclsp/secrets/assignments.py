@@ -12,16 +12,14 @@ import re
 from typing import Final, Literal
 
 from speclsp.secrets.literal_values import (
-    is_begun_key,
-    is_begun_password,
-    is_begun_secret,
-    is_drawn,
-    is_key,
-    is_passphrase,
-    is_password,
-    is_secret_word,
+    Judge,
     is_sentence,
+    is_words,
+    key,
+    passphrase,
+    password,
     reads_as_words,
+    secret_word,
 )
 from speclsp.secrets.literals import (
     Value,
@@ -42,6 +40,12 @@ TextKind = Literal["code", "configuration", "quoted configuration"]
 # After the name: its own closing quote or index, and maybe a type.
 _CLOSED: Final = r"\\{0,7}[\"'`\])\[0-9]{0,8}[ \t]*+"
 _TYPE: Final = r"(?::[ \t]*+[A-Za-z_&\[][\w.\[\]| <>?&*']{0,40}?[ \t]*+(?==))?"
+_JUDGES: Final[dict[NameKind, Judge]] = {
+    "password": password,
+    "passphrase": passphrase,
+    "secret": secret_word,
+    "key": key,
+}
 _CHOSEN: Final = ("password", "passphrase")
 """Kinds of names whose values people choose."""
 _SIGN: Final = r"(?:=>|:=|\+=|\?{1,2}=|\|\|=|[=!]={1,2}|[=:：]|->|<-|\|\||\?\?|\?:)"
@@ -69,14 +73,6 @@ _LONGEST_SETTER: Final = 90
 _IN_CHOICE: Final = re.compile(r"\?[ \t]*[\"'`]\Z")
 _LONGEST_CHOICE: Final = 4
 _KEY_SIGN: Final = re.compile(r"[ \t]*(?:=>|:(?!:))")
-_MESSAGE: Final = re.compile(r"[ |(]")
-"""Characters of messages, rules and types that are rare in secrets."""
-_LABELLED: Final = re.compile(
-    r"(?:forgot(?:ten)?|lost|reset|change|enter|type|confirm(?:ation)?|repeat|retype|choose|update|"
-    r"invalid|wrong|incorrect|missing|weak|bad|show|hide|no|your)[_\-. ]?(?:your[_\-. ]?)?(?:\w{1,20}[_\-.])?\Z",
-    re.IGNORECASE,
-)
-"""What stands before a name whose value is a text to show: ``forgot_password``."""
 _NAMED: Final = re.compile(
     r"(?:-[ \t]+)?(?:name|key)[ \t]*:[ \t]*[\"']?[\w.\-]{0,60}\Z", re.IGNORECASE
 )
@@ -176,7 +172,7 @@ def _assigned(text: str, name: SecretName) -> Value | None:
     is_mapping = "{" in (found["bracket"], found["call"])
     if value is not None and is_mapping and _KEY_SIGN.match(text, value.end):
         return value._replace(parts=())  # {"type": "string"}
-    return _judged(text, name, value)
+    return _judged(name, value)
 
 
 def _listed(text: str, name: SecretName) -> Value | None:
@@ -185,16 +181,12 @@ def _listed(text: str, name: SecretName) -> Value | None:
     if value is None:
         return None
     is_set = _SETTER.search(text, max(0, name.start - _LONGEST_SETTER), name.start) is not None
-    is_begun = value.is_open and is_begun_key(value.text)
-    is_message = _MESSAGE.search(value.text) and not (is_drawn(value.text) or is_begun)
-    if is_message or not is_secret(name.kind if is_set else "key", value):
-        return value._replace(parts=())
-    return value
+    return _judged(name, value, None if is_set else "key")
 
 
 def _heredoc(text: str, name: SecretName) -> Value | None:
     found = _ASSIGNED_HEREDOC.match(text, name.end)
-    return _judged(text, name, read_heredoc(text, found.end())) if found is not None else None
+    return _judged(name, read_heredoc(text, found.end())) if found is not None else None
 
 
 def _value_below(text: str, name: SecretName) -> Value | None:
@@ -203,34 +195,21 @@ def _value_below(text: str, name: SecretName) -> Value | None:
     if found is None or _NAMED.search(text, before, name.start) is None:
         return None
     value = read_literal(text, found.end()) or read_pattern(text, found.end(), _BELOW_WORD)
-    return _judged(text, name, value)
+    return _judged(name, value)
 
 
-def _judged(text: str, name: SecretName, value: Value | None) -> Value | None:
-    """Return a value, without its parts if it is no secret."""
-    if value is None:
-        return None
-    is_label = name.kind in _CHOSEN and " " in value.text.strip() and _is_label(text, name)
-    return value._replace(parts=()) if is_label or not is_secret(name.kind, value) else value
+def _judged(name: SecretName, value: Value | None, kind: NameKind | None = None) -> Value | None:
+    """Return a value, without its parts if it is no secret by the kind of its name."""
+    if value is None or _is_secret(kind or name.kind, value):
+        return value
+    return value._replace(parts=())
 
 
-def _is_label(text: str, name: SecretName) -> bool:
-    if text.startswith("pass", name.start) and name.end == name.start + len("pass"):
-        return True
-    return _LABELLED.search(text, max(0, name.start - _LONGEST_SETTER), name.start) is not None
-
-
-def is_secret(kind: NameKind, value: Value) -> bool:
+def _is_secret(kind: NameKind, value: Value) -> bool:
     """Whether the value of a name is a secret, by the kind of the name."""
-    if kind == "passphrase" and is_passphrase(value.text):
-        return True
-    if kind in _CHOSEN:
-        return is_begun_password(value.text) if value.is_open else is_password(value.text)
-    of_kind = is_secret_word if kind == "secret" else is_key
-    begun = is_begun_secret if kind == "secret" else is_begun_key
-    lines = [line.strip() for line in value.text.split("\n")]
-    texts = [value.text, "".join(lines), *lines] if len(lines) > 1 else lines
-    return any(of_kind(text) or (value.is_open and begun(text)) for text in texts)
+    lines = [line.strip() for line in value.text.split("\n")] if kind not in _CHOSEN else []
+    texts = [value.text, "".join(lines), *lines] if len(lines) > 1 else [value.text]
+    return any(_JUDGES[kind](one.strip() if lines else one, value.is_open) for one in texts)
 
 
 def _closes(text: str, name: SecretName, found: re.Match[str]) -> bool:
@@ -245,17 +224,17 @@ def _on_next_line(text: str, name: SecretName) -> Value | None:
         return None
     if opened["block"]:
         block = read_indented(text, opened.end(), line_indent(text, name.start))
-        return _judged(text, name, block._replace(is_open=True))
+        return _judged(name, block._replace(is_open=True))
     start = _BLANKS.match(text, opened.end()).end()  # type: ignore[union-attr]  # it may be empty
     is_docstring = text.startswith(('"""', "'''"), start) and ":" in opened[0]
     if not is_docstring:
         value = read_literal(text, start, is_bracketed=bool(opened["bracket"]))
         if value is not None:
             is_alone = value.is_open or _ALONE.match(text, value.end) is not None
-            return _judged(text, name, value) if is_alone else value._replace(parts=())
+            return _judged(name, value) if is_alone else value._replace(parts=())
     start += 2 if text.startswith("- ", start) else 0
     value = read_pattern(text, start, _BARE_ALONE) if start > opened.end() else None
-    if value is None or _CODE.search(value.text) or not is_secret("key", value):
+    if value is None or _CODE.search(value.text) or not _is_secret("key", value):
         return None
     return value
 
@@ -276,7 +255,7 @@ def _in_tuple(text: str, name: SecretName) -> Value | None:
         if item is None:
             return None
         position = item.end()
-    return _judged(text, name, read_literal(text, position))
+    return _judged(name, read_literal(text, position))
 
 
 def _bare(text: str, name: SecretName, kind: TextKind) -> Value | None:
@@ -287,7 +266,7 @@ def _bare(text: str, name: SecretName, kind: TextKind) -> Value | None:
         if value is not None:
             return value
     found = _BARE.match(text, name.end)
-    if found is not None and is_key(found["value"]) and not reads_as_words(found["value"]):
+    if found is not None and key(found["value"], False) and not reads_as_words(found["value"]):
         return Value((Span(*found.span("value")),), found["value"], found.end())
     return None
 
@@ -302,7 +281,7 @@ def _in_command(text: str, name: SecretName, line_start: int) -> Value | None:
         value = read_pattern(text, name.end + 1, _IN_STRING)
     else:
         return None
-    return None if value is None or _CALL.match(value.text) else _judged(text, name, value)
+    return None if value is None or _CALL.match(value.text) else _judged(name, value)
 
 
 def _in_setting(text: str, name: SecretName, kind: TextKind, line_start: int) -> Value | None:
@@ -312,7 +291,7 @@ def _in_setting(text: str, name: SecretName, kind: TextKind, line_start: int) ->
         if before.fullmatch(text, line_start, name.start):
             value = _setting(text, name, pattern)
             if value is not None and not code.search(value.text):
-                return value if is_secret(name.kind, value) else value._replace(parts=())
+                return _judged(name, value)
     return None
 
 
@@ -328,8 +307,8 @@ def _setting(text: str, name: SecretName, pattern: re.Pattern[str]) -> Value | N
     if len(value.parts) == 1:
         word, _, rest = literal.partition(" ")
         is_command = text[name.start].isupper() or not word.isalpha()  # DB_PASSWORD=… psql -h db
-        is_words = name.kind == "passphrase" and is_passphrase(literal)
-        if name.kind not in _CHOSEN or (is_command and is_sentence(literal) and not is_words):
+        is_drawn = name.kind == "passphrase" and is_words(literal)
+        if name.kind not in _CHOSEN or (is_command and is_sentence(literal) and not is_drawn):
             literal = word
         start = found.start("value")
         is_open = literal is not word or not rest

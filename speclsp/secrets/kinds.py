@@ -20,56 +20,19 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from speclsp.secrets.literal_values import (
-    is_begun_key,
-    is_begun_password,
-    is_key,
-    is_password,
-    reads_as_words,
+    Judge,
+    any_value,
+    encoded,
+    key,
+    no_words,
+    parameter,
+    password,
 )
 from speclsp.secrets.names import ENDS
-
-Judge = Callable[[str, bool], bool]
-"""Whether a value is a secret; the flag says that its end is not known."""
-
-
-def any_value(value: str, _is_open: bool) -> bool:
-    """Whatever stands there is a secret."""
-    return bool(value)
-
-
-def password(value: str, is_open: bool) -> bool:
-    """Judge what people choose: placeholders and variables do not count."""
-    return is_begun_password(value) if is_open else is_password(value)
-
-
-def key(value: str, is_open: bool) -> bool:
-    """Judge what is drawn at random."""
-    return is_key(value) or (is_open and is_begun_key(value))
-
-
-def encoded(value: str, is_open: bool) -> bool:
-    """Judge base64, which comes in groups of four and may begin as a path does."""
-    is_whole = len(value) >= _LEAST_ENCODED and len(value) % 4 == 0
-    has_all = all(any(map(of, value)) for of in (str.isupper, str.islower, str.isdigit))
-    return (is_whole and has_all) or key(value.lstrip("/"), is_open)
-
-
-_LEAST_ENCODED: Final = 16
-
-
-def parameter(value: str, is_open: bool) -> bool:
-    """Judge a URL's parameter: a seed of capitals reads as words."""
-    return key(value, is_open) or no_words(value, is_open)
-
-
-def no_words(value: str, _is_open: bool) -> bool:
-    """Judge tokens whose prefix begins other names too."""
-    return not reads_as_words(value)
 
 
 @dataclass(frozen=True, slots=True)

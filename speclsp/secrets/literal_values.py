@@ -1,4 +1,4 @@
-"""Whether the value of a name such as ``api_key`` or ``password`` is a secret.
+"""Judges of values: whether that of a name such as ``api_key`` or ``password`` is a secret.
 
 The name is not enough: ``token = "comma"`` and ``password = get_password()`` hold none.  A key must
 look random; a password may be any word that is no placeholder.
@@ -9,7 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
+
+Judge = Callable[[str, bool], bool]
+"""Whether a value is a secret; the flag says that its end is not known."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -87,6 +91,7 @@ _BASE64: Final = re.compile(
 _LEAST_SHOWN: Final = 8
 """Characters of a secret that may not be shown."""
 _LEAST_BEGUN: Final = 6
+_LEAST_ENCODED: Final = 16
 _BEGUN_REFERENCE: Final = re.compile(r"\$\{?[\w.\-]*|\{[\w.\-]*|<[\w\- ]*|%[\w()]*")
 _RUNS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ONE_WORD: Final = re.compile(r"[A-Za-z0-9!?@#$%^&*+]+")
@@ -110,8 +115,65 @@ _LEAST_BITS: Final = 2.7
 """Bits of entropy per character; English words of this length have less, or no digits."""
 
 
-def is_password(value: str) -> bool:
-    """Whether the value of a name such as ``password`` is a password."""
+def any_value(value: str, _is_open: bool) -> bool:
+    """Whatever stands there is a secret."""
+    return bool(value)
+
+
+def password(value: str, is_open: bool) -> bool:
+    """Judge what people choose: placeholders, variables and texts to show do not count.
+
+    ``hid`` may become ``hidden``.  What such words begin with is too short to be worth much.
+    """
+    if not is_open:
+        return _is_password(value)
+    rest = value.strip()
+    if len(rest) < _LEAST_SHOWN and any(word.startswith(rest.lower()) for word in _NO_VALUES):
+        return False
+    if rest[:1] in "${<%" and _BEGUN_REFERENCE.fullmatch(rest):
+        return False
+    return _is_password(value) or _is_begun_label(rest)
+
+
+def passphrase(value: str, is_open: bool) -> bool:
+    """Judge what is chosen by people, or drawn as words."""
+    return is_words(value) or password(value, is_open)
+
+
+def secret_word(value: str, is_open: bool) -> bool:
+    """Judge what is drawn at random, or chosen by people, and then has letters and digits."""
+    if key(value, is_open):
+        return True
+    if is_open and len(value) >= _LEAST_BEGUN and _ONE_WORD.fullmatch(value):
+        return value.lower() not in _NO_VALUES
+    has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    is_word = len(value) >= _LEAST_WORD and has_both and not _NAME.fullmatch(value)
+    return is_word and value.isascii() and _is_password(value)
+
+
+def key(value: str, is_open: bool) -> bool:
+    """Judge what is drawn at random."""
+    return _is_key(value) or (is_open and _is_begun_key(value))
+
+
+def encoded(value: str, is_open: bool) -> bool:
+    """Judge base64, which comes in groups of four and may begin as a path does."""
+    is_whole = len(value) >= _LEAST_ENCODED and len(value) % 4 == 0
+    has_all = all(any(map(of, value)) for of in (str.isupper, str.islower, str.isdigit))
+    return (is_whole and has_all) or key(value.lstrip("/"), is_open)
+
+
+def parameter(value: str, is_open: bool) -> bool:
+    """Judge a URL's parameter: a seed of capitals reads as words."""
+    return key(value, is_open) or not reads_as_words(value)
+
+
+def no_words(value: str, _is_open: bool) -> bool:
+    """Judge tokens whose prefix begins other names too."""
+    return not reads_as_words(value)
+
+
+def _is_password(value: str) -> bool:
     rest = _REFERENCES.sub("", value).strip()
     if not any(map(str.isalnum, rest)) or _is_no_value(rest) or _STARS.fullmatch(rest):
         return False
@@ -139,22 +201,9 @@ def _is_no_value(text: str) -> bool:
     return text.lower().rstrip(",;.:)") in _NO_VALUES
 
 
-def is_passphrase(value: str) -> bool:
+def is_words(value: str) -> bool:
     """Whether a value is words alone, as passphrases are drawn."""
     return _PASSPHRASE.fullmatch(value) is not None and not _LABEL.search(value)
-
-
-def is_begun_password(value: str) -> bool:
-    """Whether the value of a name such as ``password``, whose end is not known, may be a password.
-
-    ``hid`` may become ``hidden``.  What such words begin with is too short to be worth much.
-    """
-    rest = value.strip()
-    if len(rest) < _LEAST_SHOWN and any(word.startswith(rest.lower()) for word in _NO_VALUES):
-        return False
-    if rest[:1] in "${<%" and _BEGUN_REFERENCE.fullmatch(rest):
-        return False
-    return is_password(value) or _is_begun_label(rest)
 
 
 def _is_begun_label(value: str) -> bool:
@@ -163,11 +212,8 @@ def _is_begun_label(value: str) -> bool:
     return is_word and value.lower() not in _NO_VALUES and value == value.lower()
 
 
-def is_begun_key(value: str) -> bool:
-    """Whether the value of a name such as ``token``, whose end is not known, may be a key.
-
-    It does not read as words do: a key's first characters change between cases and digits.
-    """
+def _is_begun_key(value: str) -> bool:
+    """Whether a value may become a key: its first characters change between cases and digits."""
     if len(value) < _LEAST_BEGUN or not _BEGUN_ALPHABET.fullmatch(value):
         return False
     if _ADDRESS.match(value) or value.lower() in _NO_VALUES or value.startswith(("$(", "${", "{{")):
@@ -175,15 +221,6 @@ def is_begun_key(value: str) -> bool:
     if _is_file(value):
         return False
     return not reads_as_words(value)
-
-
-def is_begun_secret(value: str) -> bool:
-    """Whether the value of a name such as ``client_secret``, whose end is not known, may be one.
-
-    People choose it: it may begin as a word, but is not several.
-    """
-    is_word = len(value) >= _LEAST_BEGUN and _ONE_WORD.fullmatch(value) is not None
-    return is_begun_key(value) or (is_word and value.lower() not in _NO_VALUES)
 
 
 def reads_as_words(value: str) -> bool:
@@ -205,9 +242,8 @@ def _is_word(segment: str) -> bool:
     return not any(_UNPRONOUNCED.search(run) for run in runs)
 
 
-def is_key(value: str) -> bool:
-    """Whether the value of a name such as ``api_key`` or ``token`` is a key."""
-    if is_drawn(value):
+def _is_key(value: str) -> bool:
+    if _is_drawn(value):
         return True
     rest = _LINE_ENDS.sub("", _REFERENCES.sub("", value)).strip()
     if _BASE64.fullmatch(rest) and rest.count("/") <= len(rest) // 8:
@@ -220,7 +256,7 @@ def is_key(value: str) -> bool:
         return False
     has_letter = any(map(str.isalpha, rest))
     has_digit = any(map(str.isdigit, rest)) or _mixes_cases(rest)
-    return has_digit and has_letter and entropy_bits(rest) >= _LEAST_BITS
+    return has_digit and has_letter and _entropy_bits(rest) >= _LEAST_BITS
 
 
 def _mixes_cases(text: str) -> bool:
@@ -230,23 +266,13 @@ def _mixes_cases(text: str) -> bool:
     return is_mixed and 3 * len(_RUNS.findall(text)) > len(text)
 
 
-def is_drawn(value: str) -> bool:
+def _is_drawn(value: str) -> bool:
     """Whether a value is random letters, digits and signs, as Django's ``SECRET_KEY`` is."""
     n_signs = sum(character in _SIGNS for character in value)
     return n_signs >= _LEAST_SIGNS and _DRAWN.fullmatch(value) is not None
 
 
-def is_secret_word(value: str) -> bool:
-    """Whether the value of a name such as ``client_secret`` is a secret.
-
-    One that was chosen by people has letters and digits.
-    """
-    has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    is_word = len(value) >= _LEAST_WORD and has_both and not _NAME.fullmatch(value)
-    return is_key(value) or (is_word and value.isascii() and is_password(value))
-
-
-def entropy_bits(text: str) -> float:
+def _entropy_bits(text: str) -> float:
     """Shannon entropy of a text's characters, in bits per character."""
     n_chars = len(text)
     return -sum(n / n_chars * math.log2(n / n_chars) for n in Counter(text).values())

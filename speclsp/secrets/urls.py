@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from speclsp.secrets.literal_values import is_begun_password, is_password
+from speclsp.secrets.literal_values import password
 from speclsp.secrets.spans import Span
 
 _SEPARATORS: Final = ("://", ":\\/\\/")
@@ -80,8 +80,9 @@ def _n_password(scheme: str, user: str, rest: str, is_open: bool) -> int:
         return 0
     n = rest.rfind("@")
     if n >= 0:
-        return n if is_password(rest[:n]) and is_password(head.partition("@")[0] or head) else 0
+        is_secret = password(rest[:n], False) and password(head.partition("@")[0] or head, False)
+        return n if is_secret else 0
     is_known = scheme.split("+", maxsplit=1)[0] in _PORTS
-    if not (is_open or is_known) or not is_begun_password(rest if is_open else head):
+    if not (is_open or is_known) or not password(rest if is_open else head, True):
         return 0
     return len(rest) if is_open else len(head)  # there may be an "@" yet
