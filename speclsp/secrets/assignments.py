@@ -33,7 +33,7 @@ from speclsp.secrets.literals import (
 from speclsp.secrets.names import NameKind, SecretName
 from speclsp.secrets.spans import Span
 
-TextKind = Literal["code", "configuration", "quoted configuration"]
+TextKind = Literal["code", "configuration", "declarations"]
 """In the last one, such as Terraform's, what has no quotes is an expression."""
 
 # Runs of blanks are possessive: with backtracking two adjacent runs would be tried in n² ways.
@@ -131,7 +131,7 @@ _CALL: Final = re.compile(r"^[A-Za-z_][\w.:]*(?:\(.*\)|\[.*\]);?$|^(?:\$\(|`|<\(
 _COMMAND: Final = re.compile(rf"{_CALL.pattern}|^[A-Za-z][\w\-]* .*[\"']")
 _SETTINGS: Final[dict[TextKind, tuple[tuple[re.Pattern[str], ...], ...]]] = {
     "code": ((_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CODE),),
-    "quoted configuration": (),
+    "declarations": (),
     "configuration": (
         (_BEFORE_SETTING, _ENVIRONMENT_VALUE, _CALL),
         (_BEFORE_SETTING, _MAKE_VALUE, _COMMAND),
@@ -292,6 +292,8 @@ def _in_setting(text: str, name: SecretName, kind: TextKind, line_start: int) ->
             value = _setting(text, name, pattern)
             if value is not None and not code.search(value.text):
                 return _judged(name, value)
+            if value is not None and len(value.parts) > 1:
+                return value._replace(parts=())  # a change below may make it a secret
     return None
 
 

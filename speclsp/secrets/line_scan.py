@@ -25,7 +25,7 @@ _CONFIGURATION_SUFFIXES: Final = _words(
     .ini .mk .properties .ps1 .rest .service .sh .txt .yaml .yml .zsh
     """
 )
-_QUOTED_CONFIGURATION_SUFFIXES: Final = _words(".hcl .nix .tf .toml")
+_DECLARATION_SUFFIXES: Final = _words(".hcl .nix .tf .toml")
 _CONFIGURATION_NAMES: Final = (
     "dockerfile", "containerfile", "makefile", "procfile", ".env", "jenkinsfile"
 )  # fmt: skip
@@ -33,7 +33,7 @@ _CONFIGURATION_NAMES: Final = (
 N_BESIDE: Final[dict[TextKind, int]] = {
     "code": 1,
     "configuration": 7,
-    "quoted configuration": 7,
+    "declarations": 7,
 }
 """Lines before and after a line that can decide what is secret on it."""
 
@@ -59,7 +59,7 @@ def kind_of(path: str) -> TextKind:
     place = PurePosixPath(path.lower().replace("\\", "/"))
     if place.suffix in _CONFIGURATION_SUFFIXES or place.name.startswith(_CONFIGURATION_NAMES):
         return "configuration"
-    return "quoted configuration" if place.suffix in _QUOTED_CONFIGURATION_SUFFIXES else "code"
+    return "declarations" if place.suffix in _DECLARATION_SUFFIXES else "code"
 
 
 class Found(NamedTuple):

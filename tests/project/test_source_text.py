@@ -7,6 +7,7 @@ import pytest
 from indexed_project import write
 
 from speclsp.project.source_text import SourceText, read_source
+from speclsp.secrets.masked_text import PLACEHOLDER
 
 
 def test_text_and_content_hash(tmp_path: Path) -> None:
@@ -18,6 +19,15 @@ def test_text_and_content_hash(tmp_path: Path) -> None:
     assert first == copy
     assert first.text == "räksmörgås\n"  # as in buffers and prompts; the hash is of the bytes
     assert first.content != other.content
+
+
+@pytest.mark.parametrize("name", ["a.py", "a.yml", "a.tf", "Cargo.toml"])
+def test_files_of_every_kind_are_read_and_masked(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text('password = "hunter22"\n')
+    source = read_source(str(path), 1_000)
+    assert source is not None
+    assert source.text == f'password = "{PLACEHOLDER}"\n'
 
 
 def test_byte_order_mark_is_dropped(tmp_path: Path) -> None:
