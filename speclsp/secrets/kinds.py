@@ -31,6 +31,7 @@ from speclsp.secrets.literal_values import (
     no_words,
     parameter,
     password,
+    secret_word,
 )
 from speclsp.secrets.names import ENDS
 
@@ -205,9 +206,17 @@ ISSUED: Final = (
 """Keys that begin with their issuer's prefix, and others that their alphabet tells."""
 
 
-_WORD_OF_SECRETS: Final = (
-    r"(?:passw(?:or)?d|passphrase|secret|token|(?:api|private|access)[_\-]?key)"
+_CHOSEN_WORD: Final = r"(?:passw(?:or)?d|passphrase)"
+_DRAWN_WORD: Final = r"(?:secret|token|(?:api|private|access)[_\-]?key)"
+_ATTRIBUTE: Final = (
+    r"(?i:(?:key|name|id)=[\"'][^\"'\n]{0,80}",
+    r"[\"'][^<>\n]{0,200}?\svalue=)(?![\"'](?:<\?|[@$]))",
 )
+_PROPERTY: Final = (
+    r"(?P<e>\\?)\"(?i:name|key)(?P=e)\"\s*:\s*(?P=e)\"(?i:[^\"\n]{0,80}",
+    r")(?P=e)\"\s*,\s*(?P=e)\"(?i:value)(?P=e)\"\s*:\s*",
+)
+"""What stands before and after the name of a setting whose value follows."""
 _SHELL_WORD: Final = r"[^\s\"'`$<{\-\[(|;&][^\s\"'`|;&]*"
 _ARGUMENT: Final = r"(?:[\"'](?:[^\"'\\\n]|\\.){0,200}[\"']|[\w.$@:\->\[\]]{1,80})[ \t]*,[ \t\n]*"
 _SENTENCE: Final = (
@@ -357,16 +366,16 @@ LED: Final = (
          r"\$\{[A-Z0-9_]{0,40}(?:PASSWORD|PASSWD|PWD|SECRET|TOKEN)[A-Z0-9_]{0,20}:?[-=]", r"[^}\s$][^}\s$]*",
          "DB_PASSWORD=${{DB_PASSWORD:-{word}}}"),
     _led("password of a named setting", "value=",
-         rf"(?i:(?:key|name|id)=[\"'][^\"'\n]{{0,80}}{_WORD_OF_SECRETS}[\"'][^<>\n]{{0,200}}?\svalue=)(?![\"'](?:<\?|[@$]))",
-         None,
-         '<add key="Password" value="{password}"/>'),
+         _CHOSEN_WORD.join(_ATTRIBUTE), None, '<add key="Password" value="{password}"/>'),
+    _led("key of a named setting", "value=",
+         _DRAWN_WORD.join(_ATTRIBUTE), None, '<add key="ApiToken" value="{alnum:24}"/>', secret_word),
     _led("password of a field", "password",
          r"(?i:type=[\"']?password[\"']?[^<>\n]{0,200}?\svalue=)(?![\"'](?:<\?|[@$]))", None,
          '<input type="password" name="p" value="{password}">'),
     _led("password of a named setting", '"value"',
-         rf"(?P<e>\\?)\"(?i:name|key)(?P=e)\"\s*:\s*(?P=e)\"(?i:[^\"\n]{{0,80}}{_WORD_OF_SECRETS})(?P=e)\""
-         r"\s*,\s*(?P=e)\"(?i:value)(?P=e)\"\s*:\s*", None,
-         '"name": "DB_PASSWORD", "value": "{password}"'),
+         _CHOSEN_WORD.join(_PROPERTY), None, '"name": "DB_PASSWORD", "value": "{password}"'),
+    _led("key of a named setting", '"value"',
+         _DRAWN_WORD.join(_PROPERTY), None, '"name": "API_KEY", "value": "{alnum:24}"', secret_word),
     _led("password in SQL", "identified",
          r"(?:IDENTIFIED|(?i:(?:user|role|grant|to)\b[^\n]{0,200}\sidentified))(?i:\s+(?:with\s+[\w\"'`]{1,60}\s+)?(?:by|as)(?:\s+password)?)\s+",
          None,
@@ -387,7 +396,7 @@ LED: Final = (
          r"(?:[\w.\-]+|\*):(?:\d{4,5}|\*):(?:[\w.\-]+|\*):[\w.\-]+:", r"[^\s\"':]+",
          "db.example.org:5432:shop:app:{password}"),
     _led("environment variable set without a sign", "env setenv set",
-         rf"(?i:env|arg|setenv|set\s+-[a-z]+)[ \t]+(?i:\w{{0,40}}(?:passwd|pwd|{_WORD_OF_SECRETS}))[ \t]+"
+         rf"(?i:env|arg|setenv|set\s+-[a-z]+)[ \t]+(?i:\w{{0,40}}(?:passwd|pwd|{_CHOSEN_WORD}|{_DRAWN_WORD}))[ \t]+"
          r"(?=[\"']?[^\s\"'=:(]{3})(?=[^\s$=(]+[ \t\r]*(?:\n|$))", r"[^\s\"'$=(]+",
          "ENV DB_PASSWORD {word}"),
     _led("password of a server's settings", "requirepass masterauth",

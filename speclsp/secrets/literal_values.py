@@ -53,11 +53,13 @@ _NO_LITERAL: Final = re.compile(
     |["'][ ]?[.+&].*[.+&][ ]?["']
     |[A-Za-z_]{2,}(?:\.[A-Za-z_]{2,}){2,}
     |\{[A-Za-z_][\w.]*\(.*
+    |[a-z][a-z0-9]*(?::[\w\-./]*){3,}
     """,
     re.VERBOSE,
 )
 """Versions, options, parameters of SQL, rules of a validation (``required|min:8``), expressions
-between two strings (``'.f().'``), dotted names, and calls in a template."""
+between two strings (``'.f().'``), dotted names, calls in a template, and names such as
+``urn:k8s:secret:db``."""
 _HOST_AND_PORT: Final = re.compile(r"[A-Za-z][\w.\-]*:[0-9]{2,5}(?:[,;/].*)?")
 _JOINED_WORDS: Final = re.compile(r"[a-z0-9]+(?:[_\-.][a-z0-9]+){2,}", re.IGNORECASE)
 _SENTENCE: Final = re.compile(
@@ -76,6 +78,7 @@ _LABEL: Final = re.compile(
     r"|口令",
     re.IGNORECASE,
 )
+_LABEL_PART: Final = re.compile(rf"{_LABEL.pattern}|(?<![a-z])pass(?![a-z])", re.IGNORECASE)
 _LINE_ENDS: Final = re.compile(r"\\+[nr]")
 """Escaped line ends of a key in one literal."""
 _KEY_ALPHABET: Final = re.compile(r"[A-Za-z0-9+/=_.~!@#$%^&*:,|?\-]+")
@@ -96,6 +99,8 @@ _BEGUN_REFERENCE: Final = re.compile(r"\$\{?[\w.\-]*|\{[\w.\-]*|<[\w\- ]*|%[\w()
 _RUNS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ONE_WORD: Final = re.compile(r"[A-Za-z0-9!?@#$%^&*+]+")
 _SEGMENTS: Final = re.compile(r"[A-Za-z0-9]+")
+_NUMBERED: Final = re.compile(r"\A([a-z]{2,})[0-9]{1,2}\Z")
+"""Part of a name such as ``root-ca0``."""
 _CAPITALS: Final = re.compile(r"[A-Z]{2}")
 _ACRONYM: Final = 4
 _UNPRONOUNCED: Final = re.compile(
@@ -184,8 +189,9 @@ def _is_password(value: str) -> bool:
     if len(rest) != len(value.strip()) and sum(map(str.isalnum, rest)) < 4:
         return False  # a template with little of its own
     # A label: "Enter your password:" holds words only, and the word itself.
-    is_words = _WORDS.fullmatch(rest) or _JOINED_WORDS.fullmatch(rest)
-    return not (is_words and _LABEL.search(rest))
+    if _JOINED_WORDS.fullmatch(rest) and _LABEL_PART.search(rest):
+        return False
+    return not (_WORDS.fullmatch(rest) and _LABEL.search(rest))
 
 
 def _is_file(text: str) -> bool:
@@ -230,7 +236,10 @@ def reads_as_words(value: str) -> bool:
     """
     if value[:1].isdigit() or sum(map(value.count, _SIGNS)) > 1:
         return False
-    return all(map(_is_word, _SEGMENTS.findall(value)))
+    segments = _SEGMENTS.findall(value)
+    if len(segments) > 1:
+        segments = [_NUMBERED.sub(r"\1", segment) for segment in segments]
+    return all(map(_is_word, segments))
 
 
 def _is_word(segment: str) -> bool:

@@ -100,7 +100,8 @@ _LETTER: Final = (
 _AFTER: Final = r"[ \t\r\"'`+\\.,;)(}\]|&_^]*+"
 
 _RUN: Final = re.compile(
-    rf"(?:(?<![A-Za-z0-9+/=_\-\\])(?<!base64,)|(?<=\w=))(?=[^ ]){_LETTER}{{40,}}+", re.ASCII
+    rf"(?:(?<![A-Za-z0-9+/=_\-\\])(?<!base64,)(?<![a-z]\.)|(?<=\w=))(?=[^ ]){_LETTER}{{40,}}+",
+    re.ASCII,
 )
 """Letters that are no name, path or checksum by what stands before them."""
 _GAP: Final = re.compile(rf"{_AFTER}\n{_BEFORE}")

@@ -26,7 +26,7 @@ _REST: Final = re.compile(r"[^\s\"'`<>\\]{1,500}")
 _END_OF_HEAD: Final = re.compile(r"[/?#]")
 _AT_LINE_END: Final = re.compile(r"[ \t\r]*(?:\n|\Z)")
 _PORT: Final = re.compile(r"[0-9]{1,5}")
-_AFTER_PORT: Final = ").,;:]}*|"
+_AFTER_PORT: Final = re.compile(r"[).,;:\]}*|]")
 _HIGHEST_PORT: Final = 65_535
 _HOST: Final = re.compile(
     r"localhost|.*\..*|host\w*|\w*host|\$\{?\w*\}?|\{\w*\}|%s|", re.IGNORECASE
@@ -70,7 +70,7 @@ def passwords_in_urls(text: str) -> Iterator[Span]:
 def _n_password(scheme: str, user: str, rest: str, is_open: bool) -> int:
     """Return how many of the characters after ``user:`` are a password; 0 for none."""
     head = _END_OF_HEAD.split(rest, maxsplit=1)[0]
-    port = head.rstrip(_AFTER_PORT)
+    port = head if "@" in rest else _AFTER_PORT.split(head, maxsplit=1)[0]
     if _PORT.fullmatch(port) and int(port) <= _HIGHEST_PORT:
         is_begun = is_open and port == rest
         ports = _PORTS.get(scheme.split("+", maxsplit=1)[0], ())
