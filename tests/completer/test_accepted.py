@@ -24,6 +24,7 @@ from speclsp.drafting.drafter import TokenArray, sum_of
 from speclsp.events import EventQueue, LogLine
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import Layout, open_statistics, write
+from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore
@@ -366,3 +367,77 @@ def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
         assert ask("class A:\n    ")[0] == text
     finally:
         completer.close()
+
+
+# --- what became a secret ------------------------------------------------------------------------
+
+SECRET = "_Kq83mZvR9wL2x_"
+
+
+def test_what_became_a_secret_is_taken_out_of_memory_store_and_statistics(tmp_path: Path) -> None:
+    file = tmp_path / "learned.ngrams"
+    kept = Kept(lookup_cache_dynamic=(str(file),))
+    kept.take("p = '", f"{SECRET}'\n")
+    kept.take("", "area = width * height\n")
+    kept.take("", f"say({SECRET[:9]})\n", root="/other")
+    kept.files.fold_all()
+    kept.take("", f"x = {SECRET}\n")  # in the journal
+    assert SECRET.encode() in kept.drafted_from()
+    kept.texts.forget(Pieces([SECRET]))
+    assert kept.drafted_from() == b"area = width * height\n"
+    assert kept.drafted_from("/other") == b""
+    assert kept.followers(b"Kq8") == {}
+    assert kept.followers(b"wid") == {"t": 1}
+    store = AcceptedStore.open()
+    assert store.texts() == ["area = width * height\n"]
+    store.close()
+    tables = open_statistics(file, None).tables
+    assert tables.followers(tuple(b"wid")) == {ord("t"): 1}
+    inside = {SECRET[n : n + 2].encode() for n in range(len(SECRET) - 1)}
+    for order in (2, 3, 4):
+        table = tables.by_order[order]
+        for gram in table.grams.tolist():
+            assert not any(bytes(gram[n : n + 2]) in inside for n in range(order - 1))
+        assert all(bytes((*g[-1:], n)) not in inside for g in table.grams.tolist()
+                   for n in table.followers(g))  # fmt: skip
+    kept.close()
+    assert SECRET[:8].encode() not in accepted_store_path().read_bytes()
+    assert not file.with_name(f".{file.name}.journal").exists()
+
+
+def test_a_text_is_forgotten_by_its_name_and_all_else_with_its_letters() -> None:
+    kept = Kept()
+    first = AcceptedText(path="a.py", file="/r/a.py", before="p = '", text=f"{SECRET}'\n")
+    kept.take(first.before, first.text)
+    kept.take("", f"say({SECRET[3:12]})\n")
+    kept.take("", "area = width * height\n")
+    kept.texts.forget_learned("of no text", ((0, 9),))
+    assert kept.drafted_from().count(b"\n") == 3
+    start = first.whole.index(SECRET)
+    kept.texts.forget_learned(first.name, ((start, start + len(SECRET)),))
+    assert kept.texts.wait_done(WAIT_S)
+    assert kept.drafted_from() == b"area = width * height\n"
+    kept.close()
+
+
+def test_what_became_a_secret_is_removed_later_if_another_process_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = Kept()
+    kept.take("p = '", f"{SECRET}'\n")
+    with monkeypatch.context() as busy:
+        busy.setattr(AcceptedStore, "remove", raising(BusyError("another process writes.")))
+        kept.texts.forget(Pieces([SECRET]))
+        assert kept.drafted_from() == b""  # nor is it read
+    kept.take("", "area = width\n")
+    store = AcceptedStore.open()
+    assert store.texts() == ["area = width\n"]
+    store.close()
+    kept.close()
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail

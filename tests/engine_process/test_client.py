@@ -113,13 +113,14 @@ def test_what_is_asked_and_answered_crosses_unchanged(scripted):
     assert (asked.text, asked.cursor, asked.plain.overrides) == ("é = 1\n𝄞 = 2\n", 9, overrides)
     window.save_document(URI)
     window.learn(AcceptedText(path="a.py", file="", before="", text="kept"))
+    window.forget("name", ((1, 2),))
     window.reindex()
     window.close_document(URI)
     window.close_folder("/p")
     assert window.wait_idle(WAIT_S)
     assert [call[0] for call in scripted.completer.calls] == [
         "start", "open_folder", "open_document", "change_document", "save_document", "learn",
-        "reindex", "close_document", "close_folder",
+        "forget", "reindex", "close_document", "close_folder",
     ]  # fmt: skip
 
 
@@ -947,3 +948,31 @@ def test_connections_leave_no_descriptor_behind(scripted):
         served.result(WAIT_S)
     with contextlib.suppress(FileNotFoundError):
         assert len(list(Path("/proc/self/fd").iterdir())) <= before
+
+
+def test_the_engine_is_told_which_letters_are_secrets_by_their_places(scripted):
+    window = scripted.window()
+    window.open_document(document("x = 'hunter22'\n"))
+    window.change_document(URI, 2, TextEdit(5, 13, "MASKED"), ((5, 13),))
+    ask(window, version=2, offset=3).result(WAIT_S)
+    calls = [call for call in scripted.completer.calls if call[0] == "change_document"]
+    assert calls == [("change_document", calls[0][1], 2)]
+    assert scripted.completer.hidden == [((5, 13),)]
+
+
+def test_what_an_engine_was_not_told_to_forget_the_next_one_is(scripted):
+    window = scripted.window()
+    window.open_document(document("x = 1\n"))
+    ask(window).result(WAIT_S)
+    kept, secret = (
+        AcceptedText(path="a.py", file="", before="", text=text) for text in ("kept", "secret")
+    )
+    window._post(lambda: setattr(window, "_connection", None))
+    for text in (kept, secret):
+        window.learn(text)
+    window.forget(secret.name, ((0, 6),))
+    assert window._result(_waiting(window), ([], [])) == (["kept"], [secret.name])
+
+
+async def _waiting(window):
+    return [text.text for text in window._learned], [one.name for one in window._forgotten]

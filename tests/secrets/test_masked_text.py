@@ -8,10 +8,12 @@ import pytest
 from masked_by_rules import update_checked
 from planted_secrets import planted_secrets
 
+from speclsp.documents import TextEdit
 from speclsp.secrets.masked_text import (
     MOST_SECRETS,
     PLACEHOLDER,
     MaskedText,
+    Masking,
     before_secret,
     masked,
     masked_path,
@@ -487,3 +489,97 @@ def test_an_offset_behind_a_masked_url_is_the_same_place() -> None:
 def test_a_hash_sign_within_a_value_begins_no_comment() -> None:
     for name in (".env", "a.sh", "a.conf"):
         assert masked("DB_PASSWORD=Xk#92jdkLs8f\n", name) == f"DB_PASSWORD={PLACEHOLDER}\n"
+
+
+# --- what was masked stays masked -----------------------------------------------------------------
+
+VALUE = "Kq83mZ_vR9wL2x_"
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.py", '{} = "VALUE"'),
+        ("a.py", 'connect({}="VALUE")'),
+        ("a.ts", "const {} = 'VALUE';"),
+        ("a.yaml", "{}: VALUE"),
+        ("a.json", '  "{}": "VALUE",'),
+        ("a.sh", "export {}=VALUE"),
+        ("a.ini", "{} = VALUE"),
+        (".envrc", "{}=VALUE"),
+        ("a.go", 'var {} = "VALUE"'),
+        ("a.rs", 'let {}: &str = "VALUE";'),
+    ],
+)
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_a_value_stays_masked_while_its_name_is_typed_anew(
+    path: str, line: str, is_typed: bool
+) -> None:
+    line = line.replace("VALUE", VALUE)
+    text = MaskedText(path)
+    names = ["db_password", *(("db_passphrase")[:n] for n in range(8, 14)), "db_passphras", "x"]
+    names += [""] if is_typed else ["y", "db_password"]
+    for name in names:
+        masking = text.update(f"a = 1\n{line.format(name)}\nb = 2\n")
+        assert masking is not None
+        assert text.text == f"a = 1\n{line.format(name)}\nb = 2\n".replace(VALUE, PLACEHOLDER)
+        assert text.masked_offset(8) is None
+    anew = MaskedText(path)
+    anew.update(f"a = 1\n{line.format('x')}\nb = 2\n")
+    assert VALUE in anew.text or path == ".envrc"
+
+
+def test_what_is_masked_without_its_name_goes_with_a_change_of_its_own() -> None:
+    text = MaskedText("a.py")
+    text.update(f'password = "{VALUE}"\n')
+    text.update(f'x = "{VALUE}"\n')
+    assert VALUE not in text.text
+    text.update(f'x = "{VALUE[:-3]}"\n')  # what is left of it is its letters
+    assert text.text == f'x = "{PLACEHOLDER}"\n'
+    text.update('x = "colour"\n')
+    assert text.text == 'x = "colour"\n'
+
+
+def test_a_removed_value_is_masked_where_it_is_pasted_or_undone() -> None:
+    text = MaskedText("a.py")
+    text.update(f'password = "{VALUE}"\nx = ""\n')
+    text.update('password = ""\nx = ""\n')
+    text.update(f'password = ""\nx = "{VALUE}"\n')
+    assert text.text == f'password = ""\nx = "{PLACEHOLDER}"\n'
+    text.update("")
+    text.update(f'x = 1\ny = ["{VALUE}", "{VALUE}"]\n')
+    assert text.text == f'x = 1\ny = ["{PLACEHOLDER}", "{PLACEHOLDER}"]\n'
+
+
+def test_code_below_a_value_that_was_open_is_shown_once_it_is_closed() -> None:
+    below = "x = 1\nprint(x, 'abc')\n"
+    for line in (
+        'password = """abc"""',
+        "password = <<EOT\nabc\nEOT",
+        'password = ""',
+        "password=''",
+    ):
+        text = MaskedText("a.py")
+        for n_typed in range(len(line) + 1):
+            text.update(f"{line[:n_typed]}\n{below}")
+        assert text.text == masked(f"{line}\n{below}", "a.py"), line
+        assert text.text.endswith(below)
+
+
+def test_a_version_says_what_it_hides_of_the_one_before() -> None:
+    text = MaskedText("a.py")
+    text.update(f'a = 1\nx = "{VALUE}"\npassword = "hunter22"\n')
+    before = text.text
+    masking = text.update(f'a = 1\npasswd = "{VALUE}"\npassword = "hunter22"\n')
+    assert masking is not None
+    assert [before[start:end] for start, end in masking.hidden] == [VALUE]
+    assert masking.secrets == (VALUE,)
+    assert masking.shows_secrets
+    masking = text.update(f'a = 1\npasswd = "{VALUE}"\npassword = "hunter223"\n')
+    assert masking is not None
+    assert masking.secrets == ("hunter223",)
+    assert masking.hidden
+    assert not masking.shows_secrets
+    assert masking.edit == TextEdit(masking.edit.start, masking.edit.start, "")
+    masking = text.update(f'ab = 1\npasswd = "{VALUE}"\npassword = "hunter223"\n')
+    assert masking == Masking(TextEdit(1, 1, "b"))

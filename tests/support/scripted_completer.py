@@ -61,6 +61,8 @@ class ScriptedCompleter:
         self.script = script or (lambda asked: asked.answer("completed"))
         self.asked: list[Asked] = []
         self.calls: list[tuple[Any, ...]] = []
+        self.hidden: list[tuple[Place, ...]] = []
+        """Of each change, the places of what became a secret."""
         self.open_documents = Documents()
         self.folders: dict[str, str] = {}
         self.learned: list[AcceptedText] = []
@@ -104,6 +106,7 @@ class ScriptedCompleter:
         self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
     ) -> None:
         self.calls.append(("change_document", uri, version))
+        self.hidden.append(hidden)
         assert self.open_documents.change(uri, version, edit) is not None
 
     def save_document(self, uri: str) -> None:
