@@ -245,7 +245,10 @@ class MaskedText:
             self.raw, self.text = raw, ""
             self._n_secret_chars = len(raw)
             return masking
-        spans = merged([*in_lines, *blocks, *bare, *kept])
+        spans = merged([*in_lines, *blocks, *bare]) if blocks or bare else in_lines
+        known = {*spans}
+        if others := [span for span in kept if span not in known]:
+            spans = merged([*spans, *others])
         masking, self.text = self._masking(raw, edit, spans, {*kept})
         self.raw, self._spans = raw, spans
         return masking
@@ -258,7 +261,7 @@ class MaskedText:
         for span in self._spans:
             if edit.start <= span.start and span.end <= edit.end:
                 touched.append(self.raw[span.start : span.end])
-            elif any(s.start <= span.start and span.end <= s.end for s in released):
+            elif released and any(s.start <= span.start and span.end <= s.end for s in released):
                 continue
             elif span.end <= edit.start:
                 kept.append(span)

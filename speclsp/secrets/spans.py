@@ -18,7 +18,8 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     joined: list[Span] = []
     for span in sorted(spans):
         if joined and span.start <= joined[-1].end:
-            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+            if span.end > joined[-1].end:
+                joined[-1] = Span(joined[-1].start, span.end)
         elif span.end > span.start:
             joined.append(span)
     return joined
