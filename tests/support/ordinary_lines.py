@@ -601,5 +601,14 @@ a.py special_tokens = {"eos_token": "<|eot_id|>", "pad_token": "<|finetune_right
 a.lua token = { type = "string2", value = "x1" }
 a.js token: /[A-Za-z_$][\w$]*/, secret: /x{2,3}/
 a.rs token!("fn2") | Token![+=]
+a.md Open [http://127.0.0.1:8000](http://127.0.0.1:8000) in your browser (or http://localhost:3000).
+a.yml see https://docs.example.com/presentation/d/19vW9HFZ6Puxt31biNZF3uLRejDmu82rxJIk1cWmxF7w/edit
+a.yml clientSecret: "urn:k8s:secret:oidc-client:secret1"
+a.yml password: arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db1
+a.yml - secret: root-ca5
+a.html <input type="text" id="token" value="some-key-token"/>
+a.py password=('app_ssh_pass', 'app_password'),
+a.js console.log(ok ? 'PASS' : 'FAIL2');
+a.json { "name": "csrf_token", "value": "placeholder-token-2" }
 '''
 )
