@@ -170,7 +170,8 @@ def encoded(value: str, is_open: bool) -> bool:
 
 def parameter(value: str, is_open: bool) -> bool:
     """Judge a URL's parameter: a seed of capitals reads as words."""
-    return key(value, is_open) or not reads_as_words(value)
+    is_seed = len(value) >= _LEAST_SHOWN and value.isalnum() and value.isupper()
+    return is_seed or key(value, is_open) or not reads_as_words(value)
 
 
 def no_words(value: str, _is_open: bool) -> bool:
