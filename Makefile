@@ -85,7 +85,8 @@ damaged: $(STAMPS)/dev
 		tests/project/test_damaged_ignore_files.py $(ARGS)
 
 secrets: $(STAMPS)/dev
-	SPECLSP_SECRETS_SEEDS=$(or $(SEEDS),20) $(BIN)/pytest -n 2 tests/secrets/test_prefixes.py $(ARGS)
+	SPECLSP_SECRETS_SEEDS=$(or $(SEEDS),20) $(BIN)/pytest -n 2 tests/secrets/test_prefixes.py \
+		tests/completer/test_secrets_forgotten.py $(ARGS)
 
 soak: $(STAMPS)/dev
 	SPECLSP_SOAK_MINUTES=$(or $(MINUTES),30) SPECLSP_SOAK_ENGINE=$(or $(ENGINE),shared) \
