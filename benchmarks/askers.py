@@ -35,6 +35,7 @@ from tests.support.serving_process import ANSWERS_WITHIN_S
 _POLL_S: Final = 0.01
 _LONGEST_WAIT_S: Final = 300.0
 """For a model to be loaded, and for a project to be indexed."""
+_LONGEST_SETTLING_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +145,14 @@ class LocalAsker:
     def finish(self) -> None:
         """Wait until the completer is idle, also where keys follow each other at once."""
         self._completer.wait_idle(LONGEST_REST_S)
+
+    def settle(self) -> None:
+        """Wait until the completer is idle, however long that takes on a slow machine.
+
+        Raises :class:`~speclsp.errors.EngineUnavailableError` after ten minutes.
+        """
+        if not self._completer.wait_idle(_LONGEST_SETTLING_S):
+            raise EngineUnavailableError("the completer is not idle after ten minutes.")
 
     def statistics(self) -> SessionStats:
         """Return the completer's statistics."""

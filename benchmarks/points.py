@@ -205,8 +205,10 @@ class OwnSide:
         with without_body(function.case) as case, local_asker(self.settings) as asker:
             asker.enter(case)
             for n_typed in function.places:
+                # Prompt and context must not depend on how far idle work has come.
+                asker.settle()
                 asker.ask(case, _key_before(case, n_typed), {"n_predict": 1})
-                asker.rest()
+                asker.settle()
                 records.clear()
                 answer = asker.ask(case, n_typed)
                 point = function.point(n_typed)

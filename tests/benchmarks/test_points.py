@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from benchmarks import points
+from benchmarks import askers, points
 from benchmarks.cases import load_cases
 from benchmarks.commands import cli
 from benchmarks.peers.contract import PeerOptions
@@ -250,6 +251,23 @@ def test_a_function_s_answers_do_not_depend_on_those_before(
         for path in (both, alone)
     ]
     assert by_key[0] == by_key[1]
+
+
+@pytest.mark.real
+def test_prompts_are_whole_however_slow_idle_work_is(
+    functions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "sums" / "sums.py"
+    above = "".join(f"def add_{n}(a, b):\n    return a + b + {n}\n\n\n" for n in range(40))
+    file.write_text(above + file.read_text())
+    line = json.loads(functions.read_text().splitlines()[0])
+    n_above = len(above)
+    moved = {**line, "start": line["start"] + n_above, "end": line["end"] + n_above}
+    monkeypatch.setattr(askers, "LONGEST_REST_S", 0.0)
+    path = tmp_path / "records.jsonl"
+    arguments = ("--points", "2", "--sides", UNCUT, "--record", path)
+    assert run(write_lines(functions, moved), *arguments).exit_code == 0
+    assert min(one.n_prompt for one in read_records(path)[1]) > 600
 
 
 @pytest.mark.real
