@@ -7,6 +7,7 @@
 # make faults every call on a store's files fails or ends the process: all cases, in a quarter of an hour
 # make damaged  every damaged model, statistics file, store, cache and ignore file of the tests
 # make lossless  every drafter on every prompt, and a million draws of each kind of draft
+# make real   tests with Qwen2.5-Coder's own files: MODELS=FOLDER; WRITE="tokens shown" records anew
 # make secrets  every form of secret, typed character by character: SEEDS=20 of each
 # make kills  kill the shared engine KILLS=50 times while three windows type; SEED=N for others
 # make soak   type into a real server for MINUTES=30; ENGINE=own, FILES=256; the plot is soak.svg
@@ -40,7 +41,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: owner demo test test-benchmarks test-fast lint types tests fuzz faults damaged lossless secrets kills soak test-neovim test-vscode bench peers gpu-report gpu-pack docs dist lock clean
+.PHONY: owner demo test test-benchmarks test-fast lint types tests fuzz faults damaged lossless real secrets kills soak test-neovim test-vscode bench peers gpu-report gpu-pack docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -73,6 +74,10 @@ faults: $(STAMPS)/dev
 
 lossless: $(STAMPS)/dev
 	SPECLSP_LOSSLESS_STEP=1 $(BIN)/pytest -n 2 tests/lossless tests/engine/test_draft_text.py $(ARGS)
+
+real: $(STAMPS)/dev
+	SPECLSP_REAL_MODELS="$(or $(MODELS),$(SPECLSP_REAL_MODELS))" SPECLSP_REAL_WRITE="$(WRITE)" \
+		$(BIN)/pytest -n 0 --durations=5 tests/published $(ARGS)
 
 kills: $(STAMPS)/dev
 	SPECLSP_KILLS=$(or $(KILLS),50) SPECLSP_KILLS_SEED=$(or $(SEED),1) \

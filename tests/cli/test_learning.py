@@ -125,8 +125,9 @@ def test_a_text_is_proposed_alike_from_the_store_the_file_and_both(
         path = tmp_path / f"{sources}.ngrams"
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / sources))
         # Alone, so that the passes do not depend on what other drafters know.
-        options = ("--drafters", "ngram-cache", *options_of(sources, path))
+        options = ("--mode", "first", "--drafters", "ngram-cache", *options_of(sources, path))
         first = start(*options)
+        unknown = first.n_proposed()
         first.accept()
         first.end()
         for _ in range(2):
@@ -135,7 +136,8 @@ def test_a_text_is_proposed_alike_from_the_store_the_file_and_both(
             later.accept()
             later.end()
     once, twice = proposed["store"]
-    assert once < twice
+    # What was seen once is not enough; what the prompt repeats is drafted from anyway.
+    assert once == unknown < twice
     assert list(proposed.values()) == 3 * [[once, twice]]
 
 

@@ -10,22 +10,14 @@ goes on from the reference's tokens.  How many were tolerated is printed and bou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from exactness import Outcome, Reference, compare, run, sampling
 from real_prompts import STEP, RealPrompt
 from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter, RandomDrafter
 from scripted_proposers import adversarial_trees, oracle_trees, random_trees
 
-from speclsp.decoding.sampling import (
-    GreedySampler,
-    SamplingParams,
-    SeededSampler,
-    make_sampler,
-)
-from speclsp.decoding.speculate import Generation, generate
-from speclsp.decoding.target import Target
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
@@ -50,41 +42,6 @@ N_PREDICT = 40
 MODES = ("greedy", "seeded")
 
 
-def sampling(mode: str, seed: int) -> SamplingParams:
-    temperature = 0.0 if mode == "greedy" else 0.8
-    return SamplingParams(temperature=temperature, top_k=40, top_p=0.95, min_p=0.05, seed=seed)
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What the target alone gives."""
-
-    prompt: RealPrompt
-    params: SamplingParams
-    tokens: tuple[int, ...]
-    margins: tuple[float, ...]
-
-
-def run(
-    target: Target,
-    context: DraftContext,
-    drafter: Drafter | Proposer | None,
-    sampler: GreedySampler | SeededSampler | RecordingSampler,
-    n_predict: int,
-) -> Generation:
-    return generate(
-        target,
-        context,
-        drafter=drafter,
-        sampler=sampler,
-        n_predict=n_predict,
-        stop=lambda token: False,
-        interrupted=lambda: None,
-        # By a real clock drafting rests: the embedded model takes less time than looking things up.
-        clock=lambda: 0.0,
-    )
-
-
 @pytest.fixture(scope="module", params=MODES)
 def references(
     request: pytest.FixtureRequest,
@@ -104,54 +61,6 @@ def references(
         assert generation.stats.n_single_passes == N_PREDICT - 1
         references.append(Reference(prompt, params, generation.tokens, tuple(sampler.margins)))
     return references
-
-
-@dataclass
-class Outcome:
-    """How one drafter's runs compare with the references."""
-
-    n_tokens: int = 0
-    n_mismatches: int = 0
-    n_drafted: int = 0
-    not_nearly_even: list[str] = field(default_factory=list)
-
-
-def compare(
-    target: LlamaTarget,
-    reference: Reference,
-    make_drafter: Callable[[Sequence[int]], Drafter | Proposer],
-    epsilon: float,
-    outcome: Outcome,
-) -> None:
-    """Generate with a drafter; behind a mismatch go on from the reference's tokens."""
-    outcome.n_tokens += len(reference.tokens)
-    start = 0
-    while start < len(reference.tokens):
-        done, rest = reference.tokens[:start], reference.tokens[start:]
-        context = DraftContext(
-            prompt=(*reference.prompt.tokens, *done),
-            prefix=np.concatenate([reference.prompt.prefix, np.array(done, dtype=np.int32)]),
-            suffix=reference.prompt.suffix,
-        )
-        sampler = make_sampler(reference.params)
-        if isinstance(sampler, SeededSampler):
-            sampler._generator.advance(start)
-        generation = run(target, context, make_drafter(rest), sampler, len(rest))
-        assert generation.drafter_failures == ()
-        outcome.n_drafted += generation.stats.n_drafted
-        assert len(generation.tokens) == len(rest)
-        assert list(target.cached) == [*context.prompt, *generation.tokens][:-1]
-        place = next((i for i, t in enumerate(rest) if generation.tokens[i] != t), None)
-        if place is None:
-            return
-        start += place
-        outcome.n_mismatches += 1
-        if 2.0 * reference.margins[start] >= epsilon:
-            outcome.not_nearly_even.append(
-                f"{reference.prompt.name}: token {start} is {generation.tokens[place]} instead of "
-                f"{reference.tokens[start]}, margin {reference.margins[start]:.5f}"
-            )
-        start += 1
 
 
 LOOKUPS = {

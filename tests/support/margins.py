@@ -31,7 +31,9 @@ from speclsp.decoding.sampling import (
     make_sampler,
 )
 
-EPSILON: Final = {"f16": 0.05, "q8_0": 0.3}
+NEARLY_EVEN: Final = {"q4_k_m": 0.15}
+"""Margin above which no choice may come out differently with Qwen2.5-Coder's files."""
+EPSILON: Final = {"f16": 0.05, "q8_0": 0.3, "q4_k_m": 1.5}
 """Above the largest logit difference between batch shapes on one prefix, with room for other
 instruction sets.  Measured on x86-64 with AVX-512: 0.0372 and 0 with one thread.
 tests/lossless/test_lossless.py holds it on the machine at hand."""

@@ -121,8 +121,9 @@ def test_only_the_last_rows_come_and_in_order(target: LlamaTarget, tokens: list[
         target.truncate(0)
         logits = target.decode(tokens[:20], n_logits)
         assert logits.shape == (n_logits, 4096)
-        # The number of rows changes the last bits of the output layer's product.
-        assert np.allclose(logits, whole[20 - n_logits :], atol=1e-3)
+        # Another kernel multiplies one row with the output layer than several: 0.0005, and 0.
+        most = 1e-3 if n_logits == 1 else 1e-4
+        assert np.allclose(logits, whole[20 - n_logits :], atol=most)
 
 
 def test_logits_are_a_view_of_llama_cpp_s_memory(target: LlamaTarget, tokens: list[int]) -> None:

@@ -27,6 +27,11 @@ N_VOCAB = 4096
 TOLERANCE = {"f16": 1e-5, "q8_0": 1e-5}
 """Largest difference of a logit between a node and its path alone in a batch of the same shape."""
 
+MOST_BEHIND_TREES = {"f16": 0.1, "q8_0": 1.0}
+"""The same behind trees whose rejected nodes left free cells, which later tokens took: attention
+adds the same terms up in another order.  Most of 400 sequences: 0.031, and 0.446 where activations
+are rounded to eight bits."""
+
 
 def load(path: Path, n_branches: int = N_BRANCHES, **changes: Any) -> LlamaTarget:
     with pytest.MonkeyPatch.context() as patched:
@@ -145,7 +150,7 @@ def test_each_nodes_logits_are_those_of_its_path_decoded_alone(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_the_bookkeeping_agrees_with_llama_cpp(
-    target: LlamaTarget, tokens: list[int], data: st.DataObject
+    target: LlamaTarget, tokens: list[int], quantisation: str, data: st.DataObject
 ):
     target.truncate(0)
     expected: list[int] = []
@@ -183,7 +188,8 @@ def test_the_bookkeeping_agrees_with_llama_cpp(
     target.truncate(0)
     if expected:
         target.decode(expected, 0)
-    assert np.abs(target.decode(tokens[:1], 1) - after).max() < 1.0
+    again = target.decode(tokens[:1], 1)
+    assert np.abs(again - after).max() < MOST_BEHIND_TREES[quantisation]
 
 
 def test_many_trees_leak_no_cells(target: LlamaTarget, tokens: list[int]):
