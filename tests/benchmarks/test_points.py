@@ -191,7 +191,7 @@ def test_a_run_goes_on_repeats_and_can_be_read_again(
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     first = run(functions, "--points", "4", "--record", whole)
     assert first.exit_code == 0, first.output
-    bound, tables = first.output.split("\n", 1)
+    bound, tables = first.stdout.split("\n", 1)
     assert "4 points in 2 functions, 3 sides; 12 answers to get: at most" in bound
     header, records = read_records(whole)
     assert header.model.startswith("embedded-target")
@@ -230,9 +230,9 @@ def test_a_run_goes_on_repeats_and_can_be_read_again(
     assert untimed(read_records(parts)[1]) == untimed(records)
 
     monkeypatch.setattr(points.OwnSide, "_asked", None)
-    assert run(functions, "--from", whole).output == tables
+    assert run(functions, "--from", whole).stdout == tables
     done = run(functions, "--points", "4", "--record", whole)
-    assert done.output == "4 points, all of them recorded.\n" + tables
+    assert done.stdout == "4 points, all of them recorded.\n" + tables
     other = run(functions, "--points", "2", "--record", whole)
     assert "other points or other settings" in str(other.exception)
 

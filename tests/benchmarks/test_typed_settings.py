@@ -99,7 +99,7 @@ def test_quality_is_compared_with_a_plain_clients(cases: Path, tmp_path: Path) -
     result = run("quality", cases, "--stride", "5", "--json", report)
     assert result.exit_code == 0, result.output
     bound = "7 places of 2 edits, 3 ways of completing: at most 1 minutes"
-    assert result.output.startswith(bound)
+    assert result.stdout.startswith(bound)
     for words in ("speclsp", "anchored baseline", "plain baseline", "broken word"):
         assert words in result.output
     figures = json.loads(report.read_text())["figures"]
