@@ -459,8 +459,8 @@ class Settings:
     draft_max: _MinusOneOrMore = _setting(
         -1,
         _DRAFTERS,
-        "Maximum tokens of one draft of any drafter; the option `n_max` of `draft` and of "
-        "`ngram-mod` takes precedence. 0 switches the drafters off, -1 leaves each its default.",
+        "Maximum tokens of one draft of any drafter; the option `n_max` of `draft` takes "
+        "precedence. 0 switches the drafters off, -1 leaves each its default.",
         aliases=("draft", "draft_n", "draft_n_max"),
     )
     draft_min: _MinusOneOrMore = _setting(
@@ -470,85 +470,38 @@ class Settings:
         "-1 leaves each its default.",
         aliases=("draft_n_min",),
     )
-    spec_ngram_size_n: _NgramDraftSize = _setting(
-        0,
+    spec_ngram_size_n: _NgramSize = _setting(
+        12,
         _DRAFTERS,
-        "Tokens of context that must match, for each ngram drafter whose own setting is not given; "
-        "0 leaves each its default.",
+        "Tokens of context that must match, for `ngram-simple`, `ngram-map-k` and `ngram-map-k4v`; "
+        "where it is given, for `ngram-mod` and `prompt-lookup`, too.",
     )
-    spec_ngram_size_m: _NgramDraftSize = _setting(
-        0,
+    spec_ngram_size_m: _NgramSize = _setting(
+        48,
         _DRAFTERS,
-        "Maximum tokens of one draft, for each ngram drafter whose own setting is not given; 0 "
-        "leaves each its default.",
+        "Maximum tokens of one draft, for `ngram-simple`, `ngram-map-k` and `ngram-map-k4v` (also "
+        "the tokens that tell values apart); where it is given, for `prompt-lookup`, too.",
     )
-    spec_ngram_min_hits: _NonNegative = _setting(
-        0,
+    spec_ngram_min_hits: _Positive = _setting(
+        1,
         _DRAFTERS,
-        "Occurrences of the context in the text before it is drafted from, for each ngram drafter "
-        "whose own setting is not given; 0 leaves each its default.",
+        "Occurrences of the context in the text before it is drafted from, for `ngram-simple`, "
+        "`ngram-map-k` and `ngram-map-k4v`.",
     )
     drafter_options: dict[str, dict[str, Any]] = _setting(
         {},
         _DRAFTERS,
-        'Options by drafter and name, for example `{"ngram-simple": {"size_n": 8}}`; `speclsp '
+        'Options by drafter and name, for example `{"ngram-mod": {"n_match": 16}}`; `speclsp '
         "drafters` lists them. Other packages' drafters get theirs as they are.",
     )
     max_ngram_size: _Positive = _setting(
         16, _SPECULATION, "prompt-lookup: maximum tokens of context to match."
     )
-    min_ngram_size: _Positive = _setting(
-        3, _SPECULATION, "prompt-lookup: minimum tokens of context that must match."
-    )
     num_pred_tokens: _Positive = _setting(
         10, _SPECULATION, "prompt-lookup: maximum tokens of one draft."
     )
-    spec_ngram_simple_size_n: _NgramSize = _setting(
-        12, _DRAFTERS, "ngram-simple: tokens of context that must match."
-    )
-    spec_ngram_simple_size_m: _NgramSize = _setting(
-        48, _DRAFTERS, "ngram-simple: maximum tokens of one draft."
-    )
-    spec_ngram_simple_min_hits: _Positive = _setting(
-        1,
-        _DRAFTERS,
-        "ngram-simple: occurrences of the context in the text before it is drafted from.",
-    )
-    spec_ngram_map_k_size_n: _NgramSize = _setting(
-        12, _DRAFTERS, "ngram-map-k: tokens of context that must match."
-    )
-    spec_ngram_map_k_size_m: _NgramSize = _setting(
-        48, _DRAFTERS, "ngram-map-k: maximum tokens of one draft."
-    )
-    spec_ngram_map_k_min_hits: _Positive = _setting(
-        1,
-        _DRAFTERS,
-        "ngram-map-k: occurrences of the context in the text before it is drafted from.",
-    )
-    spec_ngram_map_k4v_size_n: _NgramSize = _setting(
-        12, _DRAFTERS, "ngram-map-k4v: tokens of context that must match."
-    )
-    spec_ngram_map_k4v_size_m: _NgramSize = _setting(
-        48,
-        _DRAFTERS,
-        "ngram-map-k4v: maximum tokens of one draft, and tokens that tell values apart.",
-    )
-    spec_ngram_map_k4v_min_hits: _Positive = _setting(
-        1,
-        _DRAFTERS,
-        "ngram-map-k4v: occurrences of the context in the text before it is drafted from.",
-    )
     spec_ngram_mod_n_match: _NgramSize = _setting(
         24, _DRAFTERS, "ngram-mod: tokens of context that must match."
-    )
-    spec_ngram_mod_n_min: _NgramDraftSize = _setting(
-        48, _DRAFTERS, "ngram-mod: drafts shorter than this are dropped."
-    )
-    spec_ngram_mod_n_max: _NgramDraftSize = _setting(
-        64, _DRAFTERS, "ngram-mod: maximum tokens of one draft."
-    )
-    spec_ngram_cache_n_max: _Positive = _setting(
-        8, _SPECULATION, "ngram-cache: maximum tokens of one draft."
     )
     spec_draft_n_max: _NonNegative = _setting(3, _DRAFTERS, "draft: maximum tokens of one draft.")
     spec_draft_n_min: _NonNegative = _setting(
@@ -757,14 +710,8 @@ def _prefixed(prefix: str, *options: str) -> dict[str, str]:
 
 
 DRAFTER_OPTIONS: Final = {
-    "prompt-lookup": {
-        name: name for name in ("max_ngram_size", "min_ngram_size", "num_pred_tokens")
-    },
-    "ngram-simple": _prefixed("spec_ngram_simple", "size_n", "size_m", "min_hits"),
-    "ngram-map-k": _prefixed("spec_ngram_map_k", "size_n", "size_m", "min_hits"),
-    "ngram-map-k4v": _prefixed("spec_ngram_map_k4v", "size_n", "size_m", "min_hits"),
-    "ngram-mod": _prefixed("spec_ngram_mod", "n_match", "n_min", "n_max"),
-    "ngram-cache": _prefixed("spec_ngram_cache", "n_max"),
+    "prompt-lookup": {name: name for name in ("max_ngram_size", "num_pred_tokens")},
+    "ngram-mod": _prefixed("spec_ngram_mod", "n_match"),
     "draft": _prefixed("spec_draft", "n_max", "n_min", "p_min"),
 }
 """The settings that one drafter alone reads, by drafter and by their names in ``drafter_options``.

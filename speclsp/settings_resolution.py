@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -46,47 +46,53 @@ class Resolution:
     problems: tuple[SettingProblem, ...] = ()
 
 
-_NGRAM_SIZES_M = (
-    "spec_ngram_simple_size_m",
-    "spec_ngram_map_k_size_m",
-    "spec_ngram_map_k4v_size_m",
-    "num_pred_tokens",
-)
 SHARED: dict[str, tuple[str, ...]] = {
-    "draft_max": ("spec_draft_n_max", "spec_ngram_mod_n_max"),
-    "draft_min": ("spec_draft_n_min", "spec_ngram_mod_n_min"),
-    "spec_ngram_size_n": (
-        "spec_ngram_simple_size_n",
-        "spec_ngram_map_k_size_n",
-        "spec_ngram_map_k4v_size_n",
-        "spec_ngram_mod_n_match",
-        "max_ngram_size",
-    ),
-    "spec_ngram_size_m": _NGRAM_SIZES_M,
-    "spec_ngram_min_hits": (
-        "spec_ngram_simple_min_hits",
-        "spec_ngram_map_k_min_hits",
-        "spec_ngram_map_k4v_min_hits",
-    ),
+    "draft_max": ("spec_draft_n_max",),
+    "draft_min": ("spec_draft_n_min",),
+    "spec_ngram_size_n": ("spec_ngram_mod_n_match", "max_ngram_size"),
+    "spec_ngram_size_m": ("num_pred_tokens",),
+    "spec_ngram_min_hits": (),
 }
 """Settings of several drafters, and the drafters' own, which take precedence."""
 
-_MAXIMUM_OF: dict[str, str] = {
-    "spec_draft_n_min": "spec_draft_n_max",
-    "spec_ngram_mod_n_min": "spec_ngram_mod_n_max",
-    "min_ngram_size": "max_ngram_size",
-}
+_MAXIMUM_OF: dict[str, str] = {"spec_draft_n_min": "spec_draft_n_max"}
 """The maximum of each minimum.  If one of the two is given, the other's default is moved so that
 the minimum is not above the maximum."""
+
+
+_LEFT_TO_EACH: Final = {"draft_max": -1, "draft_min": -1}
+"""Values that leave each drafter its default."""
+
+
+_MOD_LENGTHS: Final = (48, 64)
+"""llama.cpp's shortest and longest draft of ngram-mod."""
+_CACHE_LENGTH: Final = 8
+"""Longest draft of ngram-cache; most end earlier, at llama.cpp's thresholds."""
+
+
+def ngram_mod_lengths(settings: Settings) -> tuple[int, int]:
+    """Return the tokens of ngram-mod's shortest and longest draft.
+
+    Each is llama.cpp's unless it is given; a maximum that is given lowers the minimum.
+    """
+    least, most = _MOD_LENGTHS
+    n_min = settings.draft_min if settings.draft_min >= 0 else least
+    n_max = settings.draft_max if settings.draft_max >= 0 else max(most, n_min)
+    return min(n_min, n_max), n_max
+
+
+def ngram_cache_length(settings: Settings) -> int:
+    """Return the tokens of ngram-cache's longest draft."""
+    return settings.draft_max if settings.draft_max >= 0 else _CACHE_LENGTH
 
 
 def _share(values: dict[str, Any]) -> None:
     """Add to ``values`` what the shared settings in it set, and the bounds that they move."""
     shared: dict[str, Any] = {}
     for word, names in SHARED.items():
-        value = values.get(word, default(word))
-        if value == default(word):
+        if word not in values or values[word] == _LEFT_TO_EACH.get(word):
             continue
+        value = values[word]
         shared |= {name: value for name in names if name not in values}
         if word == "draft_max" and "max_draft" not in values:
             shared["max_draft"] = max(value, default("max_draft"))
@@ -106,8 +112,19 @@ def implied(settings: Settings, name: str) -> Any:
     """Return the value that a setting would have by the others if it was not given."""
     pairs = {**_MAXIMUM_OF, **{most: least for least, most in _MAXIMUM_OF.items()}}
     others = (*SHARED, *((pairs[name],) if name in pairs else ()))
-    given = {other: getattr(settings, other) for other in others if other != name}
+    given = _not_default(settings, [other for other in others if other != name])
     return getattr(resolve([given]).settings, name)
+
+
+def shared_only(settings: Settings) -> Settings:
+    """Return what the shared settings alone would set."""
+    return resolve([_not_default(settings, SHARED)]).settings
+
+
+def _not_default(settings: Settings, names: Iterable[str]) -> dict[str, Any]:
+    return {
+        name: getattr(settings, name) for name in names if getattr(settings, name) != default(name)
+    }
 
 
 def _normal(name: str) -> str:
@@ -147,6 +164,15 @@ _NO_SETTINGS: dict[str, str] = {
         "max_files.",
         "fit_ctx": "`fit` makes the KV cache no smaller than 2,048 tokens; set ctx_size.",
         "engine_drafts": "a remote engine is sent no drafts.",
+        "spec_ngram_simple_size_n spec_ngram_map_k_size_n spec_ngram_map_k4v_size_n": "set "
+        "spec_ngram_size_n.",
+        "spec_ngram_simple_size_m spec_ngram_map_k_size_m spec_ngram_map_k4v_size_m": "set "
+        "spec_ngram_size_m.",
+        "spec_ngram_simple_min_hits spec_ngram_map_k_min_hits spec_ngram_map_k4v_min_hits": "set "
+        "spec_ngram_min_hits.",
+        "spec_ngram_mod_n_max spec_ngram_cache_n_max": "set draft_max.",
+        "spec_ngram_mod_n_min": "set draft_min.",
+        "min_ngram_size": "a match of prompt-lookup has three tokens, or max_ngram_size if fewer.",
         "draft_sampling": "the draft model drafts its most probable tokens at every temperature.",
     }.items()
     for spelling in spellings.split()
@@ -304,19 +330,26 @@ def _converted(
     return values
 
 
+_WITHOUT_OPTIONS: Final = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-cache")
+"""Drafters that once had options of their own."""
+
+
 def _options(
     by_drafter: Mapping[str, Mapping[str, Any]], problems: list[SettingProblem]
 ) -> dict[str, Any]:
     """Return the settings that ``drafter_options`` sets; other packages' stay as they are."""
     values: dict[str, Any] = {}
     others = {name: dict(options) for name, options in by_drafter.items()}
-    for drafter, table in DRAFTER_OPTIONS.items():
+    for drafter in (*DRAFTER_OPTIONS, *_WITHOUT_OPTIONS):
+        table = DRAFTER_OPTIONS.get(drafter, {})
         known = {_normal(option): name for option, name in table.items()}
         for option, value in others.pop(drafter, {}).items():
             where = f"drafter_options.{drafter}.{option}"
             name = known.get(_normal(option))
             if name is None:
-                message = f"{where} is unknown: {drafter} has {', '.join(table)}."
+                former = former_setting(f"spec_{drafter}_{option}") or former_setting(option)
+                has = ", ".join(table) or "none"
+                message = f"{where}: {former}" if former else f"{where} is unknown: it has {has}."
                 problems.append(SettingProblem(where, message))
                 continue
             try:

@@ -187,51 +187,31 @@ def shared(**given: int) -> dict[str, int]:
 
 
 def test_a_shared_setting_holds_for_each_drafter_whose_own_is_not_given():
-    assert shared(draft_max=9, spec_draft_n_max=3) == {
-        "spec_ngram_mod_n_min": 9,
-        "spec_ngram_mod_n_max": 9,
-    }
-    assert shared(draft_max=64)["max_draft"] == 64
-    assert shared(draft_min=5) == {
-        "spec_ngram_mod_n_min": 5,
-        "spec_draft_n_min": 5,
-        "spec_draft_n_max": 5,
-    }
-    assert shared(spec_ngram_size_n=2, spec_ngram_mod_n_match=24) == {
-        "max_ngram_size": 2,
-        "min_ngram_size": 2,
-        "spec_ngram_simple_size_n": 2,
-        "spec_ngram_map_k_size_n": 2,
-        "spec_ngram_map_k4v_size_n": 2,
-    }
-    assert set(shared(spec_ngram_min_hits=2).values()) == {2}
-    assert len(shared(spec_ngram_min_hits=2)) == 3
+    assert shared(draft_max=9, spec_draft_n_max=3) == {}
+    assert shared(draft_max=64) == {"spec_draft_n_max": 64, "max_draft": 64}
+    assert shared(draft_min=5) == {"spec_draft_n_min": 5, "spec_draft_n_max": 5}
+    assert shared(spec_ngram_size_n=2, spec_ngram_mod_n_match=24) == {"max_ngram_size": 2}
+    assert shared(spec_ngram_size_m=5) == {"num_pred_tokens": 5}
+    assert shared(spec_ngram_min_hits=2) == {}
+
+
+def test_a_shared_size_that_is_given_holds_though_it_is_the_default():
+    sizes = {"spec_ngram_mod_n_match": 12, "max_ngram_size": 12}
+    assert shared(spec_ngram_size_n=12) == sizes
 
 
 def test_draft_max_is_a_maximum_and_changes_no_size_of_an_ngram_drafter():
-    assert shared(draft_max=64) == {"spec_draft_n_max": 64, "max_draft": 64}
-    assert not {name for name in shared(draft_max=4) if "size" in name or "cache" in name}
+    assert not {name for name in shared(draft_max=4) if "size" in name}
 
 
-@pytest.mark.parametrize(
-    ("given", "moved"),
-    [
-        ({"max_ngram_size": 2}, {"min_ngram_size": 2}),
-        ({"min_ngram_size": 20}, {"max_ngram_size": 20}),
-        ({"spec_ngram_mod_n_max": 12}, {"spec_ngram_mod_n_min": 12}),
-        ({"spec_ngram_mod_n_min": 80}, {"spec_ngram_mod_n_max": 80}),
-        ({"spec_draft_n_min": 5}, {"spec_draft_n_max": 5}),
-        ({"max_ngram_size": 8}, {}),
-        ({"max_ngram_size": 2, "min_ngram_size": 4}, {}),
-    ],
-)
-def test_a_bound_moves_the_other_one_if_that_is_not_given(given, moved):
-    assert shared(**given) == moved
+def test_a_bound_moves_the_other_one_if_that_is_not_given():
+    assert shared(spec_draft_n_min=5) == {"spec_draft_n_max": 5}
+    assert shared(spec_draft_n_min=5, spec_draft_n_max=3) == {}
 
 
 def test_a_shared_setting_may_stand_in_another_layer_than_a_drafters_own():
     resolved = resolve([{"spec_draft_n_max": 7}, {"draft": 2}]).settings
-    assert (resolved.spec_draft_n_max, resolved.spec_ngram_mod_n_max) == (7, 2)
+    assert (resolved.spec_draft_n_max, resolved.draft_max) == (7, 2)
 
 
 WILD = (
@@ -260,7 +240,7 @@ def test_whatever_a_client_sends_gives_valid_settings_or_a_problem_with_the_defa
 def test_options_of_drafters_are_set_by_drafter_and_name() -> None:
     given = {
         "drafterOptions": {
-            "ngram-simple": {"size_n": 8, "minHits": 2},
+            "prompt-lookup": {"max_ngram_size": 8, "numPredTokens": 2},
             "draft": {"p_min": 0.5},
             "theirs": {"any": ["thing"]},
         }
@@ -268,34 +248,41 @@ def test_options_of_drafters_are_set_by_drafter_and_name() -> None:
     resolution = resolve([given])
     assert not resolution.problems
     found = resolution.settings
-    assert (found.spec_ngram_simple_size_n, found.spec_ngram_simple_min_hits) == (8, 2)
+    assert (found.max_ngram_size, found.num_pred_tokens) == (8, 2)
     assert found.spec_draft_p_min == 0.5
     # Other packages' drafters read theirs as they are.
     assert found.drafter_options == {"theirs": {"any": ["thing"]}}
 
 
 def test_a_later_layer_and_an_option_of_its_own_name_take_precedence() -> None:
-    below = {"drafter_options": {"ngram-mod": {"n_match": 8, "n_min": 4}}}
-    found = resolve([below, {"drafter_options": {"ngram-mod": {"n_match": 9}}}]).settings
-    assert (found.spec_ngram_mod_n_match, found.spec_ngram_mod_n_min) == (9, 4)
-    assert resolve([below | {"spec_ngram_mod_n_match": 7}]).settings.spec_ngram_mod_n_match == 7
+    below = {"drafter_options": {"draft": {"n_max": 8, "n_min": 4}}}
+    found = resolve([below, {"drafter_options": {"draft": {"n_max": 9}}}]).settings
+    assert (found.spec_draft_n_max, found.spec_draft_n_min) == (9, 4)
+    assert resolve([below | {"spec_draft_n_max": 7}]).settings.spec_draft_n_max == 7
 
 
 @pytest.mark.parametrize(
     ("options", "where", "words"),
     [
-        ({"ngram-simple": {"size": 8}}, "ngram-simple.size", "has size_n, size_m, min_hits"),
-        ({"ngram-simple": {"size_n": 0}}, "ngram-simple.size_n", ">= 1"),
-        ({"ngram-cache": {"n_max": "many"}}, "ngram-cache.n_max", "`int`"),
+        (
+            {"prompt-lookup": {"size": 8}},
+            "prompt-lookup.size",
+            "has max_ngram_size",
+        ),
+        ({"ngram-simple": {"size_n": 8}}, "ngram-simple.size_n", "set spec_ngram_size_n"),
+        ({"ngram-simple": {"length": 8}}, "ngram-simple.length", "has none"),
+        ({"ngram-mod": {"n_match": 0}}, "ngram-mod.n_match", ">= 1"),
+        ({"ngram-cache": {"n_max": 9}}, "ngram-cache.n_max", "set draft_max"),
+        ({"draft": {"n_max": "many"}}, "draft.n_max", "`int`"),
         ({"draft": {"device": "CUDA0"}}, "draft.device", "has n_max, n_min, p_min"),
     ],
 )
 def test_a_wrong_option_of_a_drafter_is_named_and_the_others_stay(
     options: dict[str, dict[str, Any]], where: str, words: str
 ) -> None:
-    given = {"drafter_options": {**options, "ngram-mod": {"n_max": 32}}}
+    given = {"drafter_options": {**options, "theirs": {"n": 32}}}
     (problem,) = resolve([given]).problems
     assert problem.name == f"drafter_options.{where}"
     assert problem.name in problem.message
     assert words in problem.message
-    assert resolve([given]).settings.spec_ngram_mod_n_max == 32
+    assert resolve([given]).settings.drafter_options == {"theirs": {"n": 32}}

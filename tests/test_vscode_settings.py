@@ -75,6 +75,6 @@ def test_the_options_of_each_drafter_are_completed() -> None:
     assert {drafter: [*row["properties"]] for drafter, row in by_drafter.items()} == {
         drafter: [*options] for drafter, options in settings.DRAFTER_OPTIONS.items()
     }
-    size = by_drafter["ngram-simple"]["properties"]["size_n"]
-    assert (size["type"], size["default"]) == ("integer", 12)
+    size = by_drafter["ngram-mod"]["properties"]["n_match"]
+    assert (size["type"], size["default"]) == ("integer", 24)
     assert (size["minimum"], size["maximum"]) == (1, 1024)

@@ -54,6 +54,7 @@ from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
 from speclsp.ngrams.own_layout import VocabularyIdentity
 from speclsp.ngrams.table import NgramTables, TableArrays
 from speclsp.settings import Settings
+from speclsp.settings_resolution import ngram_cache_length
 
 MAX_BUILT_ORDER: Final = 32
 _MAX_PULLED_BYTES: Final = 4 << 30
@@ -322,7 +323,7 @@ def verify(paths: tuple[Path, ...], **options: Any) -> None:
 @ngram.command(
     params=[
         *target_options(),
-        *map(SettingOption, (*_scan_settings, "drafters", "spec_ngram_cache_n_max")),
+        *map(SettingOption, (*_scan_settings, "drafters", "draft_max")),
     ]
 )
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
@@ -367,7 +368,7 @@ def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: An
             merger = DraftMerger(drafters, mode="tree")
             for before, truth in stretches:
                 context = DraftContext(prompt=(), prefix=before, statistics=statistics)
-                replay(merger, context, truth.tolist(), resolved.spec_ngram_cache_n_max, counts)
+                replay(merger, context, truth.tolist(), ngram_cache_length(resolved), counts)
                 progress.advance(bar)
             table.add_row(
                 name,

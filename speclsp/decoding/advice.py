@@ -7,11 +7,12 @@ draft model should have a fifth to a twentieth of the target's size.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from speclsp.decoding.gain import measured_speedup, own_ms, single_pass_ms
 from speclsp.settings import Settings, default, shown_name
-from speclsp.settings_resolution import SHARED
+from speclsp.settings_resolution import SHARED, ngram_cache_length, ngram_mod_lengths
 from speclsp.statistics import RequestStats
 
 ENOUGH: Final = 50
@@ -40,23 +41,17 @@ class _Knobs(NamedTuple):
     """Drops shorter drafts."""
 
 
-def _of_ngrams(drafter: str) -> _Knobs:
-    own = f"spec_{drafter}"
-    return _Knobs(f"{own}_size_m", (f"{own}_size_n", f"{own}_min_hits"))
-
-
+_OF_NGRAMS: Final = _Knobs("spec_ngram_size_m", ("spec_ngram_size_n", "spec_ngram_min_hits"))
 DRAFT_MODEL: Final = "draft"
 KNOBS: Final = {
     "suffix": _Knobs("max_draft"),
     "region": _Knobs("max_draft"),
-    "prompt-lookup": _Knobs("num_pred_tokens", ("min_ngram_size",)),
-    "ngram-simple": _of_ngrams("ngram_simple"),
-    "ngram-map-k": _of_ngrams("ngram_map_k"),
-    "ngram-map-k4v": _of_ngrams("ngram_map_k4v"),
-    "ngram-mod": _Knobs(
-        "spec_ngram_mod_n_max", ("spec_ngram_mod_n_match",), "spec_ngram_mod_n_min"
-    ),
-    "ngram-cache": _Knobs("spec_ngram_cache_n_max"),
+    "prompt-lookup": _Knobs("num_pred_tokens"),
+    "ngram-simple": _OF_NGRAMS,
+    "ngram-map-k": _OF_NGRAMS,
+    "ngram-map-k4v": _OF_NGRAMS,
+    "ngram-mod": _Knobs("draft_max", ("spec_ngram_mod_n_match",)),
+    "ngram-cache": _Knobs("draft_max"),
     DRAFT_MODEL: _Knobs("spec_draft_n_max", ("spec_draft_p_min",), "spec_draft_n_min"),
 }
 """By drafter; those of other packages have none."""
@@ -89,6 +84,7 @@ def _silent(name: str, totals: RequestStats, settings: Settings) -> str:
     """Return which settings keep a drafter from drafting; "" where none is known to."""
     one = totals.drafters[name]
     knobs = KNOBS.get(name)
+    settings = _as_read(name, settings)
     if knobs is None:
         remedy = f"take `{name}` out of `drafters`"
     elif name == "ngram-cache":
@@ -199,12 +195,13 @@ def _longer(totals: RequestStats, settings: Settings) -> str:
         rate = one.n_accepted / max(1, one.n_drafted)
         if name not in KNOBS or one.n_drafted < ENOUGH or rate <= HIGH:
             continue
-        setting, n_most = _longest(settings, KNOBS[name])
+        setting, n_most = _longest(name, settings)
         n_ended = one.n_drafted_at[n_most - 1] if len(one.n_drafted_at) >= n_most > 0 else 0
         if 2 * n_ended >= one.n_drafts:
+            shown = _shown(_as_read(name, settings), setting)
             return (
-                f"{rate:.1%} of the tokens that {name} drafted are accepted, and "
-                f"{_shown(settings, setting)} ended {n_ended} of {one.n_drafts} drafts: raise it"
+                f"{rate:.1%} of the tokens that {name} drafted are accepted, and {shown} ended "
+                f"{n_ended} of {one.n_drafts} drafts: raise it"
             )
     return ""
 
@@ -229,23 +226,36 @@ def _speedup_at_most(totals: RequestStats) -> float | None:
 def _draft_less(name: str, settings: Settings) -> list[str]:
     """Return how to make a drafter draft less, and better."""
     knobs = KNOBS.get(name)
+    settings = _as_read(name, settings)
     if knobs is None:
         return [f"take `{name}` out of `drafters`"]
     remedies = [f"raise {_shown(settings, setting)}" for setting in knobs.surer]
-    most, n_most = _longest(settings, knobs)
+    most, n_most = _longest(name, settings)
     if n_most > 1:
         remedies.insert(0, f"lower {_shown(settings, most)}")
     return remedies
 
 
-def _longest(settings: Settings, knobs: _Knobs) -> tuple[str, int]:
+def _as_read(name: str, settings: Settings) -> Settings:
+    """Return settings with the limits that a drafter takes where none are given."""
+    if name == "ngram-mod":
+        draft_min, draft_max = ngram_mod_lengths(settings)
+        return replace(settings, draft_min=draft_min, draft_max=draft_max)
+    if name == "ngram-cache":
+        return replace(settings, draft_max=ngram_cache_length(settings))
+    return settings
+
+
+def _longest(name: str, settings: Settings) -> tuple[str, int]:
     """Return the setting that ends a drafter's longest drafts, and their length."""
+    knobs, settings = KNOBS[name], _as_read(name, settings)
     limits: dict[str, int] = {}
     if settings.draft_max >= 0 and knobs.most not in SHARED["draft_max"]:
         limits["draft_max"] = settings.draft_max  # first, since it may have set the others
     limits[knobs.most] = getattr(settings, knobs.most)
     if settings.mode != "first":
-        n_least = getattr(settings, knobs.least) if knobs.least in SHARED["draft_min"] else 0
+        keeps_whole = name in (DRAFT_MODEL, "ngram-mod")
+        n_least = getattr(settings, knobs.least) if keeps_whole else 0
         limits["max_draft"] = max(settings.max_draft, n_least)
     setting = min(limits, key=lambda name: limits[name])
     return setting, limits[setting]

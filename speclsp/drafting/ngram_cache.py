@@ -33,6 +33,7 @@ from speclsp.drafting.drafter import (
 from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.settings import Settings
+from speclsp.settings_resolution import ngram_cache_length
 
 NAME: Final = "ngram-cache"
 CONTEXT_ORDER: Final = 4
@@ -168,7 +169,7 @@ def create(settings: Settings) -> NgramCacheDrafter:
     """
     names = [name.strip() for name in settings.drafters.split(",")]
     return NgramCacheDrafter(
-        n_draft=settings.spec_ngram_cache_n_max,
+        n_draft=ngram_cache_length(settings),
         reads_buffer=settings.mode == "first" or SUFFIX not in names,
     )
 

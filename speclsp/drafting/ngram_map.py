@@ -125,24 +125,24 @@ def dominant(found: Sequence[Continuation]) -> Continuation | None:
 
 
 def create_k(settings: Settings) -> NgramDrafter:
-    """Make ``ngram-map-k`` from the settings ``spec_ngram_map_k_*``."""
+    """Make ``ngram-map-k`` from the settings ``spec_ngram_*``."""
     return NgramDrafter(
         "ngram-map-k",
         nearest,
-        n=settings.spec_ngram_map_k_size_n,
-        m=settings.spec_ngram_map_k_size_m,
-        min_hits=settings.spec_ngram_map_k_min_hits,
+        n=settings.spec_ngram_size_n,
+        m=settings.spec_ngram_size_m,
+        min_hits=settings.spec_ngram_min_hits,
         is_limited=True,
     )
 
 
 def create_k4v(settings: Settings) -> NgramDrafter:
-    """Make ``ngram-map-k4v`` from the settings ``spec_ngram_map_k4v_*``."""
+    """Make ``ngram-map-k4v`` from the settings ``spec_ngram_*``."""
     return NgramDrafter(
         "ngram-map-k4v",
         dominant,
-        n=settings.spec_ngram_map_k4v_size_n,
-        m=settings.spec_ngram_map_k4v_size_m,
-        min_hits=settings.spec_ngram_map_k4v_min_hits,
+        n=settings.spec_ngram_size_n,
+        m=settings.spec_ngram_size_m,
+        min_hits=settings.spec_ngram_min_hits,
         n_places=MAX_PLACES,
     )

@@ -19,8 +19,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from speclsp.drafting.drafter import EMPTY_TOKENS, NO_DRAFT, Draft, DraftContext, TokenArray
-from speclsp.errors import DrafterError
 from speclsp.settings import Settings
+from speclsp.settings_resolution import ngram_mod_lengths
 
 NAME: Final = "ngram-mod"
 SOURCE: Final = "pool"
@@ -187,18 +187,6 @@ class NgramModDrafter:
 
 
 def create(settings: Settings) -> NgramModDrafter:
-    """Make the drafter from the settings ``spec_ngram_mod_*``, with a pool of its own.
-
-    Raises :class:`DrafterError` where the settings contradict each other.
-    """
-    if settings.spec_ngram_mod_n_min > settings.spec_ngram_mod_n_max:
-        raise DrafterError(
-            f"spec_ngram_mod_n_min ({settings.spec_ngram_mod_n_min}) is larger than "
-            f"spec_ngram_mod_n_max ({settings.spec_ngram_mod_n_max}).",
-            remedy="Lower `spec_ngram_mod_n_min` or raise `spec_ngram_mod_n_max`.",
-        )
-    return NgramModDrafter(
-        NgramPool(settings.spec_ngram_mod_n_match),
-        n_min=settings.spec_ngram_mod_n_min,
-        n_max=settings.spec_ngram_mod_n_max,
-    )
+    """Make the drafter from its settings, with a pool of its own."""
+    n_min, n_max = ngram_mod_lengths(settings)
+    return NgramModDrafter(NgramPool(settings.spec_ngram_mod_n_match), n_min=n_min, n_max=n_max)

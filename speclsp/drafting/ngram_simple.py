@@ -11,11 +11,11 @@ from speclsp.settings import Settings
 
 
 def create(settings: Settings) -> NgramDrafter:
-    """Make the drafter from the settings ``spec_ngram_simple_*``."""
+    """Make the drafter from the settings ``spec_ngram_*``."""
     return NgramDrafter(
         "ngram-simple",
         nearest,
-        n=settings.spec_ngram_simple_size_n,
-        m=settings.spec_ngram_simple_size_m,
-        min_hits=settings.spec_ngram_simple_min_hits,
+        n=settings.spec_ngram_size_n,
+        m=settings.spec_ngram_size_m,
+        min_hits=settings.spec_ngram_min_hits,
     )

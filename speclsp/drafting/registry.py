@@ -21,7 +21,13 @@ from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.proposer import DraftLimits
 from speclsp.errors import DrafterError, SettingsError, SpecLspError
 from speclsp.settings import FIELDS, Settings, default, info, shown_name
-from speclsp.settings_resolution import SHARED, implied, resolve
+from speclsp.settings_resolution import (
+    SHARED,
+    implied,
+    ngram_cache_length,
+    ngram_mod_lengths,
+    shared_only,
+)
 
 GROUP = "speclsp.drafters"
 DRAFT_MODEL = "draft"
@@ -35,9 +41,11 @@ _MODE_READERS: Final = {
 }
 """By mode, how the help of the settings that it reads begins."""
 _OF_ALL_DRAFTERS: Final = ("draft_max", "draft_min")
-_SIZES_M: Final = {*SHARED["spec_ngram_size_m"], "spec_ngram_cache_n_max"}
-_LENGTHS: Final = {*SHARED["draft_max"], *_SIZES_M} - {"spec_ngram_map_k4v_size_m"}
-"""Settings that only limit a draft's length."""
+_NGRAM_MOD: Final = "ngram-mod"
+_OF_NGRAMS: Final = ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
+"""The drafters that read the settings ``spec_ngram_*`` themselves."""
+_LENGTHS: Final = (*SHARED["draft_max"], "spec_ngram_size_m", *SHARED["spec_ngram_size_m"])
+"""Settings that only limit a draft's length, but for ngram-map-k4v."""
 KEEPS_NO_TEXT: Final = frozenset(
     {
         DRAFT_MODEL,
@@ -105,25 +113,32 @@ def draft_limits(settings: Settings, name: str) -> DraftLimits:
     Drafters with settings of their own apply those themselves.  A minimum above the most tokens
     that the drafter may draft is lowered to them, as in llama.cpp.
     """
-    least, most, sizes = (
-        {info(own).reader: getattr(settings, own) for own in owns}
-        for owns in (SHARED["draft_min"], SHARED["draft_max"], _SIZES_M)
-    )
-    n_most = None if name in most or settings.draft_max < 0 else settings.draft_max
-    n_able = most.get(name, sizes.get(name, settings.max_draft))
+    has_own = name in (DRAFT_MODEL, _NGRAM_MOD)
+    n_most = None if has_own or settings.draft_max < 0 else settings.draft_max
+    n_able = _longest(settings).get(name, settings.max_draft)
     if n_most is not None:
         n_able = min(n_able, n_most)
     if settings.mode != "first":
         n_able = min(n_able, settings.max_draft)
-    n_least = 0 if name in least else max(0, min(settings.draft_min, n_able))
+    n_least = 0 if has_own else max(0, min(settings.draft_min, n_able))
     return DraftLimits(n_least, n_most)
+
+
+def _longest(settings: Settings) -> dict[str, int]:
+    """Return the most tokens of a draft by drafter, of those that limit them by themselves."""
+    return {
+        **dict.fromkeys(_OF_NGRAMS, settings.spec_ngram_size_m),
+        "prompt-lookup": settings.num_pred_tokens,
+        NGRAM_CACHE: ngram_cache_length(settings),
+        _NGRAM_MOD: ngram_mod_lengths(settings)[1],
+        DRAFT_MODEL: settings.spec_draft_n_max,
+    }
 
 
 def most_verified(settings: Settings, running: Collection[str]) -> int:
     """Return the most draft tokens of a pass: at least the ``n_min`` of each running drafter."""
-    of_running = ("max_draft", *(o for o in SHARED["draft_min"] if info(o).reader in running))
-    n_tokens: list[int] = [getattr(settings, name) for name in of_running]
-    return max(n_tokens)
+    shortest = {DRAFT_MODEL: settings.spec_draft_n_min, _NGRAM_MOD: ngram_mod_lengths(settings)[0]}
+    return max([settings.max_draft, *(n for name, n in shortest.items() if name in running)])
 
 
 def unread_settings(settings: Settings, running: Collection[str]) -> list[SettingsError]:
@@ -139,7 +154,7 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
         drafting.discard(DRAFT_MODEL)
     readers = {*drafting, *_MODE_READERS[settings.mode]}
     n_most = most_verified(settings, running)
-    by_shared = resolve([{word: getattr(settings, word) for word in SHARED}]).settings
+    by_shared = shared_only(settings)
     problems = _contradictions(settings, drafting)
     for drafter in sorted(set(settings.drafter_options) - set(known_names())):
         problems.append(
@@ -150,25 +165,19 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
         )
     for name, value in given_to_drafters(settings).items():
         unset = Settings() if name in SHARED else by_shared
-        owns: Sequence[str] = SHARED.get(name, (name,))
         if name == "max_draft" and _SUFFIX in drafting:  # whose drafts it limits in every mode
             continue
-        if name in SHARED and name != "draft_min":  # which a maximum may lower
-            owns = [o for o in owns if getattr(settings, o) == getattr(by_shared, o)] or owns
-        wanted = [info(own).reader for own in owns]
-        if name in _OF_ALL_DRAFTERS:
-            given = {info(own).reader for own in SHARED[name] if own not in owns}
-            wanted = [*(drafting - given or (_SUFFIX,))]
-        if readers.isdisjoint(wanted):
+        wanted = _readers(name, settings, by_shared, drafting)
+        reading = readers.intersection(wanted)
+        if not reading:
             problems.append(_unread(name, settings.drafters, wanted))
         elif (
             settings.mode != "first"
-            and name not in _OF_ALL_DRAFTERS
+            and name in _LENGTHS
+            and "ngram-map-k4v" not in reading
             and all(
-                own in _LENGTHS
-                and min(getattr(settings, own), n_most) == min(getattr(unset, own), n_most)
-                for own in owns
-                if info(own).reader in readers
+                min(_longest(settings)[reader], n_most) == min(_longest(unset)[reader], n_most)
+                for reader in reading
             )
         ):
             problems.append(
@@ -179,6 +188,21 @@ def unread_settings(settings: Settings, running: Collection[str]) -> list[Settin
                 )
             )
     return problems
+
+
+def _readers(
+    name: str, settings: Settings, by_shared: Settings, drafting: Collection[str]
+) -> list[str]:
+    """Return the drafters, or the modes, that read a setting where they run."""
+    owns: Sequence[str] = SHARED.get(name, (name,))
+    implied_owns = [o for o in owns if getattr(settings, o) == getattr(by_shared, o)]
+    if name in _OF_ALL_DRAFTERS:
+        given = set(owns) - set(implied_owns) if name == "draft_max" else set()
+        return [*(set(drafting) - {info(own).reader for own in given} or (_SUFFIX,))]
+    if name in SHARED:
+        owns = implied_owns or owns
+    of_ngrams = _OF_NGRAMS if name in SHARED else ()
+    return [*of_ngrams, *(info(own).reader for own in owns)]
 
 
 def draft_model_remark(settings: Settings) -> str:
@@ -219,7 +243,7 @@ def given_without_speculation(settings: Settings) -> SettingsError | None:
 
 def given_to_drafters(settings: Settings) -> dict[str, Any]:
     """Return the drafters' settings that the others do not imply, with their values."""
-    by_shared = resolve([{word: getattr(settings, word) for word in SHARED}]).settings
+    by_shared = shared_only(settings)
     given: dict[str, Any] = {}
     for name in FIELDS:
         value = getattr(settings, name)
@@ -258,11 +282,11 @@ def _lengths_without_effect(
     settings: Settings, drafting: Collection[str]
 ) -> Iterator[SettingsError]:
     """Yield a problem for maxima of 0 or beyond what a pass holds, and minima that do not hold."""
-    maxima = {name: info(name).reader for name in _LENGTHS if getattr(settings, name) == 0}
-    off = {reader for reader in maxima.values() if reader in drafting}
+    maxima = {name for name in SHARED["draft_max"] if getattr(settings, name) == 0}
+    off = {info(name).reader for name in maxima} & set(drafting)
     if settings.draft_max == 0:
         off |= set(drafting) - {info(own).reader for own in SHARED["draft_max"]}
-        maxima = {"draft_max": ""}
+        maxima = {"draft_max"}
     if off:
         yield SettingsError(
             f"no drafts by {', '.join(sorted(off))}: "
@@ -277,10 +301,7 @@ def _lengths_without_effect(
         )
     given = given_to_drafters(settings)
     for name, value in given.items():
-        if (
-            name in {"draft_max", "spec_ngram_size_m", "max_draft", *_LENGTHS}
-            and value > MOST_DRAFTED
-        ):
+        if name in {"draft_max", "max_draft", *_LENGTHS} and value > MOST_DRAFTED:
             yield SettingsError(
                 f"{shown_name(name)} = {value}: a pass verifies {MOST_DRAFTED} draft tokens at "
                 "most.",

@@ -91,14 +91,14 @@ def test_a_draft_model_larger_than_its_target_is_named() -> None:
     assert "max_draft" not in line
 
 
-SHORTEST = "`drafter_options.ngram-mod.n_min` (48), its shortest draft"
+SHORTEST = "`draft_min` (48), its shortest draft"
 HELD_BACK = {
     "ngram-mod": ("-n 32", f"raise `n_predict` (32) above {SHORTEST}, or lower that"),
     "draft": ("-md embedded --draft 16 --draft-min 12 --draft-p-min 0.95",
               "lower `draft_min` (12) or `drafter_options.draft.p_min` (0.95)"),
     "ngram-simple": ("--spec-ngram-min-hits 70",
                      ("lower `spec_ngram_min_hits` (70) or "
-                      "`drafter_options.ngram-simple.size_n` (12)")),
+                      "`spec_ngram_size_n` (12)")),
 }  # fmt: skip
 
 
@@ -126,6 +126,6 @@ def test_rejected_drafts_are_to_be_shorter_and_surer() -> None:
     (line,) = advice(*drafting, "--draft-max", "32", n_requests=2)
     assert line.endswith(
         "% of the tokens that ngram-simple drafted are accepted, below 40%: lower `draft_max` "
-        "(32), raise `spec_ngram_size_n` (1), raise `drafter_options.ngram-simple.min_hits` (1), "
+        "(32), raise `spec_ngram_size_n` (1), raise `spec_ngram_min_hits` (1), "
         "or choose other `drafters`."
     )

@@ -126,16 +126,16 @@ def test_few_tokens_and_calls_are_not_judged() -> None:
         ("suffix", ["max_draft"], ["drafters"]),
         (
             "prompt-lookup",
-            ["prompt-lookup.num_pred_tokens", "prompt-lookup.min_ngram_size"],
+            ["prompt-lookup.num_pred_tokens"],
             ["drafters"],
         ),
         (
             "ngram-simple",
-            ["max_draft", "ngram-simple.size_n", "ngram-simple.min_hits"],
+            ["max_draft", "spec_ngram_size_n", "spec_ngram_min_hits"],
             ["drafters"],
         ),
         ("ngram-mod", ["max_draft", "ngram-mod.n_match"], ["drafters"]),
-        ("ngram-cache", ["ngram-cache.n_max"], ["drafters"]),
+        ("ngram-cache", ["draft_max"], ["drafters"]),
         ("theirs", ["theirs", "drafters"], ["drafters"]),
     ],
 )
@@ -161,7 +161,7 @@ def test_the_options_that_were_given_are_named() -> None:
     assert line == (
         "advice: 22.0% of the tokens that ngram-simple drafted are accepted, below 40%: lower "
         "`draft_max` (16), raise `spec_ngram_size_n` (8), raise "
-        "`drafter_options.ngram-simple.min_hits` (1), or choose other `drafters`."
+        "`spec_ngram_min_hits` (1), or choose other `drafters`."
     )
 
 
@@ -291,7 +291,7 @@ def test_a_setting_that_ends_good_drafts_is_to_be_raised() -> None:
     # Of 48 tokens the decision takes at most 15.
     assert "`max_draft` (31)" in advice(session(ngram_simple=drafter(310, 310, depth=31)))
     first = advice(session(ngram_simple=drafter(480, 450, depth=48)), mode="first")
-    assert "`drafter_options.ngram-simple.size_m` (48)" in first
+    assert "`spec_ngram_size_m` (48)" in first
 
 
 def test_drafts_that_end_earlier_by_themselves_need_no_longer_ones() -> None:
@@ -312,7 +312,7 @@ def test_longer_drafts_are_not_asked_for_where_the_present_ones_lose() -> None:
 def test_a_text_too_short_for_any_draft_is_named() -> None:
     assert advice(session(ngram_mod=SILENT), n_predict=32) == (
         "advice: ngram-mod proposed nothing in 62 of 62 calls (1.5 ms): raise `n_predict` (32) "
-        "above `drafter_options.ngram-mod.n_min` (48), its shortest draft, or lower that."
+        "above `draft_min` (48), its shortest draft, or lower that."
     )
 
 
@@ -322,10 +322,7 @@ def test_a_text_too_short_for_any_draft_is_named() -> None:
         (
             "ngram-mod",
             {},
-            (
-                "lower `drafter_options.ngram-mod.n_min` (48) or "
-                "`drafter_options.ngram-mod.n_match` (24)"
-            ),
+            ("lower `draft_min` (48) or `drafter_options.ngram-mod.n_match` (24)"),
         ),
         (
             "draft",
@@ -336,11 +333,10 @@ def test_a_text_too_short_for_any_draft_is_named() -> None:
         (
             "ngram-simple",
             {"spec_ngram_min_hits": 70},
-            "lower `spec_ngram_min_hits` (70) or `drafter_options.ngram-simple.size_n` (12)",
+            "lower `spec_ngram_min_hits` (70) or `spec_ngram_size_n` (12)",
         ),
-        ("ngram-map-k", {}, "lower `drafter_options.ngram-map-k.size_n` (12)"),
+        ("ngram-map-k", {}, "lower `spec_ngram_size_n` (12)"),
         ("ngram-map-k4v", {"spec_ngram_size_n": 8}, "lower `spec_ngram_size_n` (8)"),
-        ("prompt-lookup", {}, "lower `drafter_options.prompt-lookup.min_ngram_size` (3)"),
         ("suffix", {"draft_min": 12}, "lower `draft_min` (12)"),
         (
             "ngram-cache",
@@ -355,7 +351,7 @@ def test_a_drafter_that_never_drafts_is_named_with_what_holds_it_back(name, opti
     assert line == f"advice: {name} proposed nothing in 62 of 62 calls (1.5 ms): {remedy}."
 
 
-@pytest.mark.parametrize("name", ["suffix", "draft", "ngram-cache"])
+@pytest.mark.parametrize("name", ["suffix", "draft", "ngram-cache", "prompt-lookup"])
 def test_what_no_setting_holds_back_is_not_complained_of(name: str) -> None:
     assert advice(session(**{name: SILENT})) == ""
 

@@ -125,8 +125,8 @@ def test_the_block_has_everything():
         (
             "advice: speculation costs more than it saves here (0.78x), most by prompt-lookup: "
             "229.0 ms to draft and merge, 1830.0 ms to verify, for 1710.0 ms saved: lower "
-            "`drafter_options.prompt-lookup.num_pred_tokens` (10), raise "
-            "`drafter_options.prompt-lookup.min_ngram_size` (3), or set `speculation` to false."
+            "`drafter_options.prompt-lookup.num_pred_tokens` (10) or set "
+            "`speculation` to false."
         ),
     ]
 

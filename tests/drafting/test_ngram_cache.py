@@ -190,7 +190,7 @@ def test_several_sources_count_as_their_sum() -> None:
 
 
 def test_the_setting_bounds_the_draft() -> None:
-    drafter = create(Settings(drafters="ngram-cache", spec_ngram_cache_n_max=5))
+    drafter = create(Settings(drafters="ngram-cache", draft_max=5))
     drafter.begin(DraftContext(prompt=(0,), prefix=ids("abcd" * 4)))
     draft = drafter.draft([], 100)
     assert len(draft.tokens) == len(draft.probabilities) == 5

@@ -24,18 +24,16 @@ from speclsp.settings import Settings
 
 def k(n: int = 3, m: int = 6, min_hits: int = 1) -> NgramDrafter:
     return create_k(
-        Settings(
-            spec_ngram_map_k_size_n=n, spec_ngram_map_k_size_m=m, spec_ngram_map_k_min_hits=min_hits
-        )
+        Settings(spec_ngram_size_n=n, spec_ngram_size_m=m, spec_ngram_min_hits=min_hits)
     )
 
 
 def k4v(n: int = 3, m: int = 3, min_hits: int = 1) -> NgramDrafter:
     return create_k4v(
         Settings(
-            spec_ngram_map_k4v_size_n=n,
-            spec_ngram_map_k4v_size_m=m,
-            spec_ngram_map_k4v_min_hits=min_hits,
+            spec_ngram_size_n=n,
+            spec_ngram_size_m=m,
+            spec_ngram_min_hits=min_hits,
         )
     )
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speclsp.drafting.drafter import DraftContext
-from speclsp.drafting.ngram_mod import LEARN_EVERY, NgramModDrafter, NgramPool, create
+from speclsp.drafting.ngram_mod import LEARN_EVERY, NgramModDrafter, NgramPool
 from speclsp.drafting.registry import load_drafter
-from speclsp.errors import DrafterError
 from speclsp.settings import Settings
+from speclsp.settings_resolution import ngram_mod_lengths
 
 
 def make(n: int = 3, n_min: int = 0, n_max: int = 6) -> NgramModDrafter:
@@ -128,9 +128,18 @@ def test_the_pool_is_as_large_as_upstream_s():
     assert NgramPool(24)._entries.nbytes == 4 * 2**20 * 4
 
 
-def test_settings_that_contradict_each_other_are_refused():
-    with pytest.raises(DrafterError, match="spec_ngram_mod_n_min"):
-        create(Settings(spec_ngram_mod_n_min=65))
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (48, 64)),
+        ({"draft_max": 12}, (12, 12)),
+        ({"draft_min": 80}, (80, 80)),
+        ({"draft_min": 20, "draft_max": 5}, (5, 5)),
+        ({"draft_min": 0, "draft_max": 32}, (0, 32)),
+    ],
+)
+def test_the_shared_limits_are_its_own(given, expected):
+    assert ngram_mod_lengths(Settings(**given)) == expected
 
 
 small = st.lists(st.integers(1, 3), max_size=20)

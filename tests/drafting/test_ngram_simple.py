@@ -19,9 +19,9 @@ from speclsp.settings import Settings
 def make(n: int = 3, m: int = 6, min_hits: int = 1):
     return create(
         Settings(
-            spec_ngram_simple_size_n=n,
-            spec_ngram_simple_size_m=m,
-            spec_ngram_simple_min_hits=min_hits,
+            spec_ngram_size_n=n,
+            spec_ngram_size_m=m,
+            spec_ngram_min_hits=min_hits,
         )
     )
 

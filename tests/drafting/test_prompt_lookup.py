@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, TokenArray
 from speclsp.drafting.prompt_lookup import PromptLookupDrafter, create
-from speclsp.errors import DrafterError
 from speclsp.settings import Settings
 
 
@@ -157,13 +156,14 @@ def test_the_project_is_not_asked_where_the_buffer_matches_as_far_as_counts():
     assert corpus.asked == []
 
 
-def test_settings_that_contradict_each_other_are_refused():
-    with pytest.raises(DrafterError, match="min_ngram_size"):
-        create(Settings(min_ngram_size=5, max_ngram_size=4))
+def test_a_maximum_below_three_tokens_is_the_minimum_too():
+    drafter = create(Settings(max_ngram_size=2))
+    drafter.begin(context("_abX_ab"))
+    assert text_of(drafter.draft([], 1).tokens) == "X"
 
 
 def test_the_settings_bound_match_and_draft():
-    drafter = create(Settings(min_ngram_size=3, max_ngram_size=4, num_pred_tokens=2))
+    drafter = create(Settings(max_ngram_size=4, num_pred_tokens=2))
     drafter.begin(context("_abcdefgh_abcdef_" + "abcdef"))
     draft = drafter.draft([], 100)
     assert draft.match_length == 4

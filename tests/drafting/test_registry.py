@@ -102,16 +102,15 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
             ["max_draft", "`mode`"],
         ),
         (("suffix",), {"mode": "chain", "p_split": 0.1}, ["p_split", "`mode`", "`tree`"]),
-        (("ngram-simple",), {"spec_ngram_simple_size_m": 32}, ["size_m = 32", "`max_draft`"]),
         (("ngram-simple",), {"spec_ngram_size_m": 60}, ["size_m = 60", "`max_draft`"]),
         (
-            ("ngram-simple",),
-            {"spec_ngram_size_n": 8, "spec_ngram_simple_size_n": 4},
+            ("ngram-mod",),
+            {"drafters": "ngram-mod", "spec_ngram_size_n": 8, "spec_ngram_mod_n_match": 4},
             ["spec_ngram_size_n", "`ngram-map-k`"],
         ),
         (
-            ("ngram-mod",),
-            {"drafters": "ngram-mod", "draft_max": 3, "spec_ngram_mod_n_max": 50},
+            ("draft",),
+            {"drafters": "draft", "draft_max": 3, "spec_draft_n_max": 5},
             ["draft_max", "`suffix`"],
         ),
         (("suffix",), {"draft_max": 0}, ["by ngram-cache, suffix: draft_max is 0"]),
@@ -123,7 +122,7 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
         (("suffix",), {"draft_max": 200}, ["draft_max = 200: a pass verifies 96 draft tokens"]),
         (("ngram-simple",), {"mode": "first", "spec_ngram_size_m": 99}, ["size_m = 99", "96"]),
         (("suffix",), {"draft_min": 2}, ["draft_min = 2", "`mode` auto", "`first`"]),
-        (("ngram-mod",), {"spec_ngram_mod_n_min": 32}, ["n_min = 32", "pays", "`first`"]),
+        (("ngram-mod",), {"draft_min": 32}, ["draft_min = 32", "pays", "`first`"]),
         (
             ("suffix",),
             {"draft_min": 20, "draft_max": 10, "mode": "first"},
@@ -160,18 +159,18 @@ def test_a_setting_that_nothing_reads_names_the_one_that_would_change_something(
         (("suffix",), {"mode": "first", "max_draft": 5}),
         (("ngram-mod",), {"mode": "first", "spec_ngram_size_n": 8, "draft_min": 4}),
         (("ngram-mod",), {"spec_ngram_size_n": 8, "draft_max": 32}),
-        (("ngram-mod",), {"spec_ngram_mod_n_max": 12, "spec_ngram_mod_n_min": 0}),
-        (("ngram-mod",), {"spec_ngram_mod_n_max": 12}),
-        (("ngram-mod",), {"mode": "first", "spec_ngram_mod_n_min": 32}),
+        (("ngram-mod",), {"draft_max": 12, "draft_min": 0}),
+        (("ngram-mod",), {"draft_max": 12}),
+        (("ngram-mod",), {"mode": "first", "draft_min": 32}),
         (("draft",), {"mode": "first", "draft_min": 5, "spec_draft_n_max": 4}),
         (("prompt-lookup",), {"drafters": "prompt-lookup", "max_ngram_size": 2}),
-        (("ngram-cache", "suffix"), {"draft_max": 3, "spec_ngram_cache_n_max": 4}),
+        (("ngram-cache", "suffix"), {"draft_max": 3}),
         # What cannot run is told by itself.
         ((), {"drafters": "prompt-lookup", "max_ngram_size": 2}),
         ((), {"drafters": "prompt-lookup", "draft_max": 2}),
         ((), {"drafters": "suffix", "spec_draft_model": "none.gguf", "spec_draft_p_min": 0.5}),
         (("draft",), {"spec_draft_n_max": 8, "spec_draft_p_min": 0.5}),
-        (("suffix", "ngram-cache"), {"lookup_cache_static": ["a"], "spec_ngram_cache_n_max": 4}),
+        (("suffix", "ngram-cache"), {"lookup_cache_static": ["a"], "draft_max": 4}),
     ],
 )
 def test_a_setting_that_is_read_is_no_problem(running, given):
@@ -195,7 +194,7 @@ def proposed(settings: Settings, drafter: object, *, mode: str) -> list[int]:
     return list(proposer.propose([], 64).tokens)
 
 
-N_MOST = {"prompt-lookup": 10, "ngram-cache": 8}
+N_MOST = {"prompt-lookup": 10}
 
 
 @pytest.mark.parametrize("mode", ["first", "tree"])
@@ -281,9 +280,12 @@ def test_a_broken_package_is_a_problem_and_not_the_end(case, tmp_path, monkeypat
     assert f"'{name}'" in problems[0].message
 
 
-def test_our_own_error_keeps_its_remedy():
-    with pytest.raises(DrafterError, match="Lower `min_ngram_size`"):
-        load_drafter("prompt-lookup", Settings(min_ngram_size=9, max_ngram_size=8))
+def test_our_own_error_keeps_its_remedy(tmp_path, monkeypatch):
+    source = "from speclsp.errors import DrafterError\ndef create(settings):\n"
+    source += "    raise DrafterError('no.', remedy='Lower it.')\n"
+    offer(tmp_path, "refusing", source, monkeypatch)
+    with pytest.raises(DrafterError, match="Lower it"):
+        load_drafter("refusing", Settings())
 
 
 def test_two_drafters_of_one_name_do_not_mix_their_counts(tmp_path, monkeypatch):

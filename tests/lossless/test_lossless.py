@@ -65,10 +65,10 @@ def references(
 
 LOOKUPS = {
     "prompt-lookup": Settings(),
-    "ngram-simple": Settings(spec_ngram_simple_size_n=4, spec_ngram_simple_size_m=12),
-    "ngram-map-k": Settings(spec_ngram_map_k_size_n=4, spec_ngram_map_k_size_m=12),
-    "ngram-map-k4v": Settings(spec_ngram_map_k4v_size_n=4, spec_ngram_map_k4v_size_m=8),
-    "ngram-mod": Settings(spec_ngram_mod_n_match=6, spec_ngram_mod_n_min=2),
+    "ngram-simple": Settings(spec_ngram_size_n=4, spec_ngram_size_m=12),
+    "ngram-map-k": Settings(spec_ngram_size_n=4, spec_ngram_size_m=12),
+    "ngram-map-k4v": Settings(spec_ngram_size_n=4, spec_ngram_size_m=8),
+    "ngram-mod": Settings(spec_ngram_mod_n_match=6, draft_min=2),
     "ngram-cache": Settings(drafters="ngram-cache"),
     "suffix": Settings(max_draft=12),
 }

@@ -36,7 +36,7 @@ SPECULATION = {
         "mode": "first",
         "drafters": "ngram-mod",
         "spec_ngram_mod_n_match": 6,
-        "spec_ngram_mod_n_min": 2,
+        "draft_min": 2,
     },
     "merged": {"mode": "tree", "drafters": "ngram-mod,suffix", "spec_ngram_mod_n_match": 12},
 }

@@ -52,7 +52,7 @@ async def test_advice_is_about_the_clients_settings(connect: Callable[..., LspWi
     wire.server.session.window.statistics = lambda: SessionStats(n_requests=1, totals=silent)
     await run(wire, "speclsp.showStatistics")
     assert "advice: ngram-mod proposed nothing in 62 of 62 calls" in wire.logged
-    assert "raise `n_predict` (32) above `drafter_options.ngram-mod.n_min` (48)" in wire.logged
+    assert "raise `n_predict` (32) above `draft_min` (48)" in wire.logged
 
 
 async def test_live_statistics_write_no_log(wire: LspWire) -> None:

@@ -71,7 +71,7 @@ def test_the_command_line_says_what_the_settings_are() -> None:
         model="a.gguf",
         speculation=False,
         lookup_cache_static=["one.bin", "two.bin"],
-        drafter_options={"ngram-simple": {"size_n": 8}},
+        drafter_options={"theirs": {"size_n": 8}},
     )
     command = SettingsCommand("http")
     with command.make_context("http", command_options(settings)) as context:
