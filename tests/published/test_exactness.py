@@ -40,7 +40,7 @@ STEP = {"0.5b": 2, "1.5b": 4}
 """One place of so many, so that the larger model does not take minutes."""
 N_SEEDED = 16
 MOST_DIFFERING = 0.02
-"""Share of tokens that may come out differently; measured: see docs/decisions/exactness.md."""
+"""Share of tokens that may come out differently; measured: see docs/decisions/lossless.md."""
 ROWS = (1, 4, 8, 12)
 
 
