@@ -19,6 +19,7 @@ import { executableIn, thisMachine } from "./machine.js";
 import { checkedArguments, findServer, ServerCommandError, type Found } from "./serverCommand.js";
 import type { NextEdit } from "./shownEdit.js";
 import type { SessionStats } from "./statistics.js";
+import { openServerSettings } from "./openSettings.js";
 import { findWheel, isOlder, type Wheel } from "./wheel.js";
 
 /** States that the client sets, in which no server runs; the server reports the others. */
@@ -585,11 +586,6 @@ export class Client implements vscode.Disposable {
     this.accepted.dispose();
     void this.stop();
   }
-}
-
-/** Show the settings of what is run. */
-export async function openServerSettings(): Promise<void> {
-  await vscode.commands.executeCommand("workbench.action.openSettings", "speclsp.server.");
 }
 
 function placeOf({ uri, version }: vscode.TextDocument, at: vscode.Position): string {

@@ -1,8 +1,9 @@
 import * as vscode from "vscode";
-import { Client, openServerSettings } from "./client.js";
+import { Client } from "./client.js";
 import { openHelp } from "./help.js";
 import { Models } from "./models.js";
 import { NextEdits } from "./nextEdits.js";
+import { openServerSettings, openSettings } from "./openSettings.js";
 import { Panel } from "./panel.js";
 import { openSample } from "./sample.js";
 import { snooze, snoozeFor } from "./snooze.js";
@@ -26,8 +27,10 @@ export function activate(context: vscode.ExtensionContext): Api {
   const statusBar = new StatusBar(client, nextEdits);
   const panel = new Panel(client, context.extensionUri);
   const models = new Models(client, context.globalState);
-  const command = (name: string, run: (argument?: number) => unknown): vscode.Disposable =>
-    vscode.commands.registerCommand(`speclsp.${name}`, run);
+  const command = <Argument = number>(
+    name: string,
+    run: (argument?: Argument) => unknown,
+  ): vscode.Disposable => vscode.commands.registerCommand(`speclsp.${name}`, run);
   context.subscriptions.push(
     log,
     client,
@@ -63,11 +66,8 @@ export function activate(context: vscode.ExtensionContext): Api {
     command("toggleLanguage", toggleLanguage),
     command("toggleWorkspace", toggleWorkspace),
     command("menu", () => statusBar.menu()),
-    command("openSettings", () =>
-      vscode.commands.executeCommand(
-        "workbench.action.openSettings",
-        `@ext:${context.extension.id}`,
-      ),
+    command<string>("openSettings", (query) =>
+      openSettings(query ?? `@ext:${context.extension.id}`),
     ),
     command("openServerSettings", openServerSettings),
     command("openSample", () => openSample(client)),

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 
@@ -21,7 +21,7 @@ const manifest = JSON.parse(read("package.json")) as {
 const { commands, keybindings, walkthroughs, configuration } = manifest.contributes;
 
 test("each command is registered, and the other way round", () => {
-  const registered = [...read("src/extension.ts").matchAll(/command\("(\w+)"/g)].map(
+  const registered = [...read("src/extension.ts").matchAll(/command(?:<\w+>)?\("(\w+)"/g)].map(
     (match) => `speclsp.${match[1] ?? ""}`,
   );
   assert.deepEqual(commands.map(({ command }) => command).sort(), registered.sort());
@@ -37,6 +37,15 @@ test("the walkthrough's pictures and commands exist", () => {
     }
   }
   assert.ok(existsSync(join(EXTENSION, manifest.icon)));
+});
+
+test("settings are opened where a remote window has them", () => {
+  // VS Code's own command opens the user's, in which a remote machine's are not found.
+  const opener = /workbench\.action\.openSettings/;
+  assert.doesNotMatch(read("package.json"), opener);
+  for (const name of readdirSync(join(EXTENSION, "src"))) {
+    if (name !== "openSettings.ts") assert.doesNotMatch(read(join("src", name)), opener, name);
+  }
 });
 
 test("keys work only where there is ghost text or an editor of a running server", () => {
