@@ -14,6 +14,7 @@ import {
 } from "./shownEdit.js";
 import { minutesSnoozed } from "./stateWords.js";
 import { suggestsIn } from "./toggle.js";
+import { whyNoEdit } from "./whyNoEdit.js";
 
 /** Lines between cursor and edit up to which one key applies it; farther off, it goes there first. */
 const NEAR = 2;
@@ -42,6 +43,8 @@ export class NextEdits implements vscode.Disposable {
   private asking: vscode.CancellationTokenSource | undefined;
   private shown: Shown | undefined;
   private isApplying = false;
+  /** Whether the user has asked by hand and has not been answered. */
+  private isAskedByHand = false;
 
   constructor(
     private readonly client: Client,
@@ -127,8 +130,9 @@ export class NextEdits implements vscode.Disposable {
     if (id !== undefined) await this.client.tellEdit(id, DECLINED);
   }
 
-  /** Ask now. */
+  /** Ask now; where nothing comes, say why. */
   ask(): void {
+    this.isAskedByHand = true;
     this.moments.wanted();
     this.schedule();
   }
@@ -146,6 +150,7 @@ export class NextEdits implements vscode.Disposable {
     const editor = vscode.window.activeTextEditor;
     if (document !== editor?.document || contentChanges.length === 0 || this.isApplying) return;
     this.asking?.cancel();
+    this.isAskedByHand = false;
     const [change] = contentChanges;
     if (reason !== undefined || change === undefined) {
       // Who undoes wants back what was there.
@@ -181,7 +186,12 @@ export class NextEdits implements vscode.Disposable {
       return;
     }
     const editor = vscode.window.activeTextEditor;
-    if (editor === undefined || !this.mayAsk(editor)) return;
+    if (editor === undefined) return;
+    if (!this.mayAsk(editor)) {
+      if (this.isAskedByHand) this.moments.forget();
+      await this.tellWhyNone(editor);
+      return;
+    }
     const { document, selection } = editor;
     const { line, character } = selection.active;
     const at = [document.uri, document.version, line, character].join(" ");
@@ -194,9 +204,36 @@ export class NextEdits implements vscode.Disposable {
     // A suggestion that was asked for meanwhile comes first.
     await this.client.untilAnswered();
     const isStale = asking.token.isCancellationRequested || document.version !== version;
-    if (edit === undefined || isStale || vscode.window.activeTextEditor !== editor) return;
-    if (this.client.isSuggesting(editor)) return;
+    if (isStale || vscode.window.activeTextEditor !== editor) return;
+    if (edit === undefined || this.client.isSuggesting(editor)) {
+      await this.tellWhyNone(editor);
+      return;
+    }
+    this.isAskedByHand = false;
     this.show(editor, edit);
+  }
+
+  /** Say why nothing came, where the user has asked by hand. */
+  private async tellWhyNone(editor: vscode.TextEditor): Promise<void> {
+    if (!this.isAskedByHand) return;
+    this.isAskedByHand = false;
+    const { words, remedy } = whyNoEdit({
+      areOn: this.areOn(editor.document),
+      suggestsHere: suggestsIn(editor.document),
+      minutesSnoozed: minutesSnoozed(this.client.status),
+      hasOneCursor: editor.selections.length === 1 && editor.selection.isEmpty,
+      isSuggesting: this.client.isSuggesting(editor),
+      nextEdits: (await this.client.statistics())?.next_edits ?? "",
+    });
+    const labels = remedy === undefined ? [] : [remedy.label];
+    const choice = await vscode.window.showInformationMessage(`speclsp: ${words}`, ...labels);
+    if (choice !== undefined && remedy !== undefined) {
+      await vscode.commands.executeCommand(remedy.command, ...(remedy.args ?? []));
+    }
+  }
+
+  private areOn(document: vscode.TextDocument): boolean {
+    return vscode.workspace.getConfiguration("speclsp", document).get<boolean>("nextEdits", true);
   }
 
   private mayAsk(editor: vscode.TextEditor): boolean {
@@ -204,7 +241,7 @@ export class NextEdits implements vscode.Disposable {
     return (
       this.client.isRunning &&
       minutesSnoozed(this.client.status) === 0 &&
-      vscode.workspace.getConfiguration("speclsp", document).get<boolean>("nextEdits", true) &&
+      this.areOn(document) &&
       suggestsIn(document) &&
       editor.selections.length === 1 &&
       editor.selection.isEmpty &&

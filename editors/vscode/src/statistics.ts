@@ -39,6 +39,8 @@ export interface SessionStats {
   state: string;
   model: string;
   draft_model: string;
+  /** The format of next edits and the model that proposes them, or `none: ` and why. */
+  next_edits: string;
   layers: Record<string, number>;
 }
 

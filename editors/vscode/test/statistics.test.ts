@@ -27,6 +27,7 @@ function stats(change: Partial<SessionStats> = {}): SessionStats {
     state: "ready",
     model: "",
     draft_model: "",
+    next_edits: "",
     layers: {},
     ...change,
   };
