@@ -18,7 +18,9 @@ import { EnvironmentError } from "./python.js";
 import { executableIn, thisMachine } from "./machine.js";
 import { checkedArguments, findServer, ServerCommandError, type Found } from "./serverCommand.js";
 import type { NextEdit } from "./shownEdit.js";
+import { minutesSnoozed } from "./stateWords.js";
 import type { SessionStats } from "./statistics.js";
+import { suggestsIn } from "./toggle.js";
 import { openServerSettings } from "./openSettings.js";
 import { findWheel, isOlder, type Wheel } from "./wheel.js";
 
@@ -86,6 +88,8 @@ export class Client implements vscode.Disposable {
   readonly onDidAccept = this.accepted.event;
   /** The document, version and cursor of the latest suggestion. */
   private suggestedAt = "";
+  /** The document and its version after the latest key. */
+  private typedIn = "";
   private current: Status = {
     state: "stopped",
     message: "",
@@ -147,6 +151,7 @@ export class Client implements vscode.Disposable {
         this.hasOpenProblem = false;
         void vscode.commands.executeCommand("notifications.hideToasts");
       }
+      if (this.current.state === "ready") this.askWhereTyped();
     }
     const hasModel = this.current.model !== undefined && !this.current.model.is_trial;
     if (hasModel) void vscode.commands.executeCommand("setContext", HAS_MODEL, true);
@@ -350,7 +355,22 @@ export class Client implements vscode.Disposable {
     );
   }
 
+  /**
+   * Ask at a cursor that rests where the user typed while nothing could answer.
+   *
+   * The editor itself asks again only at the next key.
+   */
+  private askWhereTyped(): void {
+    const editor = vscode.window.activeTextEditor;
+    if (editor === undefined || versionOf(editor.document) !== this.typedIn) return;
+    if (!suggestsIn(editor.document) || this.isSuggesting(editor)) return;
+    if (minutesSnoozed(this.current) > 0) return;
+    void vscode.commands.executeCommand("editor.action.inlineSuggest.trigger", { explicit: false });
+  }
+
   private documentChanged(event: vscode.TextDocumentChangeEvent): void {
+    const isUsers = event.document === vscode.window.activeTextEditor?.document;
+    if (isUsers && event.contentChanges.length > 0) this.typedIn = versionOf(event.document);
     const changes = event.contentChanges.map((change) => ({
       start: plain(change.range.start),
       end: plain(change.range.end),
@@ -586,6 +606,10 @@ export class Client implements vscode.Disposable {
     this.accepted.dispose();
     void this.stop();
   }
+}
+
+function versionOf({ uri, version }: vscode.TextDocument): string {
+  return [uri, version].join(" ");
 }
 
 function placeOf({ uri, version }: vscode.TextDocument, at: vscode.Position): string {
