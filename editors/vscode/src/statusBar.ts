@@ -3,6 +3,7 @@ import type { Client, Status } from "./client.js";
 import type { NextEdits } from "./nextEdits.js";
 import { minutesSnoozed, modelWords, shownState } from "./stateWords.js";
 import { figures, milliseconds, type SessionStats } from "./statistics.js";
+import { latestAnswer, statusText } from "./statusText.js";
 import { menuItems } from "./menu.js";
 
 const STATISTICS_EVERY_MS = 1000;
@@ -36,6 +37,8 @@ export class StatusBar implements vscode.Disposable {
     this.listeners = [
       client.onDidChange(() => {
         this.noteWork();
+        // The next server counts anew.
+        if (!client.isRunning) this.stats = undefined;
         this.draw();
         this.statisticsDue ??= setTimeout(() => void this.fetch(), STATISTICS_EVERY_MS);
       }),
@@ -84,24 +87,20 @@ export class StatusBar implements vscode.Disposable {
     const { status } = this.client;
     const { icon, words, isProblem, isOff } = shownState(status, this.isBusy);
     const minutes = minutesSnoozed(status);
-    const isSuggesting = this.client.isRunning && !isProblem && !isOff && minutes === 0;
-    const latest = isSuggesting ? this.stats?.answer_ms.at(-1) : undefined;
-    const whyNothing = isSuggesting ? (this.stats?.why_nothing ?? "") : "";
-    const shown = isOff
-      ? ["off"]
-      : isProblem
-        ? []
-        : minutes > 0
-          ? [`snoozed ${String(minutes)} min`]
-          : [
-              ...(whyNothing !== "" ? [whyNothing] : latest === undefined ? [] : [milliseconds(latest)]),
-              ...(status.model?.is_trial ? ["trial model"] : []),
-              ...(this.nextEdits.words === "" ? [] : ["next edit"]),
-            ];
-    const text = `${icon} ${["speclsp", shown.join(" · ")].join(" ").trim()}`;
+    const situation = {
+      state: status.state,
+      isOff,
+      isProblem,
+      minutesSnoozed: minutes,
+      isTrial: status.model?.is_trial ?? false,
+      hasEdit: this.nextEdits.words !== "",
+      stats: this.stats,
+    };
+    const { ms: latest, whyNothing } = latestAnswer(situation);
+    const text = `${icon} speclsp ${statusText(situation)}`.trim();
     const spoken = [
       `speclsp: ${words}`,
-      ...(whyNothing === "" ? [] : [`no suggestion: ${whyNothing}`]),
+      ...(whyNothing === undefined ? [] : [`no suggestion: ${whyNothing}`]),
       ...(latest === undefined ? [] : [`latest suggestion in ${latest.toFixed(0)} milliseconds`]),
       ...(this.nextEdits.words === "" ? [] : [this.nextEdits.words]),
     ];
