@@ -196,20 +196,21 @@ class LlamaLoader:
             except ModelError as error:
                 problems.append(error)
         remark = cost_true_remark(tokenizer.vocabulary.metadata)
-        title = model_title(path.name)
+        is_trial = embedded.is_trial(settings)
+        title = embedded.TITLE if is_trial else model_title(path.name)
         details = "; ".join(filter(None, (title, remark)))
         return Weights(
             target=target,
             draft=draft,
             description=f"{path.name} ({details})",
             title=title,
-            is_trial=embedded.is_trial(settings),
+            is_trial=is_trial,
             shortfall=target.shortfall,
             draft_description=_draft_description(draft_path, draft),
             layers=dict(target.model.layers),
             supports_rollback=target.supports_rollback,
             pass_cost=pass_cost,
-            max_prompt=embedded.MAX_PROMPT if embedded.is_trial(settings) else MAX_PROMPT,
+            max_prompt=embedded.MAX_PROMPT if is_trial else MAX_PROMPT,
             problems=problems,
         )
 

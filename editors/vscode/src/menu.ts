@@ -1,5 +1,6 @@
 import * as vscode from "vscode";
 import type { Client } from "./client.js";
+import { languageName, type ContributedLanguage } from "./languageName.js";
 import { minutesSnoozed } from "./stateWords.js";
 import { figures, milliseconds, type SessionStats } from "./statistics.js";
 import { isOn, suggestsIn } from "./toggle.js";
@@ -8,6 +9,15 @@ import { isOn, suggestsIn } from "./toggle.js";
 export interface MenuItem extends vscode.QuickPickItem {
   command?: string;
   args?: unknown[];
+}
+
+function nameOfLanguage(id: string): string {
+  const languages = vscode.extensions.all.flatMap(({ packageJSON }) => {
+    const { contributes } = packageJSON as { contributes?: { languages?: ContributedLanguage[] } };
+    const found = contributes?.languages;
+    return Array.isArray(found) ? found : [];
+  });
+  return languageName(id, languages);
 }
 
 /** The rows of the menu: each tells what is now, and what it will do. */
@@ -20,8 +30,8 @@ export function menuItems(client: Client, stats: SessionStats | undefined): Menu
   const document = vscode.window.activeTextEditor?.document;
   const measured = stats && figures(stats);
   const toggle = (on: boolean, place: string, command: string): MenuItem => ({
-    label: on ? `$(circle-slash) Switch off ${place}` : `$(check) Switch on ${place}`,
-    description: on ? "on now" : "off now",
+    label: `${on ? "$(check)" : "$(circle-slash)"} Suggestions ${place}: ${on ? "on" : "off"}`,
+    description: on ? "switch off" : "switch on",
     command,
   });
   const snooze = { label: "$(bell-slash) Snooze", command: "speclsp.snoozeSuggestions" };
@@ -56,7 +66,7 @@ export function menuItems(client: Client, stats: SessionStats | undefined): Menu
       toggle(isOn("here"), "in this workspace", "speclsp.toggleWorkspace"),
     ),
     ...(isRunning && document !== undefined
-      ? [toggle(suggestsIn(document), `for ${document.languageId}`, "speclsp.toggleLanguage")]
+      ? [toggle(suggestsIn(document), `for ${nameOfLanguage(document.languageId)}`, "speclsp.toggleLanguage")]
       : []),
     separator,
     ...where(

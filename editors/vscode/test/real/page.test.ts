@@ -122,12 +122,12 @@ test("the menu tells what is on, what it will do, and which model runs where", a
     await editor.keys("Escape");
     return undefined;
   });
-  assert.match(rows.title, /^speclsp: ready.* · embedded-target F16 on CPU$/);
+  assert.match(rows.title, /^speclsp: ready.* · trial model on CPU$/);
   for (const row of [
     /Snooze.*no automatic suggestions for a while/,
-    /Switch off everywhere.*on now/,
-    /Switch off in this workspace.*on now/,
-    /Switch off for python.*on now/,
+    /Suggestions everywhere: on.*switch off/,
+    /Suggestions in this workspace: on.*switch off/,
+    /Suggestions for Python: on.*switch off/,
     /Choose a model.*trial model is in use/,
     /Show statistics.*accepted 1 of \d+ .*latency \d+ ms/,
     /Help/,
