@@ -4,6 +4,8 @@
   const byId = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
   const HEIGHT = 120;
+  /** Pixels on the left that belong to the labels, which the curve must not cross. */
+  const GUTTER = 64;
   let latencies = [];
   let latency;
   let latest = "";
@@ -41,11 +43,11 @@
     svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     const top = roundedUp(Math.max(...latencies));
     const y = (ms) => HEIGHT - 4 - ((HEIGHT - 20) * ms) / top;
-    const step = latencies.length > 1 ? (width - 8) / (latencies.length - 1) : 0;
-    const points = latencies.map((ms, idx) => [4 + idx * step, y(ms)]);
+    const step = latencies.length > 1 ? (width - GUTTER - 4) / (latencies.length - 1) : 0;
+    const points = latencies.map((ms, idx) => [GUTTER + idx * step, y(ms)]);
     const grid = [0, top / 2, top].flatMap((ms) => [
-      drawn("line", { class: "grid", x1: 0, x2: width, y1: y(ms), y2: y(ms) }),
-      ...(ms > 0 ? [drawn("text", { class: "label", x: 0, y: y(ms) - 3 }, `${ms} ms`)] : []),
+      drawn("line", { class: "grid", x1: GUTTER, x2: width, y1: y(ms), y2: y(ms) }),
+      drawn("text", { class: "label", x: GUTTER - 8, y: y(ms) + 4 }, `${count(ms)} ms`),
     ]);
     const [lastX, lastY] = points.at(-1);
     svg.replaceChildren(
@@ -102,9 +104,9 @@
     drawFigures("figures", [
       ["Accepted", figures.accepted],
       ["Accepted in part", count(stats.n_partially_accepted)],
-      ["Characters accepted", `${count(stats.n_chars_accepted)} of ${count(stats.n_chars_shown)} shown`],
-      ["Characters typed over", count(stats.n_chars_typed_over)],
       ["Latency, median", rounded(figures.latency?.p50)],
+      ["Characters accepted", figures.charsAccepted],
+      ["Characters typed over", figures.charsTypedOver],
     ]);
     drawFigures("details", [
       [

@@ -66,7 +66,13 @@ export function menuItems(client: Client, stats: SessionStats | undefined): Menu
       toggle(isOn("here"), "in this workspace", "speclsp.toggleWorkspace"),
     ),
     ...(isRunning && document !== undefined
-      ? [toggle(suggestsIn(document), `for ${nameOfLanguage(document.languageId)}`, "speclsp.toggleLanguage")]
+      ? [
+          toggle(
+            suggestsIn(document),
+            `for ${nameOfLanguage(document.languageId)}`,
+            "speclsp.toggleLanguage",
+          ),
+        ]
       : []),
     separator,
     ...where(

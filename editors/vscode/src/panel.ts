@@ -84,7 +84,7 @@ function page(webview: vscode.Webview, media: vscode.Uri): string {
     <p id="nothing">No figures yet: they begin with the server.</p>
     <div id="all" hidden>
       <section aria-labelledby="figures-title">
-        <h2 id="figures-title">Since the server started</h2>
+        <h2 id="figures-title">In this window, since its server started</h2>
         <dl id="figures"></dl>
       </section>
       <section aria-labelledby="latency-title">

@@ -26,13 +26,18 @@ def greet_guest(name: str) -> str:
 
 /** Open the sample, with the cursor at its end, and ask for a suggestion once a model is there. */
 export async function openSample(client: Client): Promise<void> {
-  const document = await vscode.workspace.openTextDocument({ language: "python", content: SAMPLE });
+  const document = await vscode.workspace.openTextDocument(newUri());
   const editor = await vscode.window.showTextDocument(document);
-  const end = document.positionAt(document.getText().length);
+  await vscode.languages.setTextDocumentLanguage(document, "python");
+  await editor.edit((builder) => {
+    builder.insert(new vscode.Position(0, 0), SAMPLE);
+  });
+  const sample = document.getText(); // with the document's line ends
+  const end = document.positionAt(sample.length);
   editor.selection = new vscode.Selection(end, end);
   const ask = (): void => {
     // Who has begun to type gets suggestions by that.
-    if (vscode.window.activeTextEditor !== editor || document.getText() !== SAMPLE) return;
+    if (vscode.window.activeTextEditor !== editor || document.getText() !== sample) return;
     void vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
   };
   const canSuggest = (): boolean =>
@@ -48,6 +53,16 @@ export async function openSample(client: Client): Promise<void> {
     waiting.dispose();
     ask();
   });
+}
+
+/** A name for the tab, which would be titled by the text's first line. */
+function newUri(): vscode.Uri {
+  const taken = vscode.workspace.textDocuments.map(({ uri }) => uri.toString());
+  for (let n = 1; ; n++) {
+    const path = n === 1 ? "greetings.py" : `greetings-${String(n)}.py`;
+    const uri = vscode.Uri.from({ scheme: "untitled", path });
+    if (!taken.includes(uri.toString())) return uri;
+  }
 }
 
 /** Say that the settings keep suggestions from coming, and lead to the switches. */

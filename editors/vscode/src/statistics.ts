@@ -52,6 +52,9 @@ function share(part: number, whole: number): number | undefined {
 export interface Figures {
   /** For example `12 of 52 (23 %)`. */
   accepted: string;
+  /** In the form of `accepted`, of the characters that were shown. */
+  charsAccepted: string;
+  charsTypedOver: string;
   /** Median, and the time that 95 of 100 keep, in milliseconds. */
   latency: { p50: number; p95: number } | undefined;
   engineMs: number | undefined;
@@ -63,10 +66,11 @@ export interface Figures {
 export function figures(stats: SessionStats): Figures {
   const { totals, latency, n_shown: nShown } = stats;
   const nAccepted = stats.n_accepted_items + stats.n_partially_accepted;
-  const rate = share(nAccepted, nShown);
+  const { n_chars_shown: nChars } = stats;
   return {
-    accepted:
-      rate === undefined ? "–" : `${count(nAccepted)} of ${count(nShown)} (${perCent(rate)})`,
+    accepted: partOf(nAccepted, nShown),
+    charsAccepted: partOf(stats.n_chars_accepted, nChars),
+    charsTypedOver: partOf(stats.n_chars_typed_over, nChars),
     latency: latency["answer"],
     engineMs: latency["total"]?.p50,
     tokensPerPass: share(totals.n_predicted, totals.n_target_passes),
@@ -80,6 +84,12 @@ export function figures(stats: SessionStats): Figures {
       }))
       .sort((a, b) => a.name.localeCompare(b.name)),
   };
+}
+
+/** For example `1,200 of 5,200 (23 %)`, on one line. */
+function partOf(part: number, whole: number): string {
+  const rate = share(part, whole);
+  return rate === undefined ? "–" : `${count(part)} of ${count(whole)} (${perCent(rate)})`;
 }
 
 function count(n: number): string {

@@ -36,6 +36,8 @@ function stats(change: Partial<SessionStats> = {}): SessionStats {
 test("nothing measured gives no figures", () => {
   assert.deepEqual(figures(stats()), {
     accepted: "–",
+    charsAccepted: "–",
+    charsTypedOver: "–",
     latency: undefined,
     engineMs: undefined,
     tokensPerPass: undefined,
@@ -51,6 +53,9 @@ test("figures follow from the sums", () => {
       n_shown: 8,
       n_accepted_items: 3,
       n_partially_accepted: 1,
+      n_chars_shown: 400,
+      n_chars_accepted: 120,
+      n_chars_typed_over: 20,
       latency: {
         answer: { n: 9, p50: 27.4, p95: 60, p99: 80 },
         total: { n: 7, p50: 19, p95: 40, p99: 41 },
@@ -69,6 +74,8 @@ test("figures follow from the sums", () => {
     }),
   );
   assert.equal(found.accepted, "4 of 8 (50 %)");
+  assert.equal(found.charsAccepted, "120 of 400 (30 %)");
+  assert.equal(found.charsTypedOver, "20 of 400 (5 %)");
   assert.equal(milliseconds(found.latency?.p50), "27 ms");
   assert.equal(found.engineMs, 19);
   assert.equal(found.tokensPerPass, 2.5);

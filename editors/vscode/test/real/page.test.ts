@@ -82,6 +82,9 @@ async function openMenu(): Promise<{ title: string; all: string }> {
   return { title: await editor.page.locator(".quick-input-title").first().innerText(), all };
 }
 
+/** Other windows have servers and counts of their own. */
+const SINCE = "In this window, since its server started";
+
 /** Type a function's head, which has a body like the others. */
 async function typeHead(who: string): Promise<void> {
   await editor.toEnd();
@@ -189,12 +192,28 @@ test("a suggestion that is typed through counts once", async () => {
 test("the panel has what was accepted and the latency first, explanations under Details", async () => {
   const panel = editor.panel;
   const names = await panel.locator("#figures dt").allInnerTexts();
-  assert.deepEqual(names.slice(0, 4), [
+  assert.deepEqual(names, [
     "Accepted",
     "Accepted in part",
-    "Characters accepted",
     "Latency, median",
+    "Characters accepted",
+    "Characters typed over",
   ]);
+  assert.equal(await panel.locator("h2").first().innerText(), SINCE);
+  for (const figure of await panel.locator("#figures dd").all()) {
+    const [height, line] = await figure.evaluate((dd) => [
+      dd.getBoundingClientRect().height,
+      2 * parseFloat(getComputedStyle(dd).fontSize),
+    ]);
+    assert.ok((height ?? 0) < (line ?? 0), "a figure stands on one line");
+  }
+  const [labels, curve] = await panel
+    .locator("#latency")
+    .evaluate((svg) => [
+      Math.max(...[...svg.querySelectorAll(".label")].map((e) => e.getBoundingClientRect().right)),
+      svg.querySelector(".line")?.getBoundingClientRect().left ?? 0,
+    ]);
+  assert.ok((labels ?? 0) <= (curve ?? 0), "the curve crosses no label");
   const median = await editor.figure("Latency, median");
   assert.match(median, /^\d+ ms$/);
   assert.ok((await panel.locator("#latency-text").innerText()).includes(`median ${median}`));
@@ -314,6 +333,8 @@ test("the walkthrough opens a sample, and is ticked by what is accepted there", 
   await step.locator(".monaco-button", { hasText: "Try a Suggestion" }).first().click();
   const ghost = await editor.untilGhost();
   assert.match(ghost, /^greeting = /);
+  const tab = editor.page.locator(".tab.active .label-name");
+  assert.equal(await tab.innerText(), "greetings.py");
   await editor.picture("sample");
   await editor.keys("Tab");
   await editor.untilNoGhost();
@@ -357,11 +378,12 @@ test("a server that is killed comes back, and nothing is lost", async () => {
   const [server] = serversBelow(workbench.pid);
   assert.ok(server);
   process.kill(server, "SIGKILL");
+  // Typed while nothing answers, and not a key after that.
+  await editor.type("g");
   await until("another server runs", () =>
     serversBelow(workbench.pid).some((pid) => pid !== server),
   );
   await editor.untilStatus(/speclsp: ready/);
-  await editor.type("g");
   const ghost = await editor.untilGhost();
   await editor.keys("Tab");
   const head = `${SAMPLE}def greet_friend(name: str) -> str:\n    g`;

@@ -11,7 +11,12 @@ import { ARTEFACTS, EXTENSION, Workbench, type Options } from "./workbench.js";
 const VSIX = join(EXTENSION, "dist", "speclsp.vsix");
 const NO_SERVER = { "speclsp.server.path": "" };
 /** What a user needs before there is a server is in the menu, what a server does is not. */
-const OF_A_SERVER = ["Snooze", "Suggestions everywhere", "Choose a model", "Rebuild the project index"];
+const OF_A_SERVER = [
+  "Snooze",
+  "Suggestions everywhere",
+  "Choose a model",
+  "Rebuild the project index",
+];
 
 /** A Python that is new enough, whose environments are never finished. */
 const SLOW_PYTHON = `#!/bin/sh
