@@ -59,7 +59,7 @@ export async function openSample(client: Client): Promise<void> {
 function newUri(): vscode.Uri {
   const taken = vscode.workspace.textDocuments.map(({ uri }) => uri.toString());
   for (let n = 1; ; n++) {
-    const path = n === 1 ? "greetings.py" : `greetings-${String(n)}.py`;
+    const path = n === 1 ? "try-speclsp.py" : `try-speclsp-${String(n)}.py`;
     const uri = vscode.Uri.from({ scheme: "untitled", path });
     if (!taken.includes(uri.toString())) return uri;
   }

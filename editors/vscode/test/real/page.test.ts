@@ -334,7 +334,7 @@ test("the walkthrough opens a sample, and is ticked by what is accepted there", 
   const ghost = await editor.untilGhost();
   assert.match(ghost, /^greeting = /);
   const tab = editor.page.locator(".tab.active .label-name");
-  assert.equal(await tab.innerText(), "greetings.py");
+  assert.equal(await tab.innerText(), "try-speclsp.py");
   await editor.picture("sample");
   await editor.keys("Tab");
   await editor.untilNoGhost();
