@@ -21,6 +21,7 @@ import type { NextEdit } from "./shownEdit.js";
 import { minutesSnoozed } from "./stateWords.js";
 import type { SessionStats } from "./statistics.js";
 import { suggestsIn } from "./toggle.js";
+import { chooseExecutable } from "./ownFiles.js";
 import { openServerSettings } from "./openSettings.js";
 import { findWheel, isOlder, type Wheel } from "./wheel.js";
 
@@ -474,7 +475,7 @@ export class Client implements vscode.Disposable {
       "Don't Ask Again",
     );
     if (choice === "Install") await this.makeEnvironment();
-    if (choice === "Choose an Executable") await openServerSettings();
+    if (choice === "Choose an Executable") await chooseExecutable();
     if (choice === "Don't Ask Again") await this.context.globalState.update(NOT_ASKED, true);
   }
 

@@ -3,6 +3,7 @@ import { Client } from "./client.js";
 import { openHelp } from "./help.js";
 import { Models } from "./models.js";
 import { NextEdits } from "./nextEdits.js";
+import { chooseExecutable } from "./ownFiles.js";
 import { openServerSettings, openSettings } from "./openSettings.js";
 import { Panel } from "./panel.js";
 import { openSample } from "./sample.js";
@@ -47,6 +48,7 @@ export function activate(context: vscode.ExtensionContext): Api {
       void vscode.commands.executeCommand("setContext", "speclsp.hasSeenStatistics", true);
     }),
     command("chooseModel", () => models.choose()),
+    command("chooseExecutable", chooseExecutable),
     command("chooseEditModel", () => models.chooseForEdits()),
     command("offerModel", () => models.offer()),
     command("acceptEdit", () => nextEdits.accept()),

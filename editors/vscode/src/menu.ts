@@ -45,6 +45,11 @@ export function menuItems(client: Client, stats: SessionStats | undefined): Menu
       description: "nothing is installed in Restricted Mode",
       command: "workbench.trust.manage",
     }),
+    ...where(state === "missing", {
+      label: "$(file-binary) Choose an executable",
+      description: "a speclsp that is installed already",
+      command: "speclsp.chooseExecutable",
+    }),
     ...where(state === "missing" || state === "stopped", {
       label: "$(server-process) The server's settings",
       description: "its path and arguments",

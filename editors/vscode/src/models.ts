@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import * as vscode from "vscode";
 import type { Client } from "./client.js";
 import {
@@ -9,11 +10,25 @@ import {
   type Overview,
   type Preset,
 } from "./modelList.js";
+import { chooseGguf } from "./ownFiles.js";
 
 /** Key of the flag that a model was offered unasked, which happens once. */
 const OFFERED = "modelIsOffered";
 /** LSP's code for a cancelled request. */
 const CANCELLED = -32800;
+
+/** The settings that name a model. */
+type Setting = "model" | "editModel";
+
+/** A row of the lists: a preset, or a file where there is none. */
+interface Choice extends vscode.QuickPickItem {
+  preset?: Preset;
+}
+
+const OWN_FILE: Choice = {
+  label: "$(folder-opened) A GGUF file of mine…",
+  detail: "Its vocabulary must have fill-in-the-middle tokens.",
+};
 
 /** Lets the user choose a model by name, and has the server download it. */
 export class Models implements vscode.Disposable {
@@ -64,36 +79,49 @@ export class Models implements vscode.Disposable {
   async choose(known?: Overview): Promise<void> {
     const overview = known ?? (await this.overview());
     if (overview === undefined) return;
-    const items = ordered(overview).map((preset) => ({
+    const items: Choice[] = ordered(overview).map((preset) => ({
       label: preset.title,
       description: remarks(preset, overview),
       detail: `${preset.why} Licence: ${preset.licence}.`,
       preset,
     }));
+    items.push(OWN_FILE);
     const choice = await vscode.window.showQuickPick(items, {
       title: `speclsp: choose a model (${memoryWords(overview.memory)} found)`,
       placeHolder: "A model that is missing is downloaded",
       matchOnDetail: true,
     });
-    if (choice !== undefined) await this.take(choice.preset);
+    await this.chosen(choice, "model");
+  }
+
+  /** Take the user's choice, which may be a file. */
+  private async chosen(choice: Choice | undefined, setting: Setting): Promise<void> {
+    if (choice?.preset !== undefined) await this.take(choice.preset, setting);
+    else if (choice !== undefined) {
+      const file = await chooseGguf("speclsp: a model of yours");
+      if (file === undefined) return;
+      if (setting === "model") this.awaited = basename(file);
+      await keep(setting, file);
+    }
   }
 
   /** Let the user choose a model that is loaded beside the other one, for next edits alone. */
   async chooseForEdits(): Promise<void> {
     const overview = await this.overview();
     if (overview === undefined) return;
-    const items = forEdits(overview).map(({ preset, remark }) => ({
+    const items: Choice[] = forEdits(overview).map(({ preset, remark }) => ({
       label: preset.title,
       description: remark,
       detail: `${preset.why} Licence: ${preset.licence}.`,
       preset,
     }));
+    items.push(OWN_FILE);
     const choice = await vscode.window.showQuickPick(items, {
       title: `speclsp: choose a model for next edits (${memoryWords(overview.memory)} found)`,
       placeHolder: "It is loaded beside the model that suggests",
       matchOnDetail: true,
     });
-    if (choice !== undefined) await this.take(choice.preset, "editModel");
+    await this.chosen(choice, "editModel");
   }
 
   private async overview(): Promise<Overview | undefined> {
@@ -106,7 +134,7 @@ export class Models implements vscode.Disposable {
   }
 
   /** Download a model where it is missing, and make it the user's. */
-  private async take(preset: Preset, setting: "model" | "editModel" = "model"): Promise<void> {
+  private async take(preset: Preset, setting: Setting = "model"): Promise<void> {
     try {
       const pulled = await this.client.execute("speclsp.pullModel", [{ name: preset.name }]);
       if (pulled === undefined) return;
@@ -118,13 +146,17 @@ export class Models implements vscode.Disposable {
       return;
     }
     if (setting === "model") this.awaited = preset.title;
-    const settings = vscode.workspace.getConfiguration("speclsp");
-    await settings.update(setting, preset.name, vscode.ConfigurationTarget.Global);
+    await keep(setting, preset.name);
   }
 
   dispose(): void {
     this.listener.dispose();
   }
+}
+
+async function keep(setting: Setting, value: string): Promise<void> {
+  const settings = vscode.workspace.getConfiguration("speclsp");
+  await settings.update(setting, value, vscode.ConfigurationTarget.Global);
 }
 
 function messageOf(error: unknown): string {

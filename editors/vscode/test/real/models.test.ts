@@ -155,5 +155,6 @@ test("the list of models tells which one is in use", async () => {
     .first()
     .waitFor();
   await editor.picture("model-list");
+  await rows.filter({ hasText: "A GGUF file of mine" }).first().waitFor();
   await editor.keys("Escape");
 });
