@@ -28,10 +28,8 @@ export function activate(context: vscode.ExtensionContext): Api {
   const statusBar = new StatusBar(client, nextEdits);
   const panel = new Panel(client, context.extensionUri);
   const models = new Models(client, context.globalState);
-  const command = <Argument = number>(
-    name: string,
-    run: (argument?: Argument) => unknown,
-  ): vscode.Disposable => vscode.commands.registerCommand(`speclsp.${name}`, run);
+  const command = (name: string, run: (argument?: never) => unknown): vscode.Disposable =>
+    vscode.commands.registerCommand(`speclsp.${name}`, run);
   context.subscriptions.push(
     log,
     client,
@@ -68,7 +66,7 @@ export function activate(context: vscode.ExtensionContext): Api {
     command("toggleLanguage", toggleLanguage),
     command("toggleWorkspace", toggleWorkspace),
     command("menu", () => statusBar.menu()),
-    command<string>("openSettings", (query) =>
+    command("openSettings", (query?: string) =>
       openSettings(query ?? `@ext:${context.extension.id}`),
     ),
     command("openServerSettings", openServerSettings),

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 interface Contributed {
   commands: { command: string; title: string; category: string }[];
-  keybindings: { command: string; when: string }[];
+  keybindings: { command: string; key: string; when: string }[];
   walkthroughs: { steps: { description: string; media: Record<string, string> }[] }[];
   configuration: { properties: Record<string, { scope: string }> }[];
 }
@@ -21,7 +21,7 @@ const manifest = JSON.parse(read("package.json")) as {
 const { commands, keybindings, walkthroughs, configuration } = manifest.contributes;
 
 test("each command is registered, and the other way round", () => {
-  const registered = [...read("src/extension.ts").matchAll(/command(?:<\w+>)?\("(\w+)"/g)].map(
+  const registered = [...read("src/extension.ts").matchAll(/command\("(\w+)"/g)].map(
     (match) => `speclsp.${match[1] ?? ""}`,
   );
   assert.deepEqual(commands.map(({ command }) => command).sort(), registered.sort());
@@ -60,6 +60,12 @@ test("what is run, and which models, is not for a workspace to say", () => {
   >;
   assert.ok(restricted.includes("speclsp.server.path") && restricted.includes("speclsp.model"));
   for (const name of restricted) assert.equal(properties[name]?.scope, "machine", name);
+});
+
+test("a key switches suggestions off and on", () => {
+  const bound = keybindings.find(({ command }) => command === "speclsp.toggleEverywhere");
+  assert.equal(bound?.key, "shift+alt+\\");
+  assert.match(read("README.md"), /`Shift\+Alt\+\\`/);
 });
 
 test("the README documents each command, and the change log this version", () => {

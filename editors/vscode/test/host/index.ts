@@ -123,6 +123,16 @@ const trusted: Record<string, () => Promise<void>> = {
     await until("the engine is ready", () => client.status.state === "ready");
   },
 
+  async "the keys are free in the editor's own map"() {
+    const uri = vscode.Uri.parse("vscode://defaultsettings/keybindings.json");
+    const map = (await vscode.workspace.openTextDocument(uri)).getText();
+    const found = [...map.matchAll(/"key": "(shift\+alt\+\\\\)"[^}]*?"command": "([^"]+)"/g)];
+    assert.deepEqual(
+      found.map(([, , command]) => command),
+      ["speclsp.toggleEverywhere"],
+    );
+  },
+
   async "a language is switched off alone"() {
     const { statusBar } = await untilReady();
     await openWithCursor("language.py", SAMPLE + HEAD);
