@@ -99,8 +99,8 @@ export class Client implements vscode.Disposable {
     nWaiting: 0,
   };
   private client: LanguageClient | undefined;
-  /** Where the client's server was found. */
-  private origin: Found["origin"] | undefined;
+  /** The client's server, and where it was found. */
+  private found: Found | undefined;
   private readonly backOff = new BackOff();
   private readonly downloads = new Downloads();
   private readonly partial = new PartialAcceptances<vscode.InlineCompletionItem>();
@@ -159,6 +159,11 @@ export class Client implements vscode.Disposable {
     this.changed.fire();
   }
 
+  /** The server's executable; undefined before one was found. */
+  get executable(): string | undefined {
+    return this.found?.command;
+  }
+
   /** The folder of the private environment. */
   get environment(): string {
     return join(this.context.globalStorageUri.fsPath, "environment");
@@ -182,7 +187,7 @@ export class Client implements vscode.Disposable {
       if (!this.context.globalState.get<boolean>(NOT_ASKED)) void this.offerEnvironment();
       return;
     }
-    this.origin = found.origin;
+    this.found = found;
     this.log.info(`starting ${found.command} (${found.origin})`);
     this.update({ state: "starting", message: "" });
     const client = new LanguageClient(
@@ -496,7 +501,7 @@ export class Client implements vscode.Disposable {
     }
     try {
       await this.inTurn(async () => {
-        if (this.origin === "environment") await this.stop();
+        if (this.found?.origin === "environment") await this.stop();
         if (this.client === undefined) this.update({ state: "installing", message: "" });
         await makeEnvironment(this.environment, await this.wheel, this.log);
       });

@@ -1,5 +1,6 @@
 import * as vscode from "vscode";
 import { Client } from "./client.js";
+import { checkInstallation } from "./doctor.js";
 import { openHelp } from "./help.js";
 import { Models } from "./models.js";
 import { NextEdits } from "./nextEdits.js";
@@ -46,6 +47,7 @@ export function activate(context: vscode.ExtensionContext): Api {
       void vscode.commands.executeCommand("setContext", "speclsp.hasSeenStatistics", true);
     }),
     command("chooseModel", () => models.choose()),
+    command("checkInstallation", () => checkInstallation(client)),
     command("chooseExecutable", chooseExecutable),
     command("chooseEditModel", () => models.chooseForEdits()),
     command("offerModel", () => models.offer()),

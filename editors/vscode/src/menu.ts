@@ -97,6 +97,10 @@ export function menuItems(client: Client, stats: SessionStats | undefined): Menu
       },
     ),
     { label: "$(output) Show the log", command: "speclsp.showLog" },
+    ...where(isRunning, {
+      label: "$(checklist) Check the installation",
+      command: "speclsp.checkInstallation",
+    }),
     separator,
     ...where(isRunning, {
       label: "$(refresh) Rebuild the project index",

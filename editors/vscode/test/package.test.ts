@@ -72,3 +72,16 @@ test("the README documents each command, and the change log this version", () =>
   for (const { title } of commands) assert.ok(read("README.md").includes(title), title);
   assert.ok(read("CHANGELOG.md").includes(`## ${manifest.version}`));
 });
+
+test("help begins with commands of the editor, and names a terminal's as such", () => {
+  const help = readFileSync(join(EXTENSION, "..", "..", "docs", "troubleshooting.md"), "utf8");
+  const [, first = ""] = help.split("\n\n");
+  for (const [, title] of first.matchAll(/\*speclsp: ([^*]+)\*/g)) {
+    assert.ok(
+      commands.some((one) => one.title === title),
+      title,
+    );
+  }
+  assert.match(first, /^Check the installation first: \*speclsp: Check the Installation\*/);
+  assert.match(help, /Commands that begin with `speclsp` are for a terminal/);
+});
