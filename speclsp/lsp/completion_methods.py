@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from lsprotocol import types
 
+from speclsp.documents import TextEdit
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.items import (
     Item,
@@ -65,7 +66,9 @@ async def completion(session: Session, params: types.CompletionParams) -> types.
         return nothing
     item = with_word_before(before_cursor(items[0], buffer), buffer)
     _note_sent(session, [item])
-    session.offered.offer(buffer.uri, item)
+    if session.window is not None:
+        edit = TextEdit(buffer.offset(item.start), buffer.offset(item.end), item.text)
+        session.window.offered(item.completion_id, buffer.uri, buffer.text, edit)
     first_line = next((s.strip() for s in item.text.splitlines() if s.strip()), "…")
     popup_item = types.CompletionItem(
         label=first_line,

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from lsprotocol import types
 
-from speclsp.lsp.execute_command import accepted
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer
 
@@ -92,7 +91,6 @@ def _change(
     if buffer is None:
         logger.warning("ignored a change of %s, which is not open", document.uri)
         return
-    text_before = buffer.text if session.offered.is_offered(buffer.uri) else ""
     for change in changes:
         if isinstance(change, types.TextDocumentContentChangePartial):
             buffer.replace(
@@ -103,10 +101,9 @@ def _change(
         else:
             buffer.replace_all(change.text)
     buffer.version = document.version
-    taken = session.offered.taken(buffer, text_before)
-    if taken is not None:
-        accepted(session, (taken.completion_id,))
     session.tell_changed(buffer)
+    if session.window is not None and session.window.has_offers(buffer.uri):
+        session.tell_changes()  # together with others it may not be what an offer makes
 
 
 def _close(session: Session, uri: str) -> None:
@@ -114,5 +111,4 @@ def _close(session: Session, uri: str) -> None:
     buffer = session.documents.close(uri)
     if buffer is not None:
         session.requests.cancel(buffer.uri)
-        session.offered.forget(buffer.uri)
         session.tell_closed(buffer.uri)

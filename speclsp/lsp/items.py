@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from speclsp.answers import CompletionResult, GeneratedText
-from speclsp.documents import TextEdit, common_head
+from speclsp.documents import TextEdit
 from speclsp.lsp.text_buffer import Cursor, TextBuffer, with_line_feeds
 
 _WORD_BEFORE: Final = re.compile(r"\w+\Z")
-_N_PASTED: Final = 2
-"""Characters inserted at once from which an edit is not typing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,51 +175,3 @@ def _advanced(cursor: Cursor, typed: str) -> Cursor:
     if not n_lines:
         return Cursor(cursor.line, cursor.column + len(typed))
     return Cursor(cursor.line + n_lines, len(typed) - typed.rfind("\n") - 1)
-
-
-class OfferedItems:
-    """The latest popup item of each document, by the URI that opened it.
-
-    A client reports an accepted item by its command.  Helix and Emacs's eglot do not run it: for
-    them :meth:`taken` finds the item in the text of an edited document.
-    """
-
-    def __init__(self) -> None:
-        self._by_document: dict[str, Item] = {}
-
-    def offer(self, uri: str, item: Item) -> None:
-        """Note the item that is sent to a document's popup."""
-        self._by_document[uri] = item
-
-    def is_offered(self, uri: str) -> bool:
-        """Whether a document's popup was sent an item that may still be accepted."""
-        return uri in self._by_document
-
-    def taken(self, buffer: TextBuffer, text_before: str) -> Item | None:
-        """Return and forget the item that an edit has inserted into the buffer; None if it did not.
-
-        ``text_before`` is the buffer's text before the edit.  Some clients replace the item's
-        range, some delete it first, and some insert only what is missing, so the text after the
-        edit decides.  An item that the user has typed to its end was not accepted.
-        """
-        item = self._by_document.get(buffer.uri)
-        if item is None or not _stands_in(buffer, item):
-            return None
-        # The text is there, accepted or typed, so the item is no longer offered.
-        self.forget(buffer.uri)
-        n_before = buffer.offset(item.start)
-        there = text_before[n_before : n_before + len(item.text)]
-        n_typed = common_head(there, item.text, len(there))
-        return item if len(item.text) - n_typed >= _N_PASTED else None
-
-    def forget(self, uri: str) -> None:
-        """Forget a document's item."""
-        self._by_document.pop(uri, None)
-
-
-def _stands_in(buffer: TextBuffer, item: Item) -> bool:
-    """Whether the item's text stands at its start in the buffer."""
-    start = item.start
-    if start.line >= buffer.n_lines or start.column > len(buffer.line(start.line)):
-        return False
-    return buffer.text.startswith(item.text, buffer.offset(start))

@@ -27,7 +27,6 @@ from speclsp.lsp.client_settings import ClientSettings
 from speclsp.lsp.completion_requests import InFlightRequests, SharedAnswers, TriggerKinds
 from speclsp.lsp.document_store import DocumentStore
 from speclsp.lsp.editor import Editor, ProgressReporter
-from speclsp.lsp.items import OfferedItems
 from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.log import EventPump
 from speclsp.lsp.model_commands import NamedModels
@@ -69,7 +68,6 @@ class Session:
         self.folders = WorkspaceFolders()
         self.requests = InFlightRequests()
         self.shared = SharedAnswers()
-        self.offered = OfferedItems()
         self.trigger_kinds = TriggerKinds()
         self.client_reports_shown = False
         """Whether the client reports what it shows; if not, a sent suggestion counts as shown."""

@@ -8,13 +8,14 @@ several lines where the settings now allow one.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import AcceptedText, common_head
+from speclsp.documents import AcceptedText, TextEdit, common_head, edit_between
 from speclsp.requests import CompletionRequest, PlacedCompletion
 from speclsp.secrets.pieces import Pieces
 from speclsp.suggestions.impressions import Impressions
@@ -112,8 +113,107 @@ class Known(NamedTuple):
     rest: GeneratedText
 
 
+Outcome = Literal["accepted", "undone"]
+
+
+@dataclass(slots=True, eq=False)
+class _Offer:
+    uri: str
+    before: tuple[int, int]
+    """Length and hash of the document's text without the offer."""
+    after: tuple[int, int]
+    is_accepted: bool = False
+
+
+class Offers:
+    """What clients may insert without a word: next edits and popup items.  Any thread may call it.
+
+    Clients differ in what they report: copilot-lsp, Helix and eglot run no command.  So one rule
+    holds for all offers of all clients: a change that makes a document exactly what an offer would
+    make of it accepts the offer, and the change back undoes that.
+    """
+
+    N_KEPT: Final = 64
+    """Latest offers that are known."""
+    N_AT_ONCE: Final = 2
+    """Characters from which a change is more than a key, or the rest of an offer typed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_id: OrderedDict[str, _Offer] = OrderedDict()
+        self._texts: dict[str, str] = {}
+        """The newest text of each document that has offers."""
+
+    def offer(self, offer_id: str, uri: str, text: str, edit: TextEdit) -> None:
+        """Note that a client may make an edit of a document's text."""
+        with self._lock:
+            former = self._by_id.pop(offer_id, None)
+            offered = _Offer(uri, _mark(text), _mark(edit.applied_to(text)))
+            offered.is_accepted = former is not None and former.is_accepted
+            self._by_id[offer_id] = offered
+            self._texts.setdefault(uri, text)
+            while len(self._by_id) > self.N_KEPT:
+                self._by_id.popitem(last=False)
+
+    def accepted(self, offer_id: str) -> None:
+        """Note that a client has reported an offer as accepted."""
+        with self._lock:
+            offered = self._by_id.get(offer_id)
+            if offered is not None:
+                offered.is_accepted = True
+
+    def changed(self, uri: str, text: str) -> list[tuple[str, Outcome]]:
+        """Take a document's next text; return the offers of which it tells the outcome."""
+        with self._lock:
+            if uri not in self._texts:
+                return []
+            of_document = [(i, one) for i, one in self._by_id.items() if one.uri == uri]
+            former = self._texts.pop(uri)
+            if not of_document:
+                return []
+            self._texts[uri] = text
+            n_chars = len(text)
+            if all(n_chars not in (one.before[0], one.after[0]) for _, one in of_document):
+                return []
+            now = _mark(text)
+            found: list[tuple[str, Outcome]] = []
+            made = [(i, one) for i, one in of_document if one.after == now and not one.is_accepted]
+            if made:
+                # What was offered again for typed letters comes to the same; the newest is shown.
+                newest_id, newest = made[-1]
+                for offer_id, _ in made[:-1]:
+                    del self._by_id[offer_id]
+                change = edit_between(former, text)
+                n_at_once = max(len(change.text), change.end - change.start)
+                if n_at_once >= self.N_AT_ONCE or newest.before == _mark(former):
+                    newest.is_accepted = True
+                    found.append((newest_id, "accepted"))
+                else:
+                    del self._by_id[newest_id]
+            for offer_id, one in of_document:
+                if one.before == now and one.is_accepted:
+                    del self._by_id[offer_id]
+                    found.append((offer_id, "undone"))
+            return found
+
+    def are_in(self, uri: str) -> bool:
+        """Whether a document may have offers."""
+        return uri in self._texts
+
+    def forget(self, uri: str) -> None:
+        """Forget the offers in a closed document."""
+        with self._lock:
+            self._texts.pop(uri, None)
+            for offer_id in [i for i, one in self._by_id.items() if one.uri == uri]:
+                del self._by_id[offer_id]
+
+
+def _mark(text: str) -> tuple[int, int]:
+    return len(text), hash(text)
+
+
 class Ledger:
-    """The latest suggestions of one window.  It is not synchronised.
+    """The latest suggestions of one window.  It is not synchronised, except for the offers.
 
     ``now`` is in seconds of the caller's clock.  ``counts`` counts prefetches.
     """
@@ -122,6 +222,7 @@ class Ledger:
         self._counts = counts
         self.impressions = Impressions()
         """What was shown and accepted."""
+        self.offers = Offers()
         self._by_id: OrderedDict[str, Suggestion] = OrderedDict()
         self._on_screen: dict[str, Suggestion] = {}
         """By document."""
@@ -208,6 +309,7 @@ class Ledger:
         """Stop answering requests from the suggestions of a closed document."""
         for suggestion in self._by_id.values():
             suggestion.may_answer = suggestion.may_answer and suggestion.request.uri != uri
+        self.offers.forget(uri)
         self._leaves_screen(uri)
 
     def forget_secrets(self, pieces: Pieces) -> None:

@@ -162,6 +162,15 @@ class MaskedDocuments:
             place = found.raw_range(edit.start, edit.end) if found is not None else None
         return TextEdit(*place, edit.text) if place is not None else None
 
+    def raw_text(self, uri: str, version: int) -> str | None:
+        """Return the window's text of a version; None where it is not kept (any more)."""
+        if not self._masks:
+            document = self.at_version(uri, version)
+            return document.text if document is not None else None
+        with self._lock:
+            versions = self._masked.get(uri, ())
+            return next((masked.raw for v, masked in reversed(versions) if v == version), None)
+
     def place_masked(self, request: Q) -> PlacedRequest[Q] | Literal["unknown"]:
         """Return a request whose offset and edit refer to the masked text."""
         return self._documents.place(request) or "unknown"

@@ -23,6 +23,7 @@ from speclsp.requests import EditRequest, PlacedRequest
 from speclsp.seam import Completer
 from speclsp.secrets.pieces import Pieces
 from speclsp.statistics import EditStats, RequestStats
+from speclsp.suggestions.ledger import Offers
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 
 _N_PROPOSED: Final = 32
@@ -41,12 +42,11 @@ class _Proposed:
     """Old and new lines, masked."""
     before: str
     """The lines before the edit, masked."""
-    text_hash: int
-    """Of the document, masked, which has this text again once an accepted edit is undone."""
     is_shown: bool = False
     is_accepted: bool = False
-    is_applied: bool = False
-    """Whether it was accepted and the document had another text then."""
+    is_declined: bool = False
+    reports: set[str] = dataclasses.field(default_factory=set)
+    """What the client has reported of it."""
 
     def holds(self, pieces: Pieces) -> bool:
         """Whether it holds a piece of a secret."""
@@ -65,11 +65,13 @@ class NextEdits:
         completer: Completer,
         documents: MaskedDocuments,
         learn: Callable[[AcceptedText], None],
+        offers: Offers,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._completer = completer
         self._documents = documents
         self._learn = learn
+        self._offers = offers
         self._clock = clock
         self._lock = threading.Lock()
         self._proposed: OrderedDict[str, _Proposed] = OrderedDict()
@@ -99,7 +101,6 @@ class NextEdits:
             empty = named.empty("stop" if plain == "private" else "cancelled", "filter")
             return self._without_edit(empty, "secret" if plain == "private" else "")
         with self._lock:
-            self._decline_what_was_undone(masked)
             rest = self._rest(masked, plain.offset)
             declined = tuple(self._declined)
             n_forgotten = self._n_forgotten
@@ -155,7 +156,14 @@ class NextEdits:
                 self._count_shown(found)
 
     def accepted(self, edit_id: str) -> bool:
-        """Note that an edit was accepted, and return whether it is known: its text is learned."""
+        """Take a client's report that an edit was accepted; return whether it is the first."""
+        return self._is_first_report(edit_id, "accepted") and self.made(edit_id)
+
+    def made(self, edit_id: str) -> bool:
+        """Note that a document has an edit now, and return whether it is known.
+
+        Its text is learned once.
+        """
         with self._lock:
             found = self._proposed.get(edit_id)
         if found is None:
@@ -163,12 +171,12 @@ class NextEdits:
         document = self._documents.newest_masked(found.uri)
         with self._lock:
             if found.is_accepted:
-                return False
+                return True
             found.is_accepted = True
-            found.is_applied = document is not None and hash(document.text) != found.text_hash
             self._kept = None
             self._count_shown(found)
             self._counts["n_accepted"] += 1
+        self._offers.accepted(edit_id)
         self._documents.accepted(found.uri, found.text)
         if document is not None and found.text.strip():
             self._learn(
@@ -184,9 +192,31 @@ class NextEdits:
         return True
 
     def declined(self, edit_id: str) -> bool:
-        """Note that an edit was declined or undone, and return whether it is known."""
+        """Take a report that an edit was declined or undone; return whether it is the first."""
+        is_first = self._is_first_report(edit_id, "declined")
+        self.undone(edit_id)
+        return is_first
+
+    def undone(self, edit_id: str) -> None:
+        """Note that a document is as it was without an edit, which is not wanted there again."""
         with self._lock:
-            return self._decline(edit_id)
+            found = self._proposed.get(edit_id)
+            if found is None or found.is_declined:
+                return
+            found.is_declined = True
+            if self._kept is not None and self._kept[1].completion_id == edit_id:
+                self._kept = None
+            self._count_shown(found)
+            self._counts["n_declined"] += 1
+            self._declined.extend(found.hunks)
+
+    def _is_first_report(self, edit_id: str, report: str) -> bool:
+        with self._lock:
+            found = self._proposed.get(edit_id)
+            if found is None or report in found.reports or "declined" in found.reports:
+                return False
+            found.reports.add(report)
+            return True
 
     def statistics(self) -> EditStats:
         """Return the session's counts."""
@@ -199,27 +229,6 @@ class NextEdits:
             )
 
     # --- with the lock held -----------------------------------------------------------------------
-
-    def _decline(self, edit_id: str) -> bool:
-        found = self._proposed.pop(edit_id, None)
-        if found is None:
-            return False
-        if self._kept is not None and self._kept[1].completion_id == edit_id:
-            self._kept = None
-        self._count_shown(found)
-        self._counts["n_declined"] += 1
-        self._declined.extend(found.hunks)
-        return True
-
-    def _decline_what_was_undone(self, masked: Document) -> None:
-        text_hash = hash(masked.text)
-        undone = [
-            edit_id
-            for edit_id, one in self._proposed.items()
-            if one.is_applied and (one.uri, one.text_hash) == (masked.uri, text_hash)
-        ]
-        for edit_id in undone:
-            self._decline(edit_id)
 
     def _rest(self, masked: Document, cursor: int) -> EditResult | None:
         """Return what is left of the kept proposal where the user typed a part of it."""
@@ -260,7 +269,6 @@ class NextEdits:
             text=edit.text,
             hunks=tuple((masked.text[one.start : one.end], one.text) for one in result.hunks),
             before="".join(masked.text[:start].splitlines(keepends=True)[-2:]),
-            text_hash=hash(masked.text),
             is_shown=former is not None and former.is_shown,
         )
         while len(self._proposed) > _N_PROPOSED:
@@ -286,6 +294,7 @@ class NextEdits:
         with self._lock:
             self._times.append(ms)
             self._counts["n_proposed"] += 1
+        self._offer(request, own.completion_id, own.edit)
         return own
 
     def _kept_on(self, request: EditRequest, masked: Document, rest: EditResult) -> EditResult:
@@ -296,7 +305,14 @@ class NextEdits:
         with self._lock:
             self._counts["n_kept"] += 1
             self._propose(masked, rest, own.edit)
+        self._offer(request, own.completion_id, own.edit)
         return own
+
+    def _offer(self, request: EditRequest, edit_id: str, edit: TextEdit) -> None:
+        """Let a change of the document tell of an edit, for clients that do not."""
+        text = self._documents.raw_text(request.uri, request.version)
+        if text is not None:
+            self._offers.offer(edit_id, request.uri, text, edit)
 
     def _without_edit(self, result: EditResult, withheld: str) -> EditResult:
         """Count and return a result that shows nothing."""

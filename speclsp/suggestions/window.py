@@ -22,7 +22,7 @@ from msgspec import structs
 from speclsp.answers import CompletionResult, FinishReason
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import AcceptedText, Document, edit_between
+from speclsp.documents import AcceptedText, Document, TextEdit, edit_between
 from speclsp.errors import EngineUnavailableError
 from speclsp.requests import AnyPlaced, CompletionRequest, PlacedCompletion, PlacedRequest, Request
 from speclsp.seam import Completer, answered
@@ -75,9 +75,11 @@ class Window:
             clock=clock,
             became_secret=self._forget_secrets,
         )
-        self.next_edits = NextEdits(completer, self._documents, self._learn, clock)
         self._counts = SessionRecorder()
         self._ledger = Ledger(self._counts)
+        self.next_edits = NextEdits(
+            completer, self._documents, self._learn, self._ledger.offers, clock
+        )
         self._debounce = Debounce()
         self._in_flight: list[tuple[AnyPlaced, CancellationToken]] = []
         self._unlearned: list[AcceptedText] = []
@@ -127,8 +129,14 @@ class Window:
         self._documents.open(document)
 
     def change_document(self, uri: str, version: int, text: str) -> None:
-        """Take a document's next version."""
+        """Take a document's next version, which may be what a suggestion makes of it."""
         self._documents.change(uri, version, text)
+        for offer_id, outcome in self._ledger.offers.changed(uri, text):
+            if outcome == "undone":
+                self.next_edits.undone(offer_id)
+            elif not self.next_edits.made(offer_id):
+                self.shown(offer_id)
+                self.accepted(offer_id)
 
     def document(self, uri: str) -> Document | None:
         """Return a document's newest version, masked or about to be; None where it is not open."""
@@ -363,6 +371,14 @@ class Window:
         """Note the text that the client gets for a suggestion; see :class:`Suggestion`."""
         with self._lock:
             self._ledger.sent(completion_id, text, n_foreign)
+
+    def offered(self, completion_id: str, uri: str, text: str, edit: TextEdit) -> None:
+        """Note the edit of a document's text that a client makes where it accepts a suggestion."""
+        self._ledger.offers.offer(completion_id, uri, text, edit)
+
+    def has_offers(self, uri: str) -> bool:
+        """Whether a change of a document may tell of a suggestion."""
+        return self._ledger.offers.are_in(uri)
 
     def shown(self, completion_id: str) -> None:
         """Note that a suggestion is on screen, and prefetch what follows it."""

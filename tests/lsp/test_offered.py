@@ -9,11 +9,7 @@ import pytest
 import pytest_asyncio
 from lsp_wire import URI, LspWire, span
 
-from speclsp.lsp.items import Item, OfferedItems
-from speclsp.lsp.text_buffer import Cursor, TextBuffer
-
 METHOD = "textDocument/completion"
-BODY = "\n    a = 1\n    return a"
 
 
 def change(text: str, where: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -103,25 +99,3 @@ async def test_document_opened_under_another_uri_has_no_popup(offered: LspWire) 
     edit(offered, change("return total", span(1, 0, 3)))
     await offered.ask("speclsp/statistics", None)
     assert told(offered) == []
-
-
-@pytest.mark.parametrize(
-    ("after", "is_taken"),
-    [
-        (f"def f():{BODY}\n", True),
-        (f"def f():{BODY}", True),
-        (f"def f():{BODY} + 1\n", True),
-        ("def f():\n    a = 1\n", False),
-        ("def f():\n    a = 1\n    return b\n", False),
-        ("def f(): pass\n    a = 1\n    return a\n", False),
-        ("def f():\n    a = 12\n    return a\n", False),
-        ("def f():", False),
-    ],
-)
-def test_several_lines_stand_where_they_belong(after: str, is_taken: bool) -> None:
-    items = OfferedItems()
-    place = Cursor(0, 8)
-    item = Item(completion_id="a", text=BODY, start=place, end=place)
-    items.offer(URI, item)
-    buffer = TextBuffer(URI, "python", 2, after)
-    assert items.taken(buffer, "def f():\n") == (item if is_taken else None)

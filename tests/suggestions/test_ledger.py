@@ -11,12 +11,13 @@ from typed_requests import remade, request_at, result_of
 
 from speclsp.answers import GeneratedText
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import AcceptedText
+from speclsp.documents import AcceptedText, TextEdit
 from speclsp.requests import PlacedCompletion
 from speclsp.statistics import SessionStats
 from speclsp.suggestions.ledger import (
     MAX_SUGGESTIONS,
     Ledger,
+    Offers,
     Suggestion,
 )
 
@@ -354,3 +355,69 @@ def test_a_prefetch_is_used_once() -> None:
     kept.given("at¦")
     kept.given("ate¦")
     assert kept.stats.n_prefetches_used == 1
+
+
+# --- offers ---------------------------------------------------------------------------------------
+
+BODY = "\n    a = 1\n    return a"
+
+
+@pytest.mark.parametrize(
+    ("text", "edit", "texts", "outcomes"),
+    [
+        pytest.param("f()\n", TextEdit(3, 3, BODY), [f"f(){BODY}\n"], ["accepted"], id="lines"),
+        pytest.param("a b\n", TextEdit(0, 2, ""), ["b\n"], ["accepted"], id="deletion"),
+        pytest.param("f(a b)", TextEdit(3, 3, ","), ["f(a, b)"], ["accepted"], id="one character"),
+        pytest.param("ret", TextEdit(3, 3, "urn"), ["retu", "return"], ["accepted"], id="rest"),
+        pytest.param("ret", TextEdit(3, 3, "urn"), ["retu", "retur", "return"], [], id="typed"),
+        pytest.param(
+            "ret", TextEdit(3, 3, "urn"), ["retu", "retur", "return", "", "return"], [],
+            id="typed, deleted and back",
+        ),
+        pytest.param("f()\n", TextEdit(3, 3, BODY), [f"f(){BODY} + 1\n"], [], id="more"),
+        pytest.param("f()\n", TextEdit(3, 3, BODY), ["f()\n    a = 1\n"], [], id="less"),
+        pytest.param("f()\n", TextEdit(3, 3, BODY), [f"g(){BODY}\n"], [], id="and elsewhere"),
+        pytest.param("a", TextEdit(0, 1, "bc"), ["bc", "a"], ["accepted", "undone"], id="undone"),
+        pytest.param(
+            "a", TextEdit(0, 1, "bc"), ["bc", "a", "bc", "a"], ["accepted", "undone"], id="redone"
+        ),
+        pytest.param("a", TextEdit(0, 1, "bc"), ["d", "a"], [], id="another change undone"),
+    ],
+)  # fmt: skip
+def test_a_documents_changes_tell_of_an_offer(
+    text: str, edit: TextEdit, texts: list[str], outcomes: list[str]
+) -> None:
+    offers = Offers()
+    offers.offer("one", "uri", text, edit)
+    assert offers.changed("other", edit.applied_to(text)) == []
+    found = [outcome for now in texts for outcome in offers.changed("uri", now)]
+    assert found == [("one", outcome) for outcome in outcomes]
+
+
+def test_of_offers_that_come_to_the_same_the_newest_is_accepted() -> None:
+    offers = Offers()
+    offers.offer("one", "uri", "re", TextEdit(2, 2, "turn"))
+    assert offers.changed("uri", "ret") == []
+    offers.offer("two", "uri", "ret", TextEdit(3, 3, "urn"))
+    assert offers.changed("uri", "return") == [("two", "accepted")]
+    assert offers.changed("uri", "re") == []
+    assert offers.changed("uri", "ret") == [("two", "undone")]
+
+
+def test_what_a_client_has_reported_is_undone_by_the_change_back() -> None:
+    offers = Offers()
+    offers.offer("one", "uri", "a", TextEdit(0, 1, "bc"))
+    offers.accepted("one")
+    assert offers.changed("uri", "bc") == []
+    assert offers.changed("uri", "a") == [("one", "undone")]
+
+
+def test_a_closed_document_and_old_offers_are_forgotten() -> None:
+    offers = Offers()
+    offers.offer("one", "uri", "a", TextEdit(0, 1, "bc"))
+    offers.forget("uri")
+    assert offers.changed("uri", "bc") == []
+    offers.offer("old", "uri", "a", TextEdit(0, 1, "bc"))
+    for number in range(Offers.N_KEPT):
+        offers.offer(str(number), "uri", "a", TextEdit(1, 1, f" {number}"))
+    assert offers.changed("uri", "bc") == []
