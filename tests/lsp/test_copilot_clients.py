@@ -1,7 +1,8 @@
 """What clients of Copilot's language server send for next edits, replayed over stdio.
 
-sidekick.nvim applies all edits of an answer, copilot-lsp the first; both run the edit's command
-then.  Their sequences follow their sources; the plugins themselves do not run here.
+sidekick.nvim applies all edits of an answer and runs their commands, and does not report what it
+shows.  copilot-lsp applies the first, which it reports as shown, and runs no command.  Their
+sequences follow their sources; the plugins themselves do not run here.
 """
 
 from __future__ import annotations
@@ -75,6 +76,15 @@ def applied(text: str, edit: dict[str, Any]) -> str:
     return text[:start] + edit["text"] + text[end:]
 
 
+def change(server: ServerProcess, text: str) -> None:
+    """Replace the whole text, since :meth:`ServerProcess.change` counts code points."""
+    server._version += 1
+    server._text = text
+    document = types.VersionedTextDocumentIdentifier(version=server._version, uri=server._uri)
+    whole = types.TextDocumentContentChangeWholeDocument(text)
+    server._client.text_document_did_change(types.DidChangeTextDocumentParams(document, [whole]))
+
+
 class Client:
     """The requests that both clients send."""
 
@@ -104,16 +114,15 @@ class Client:
 
 
 async def sidekick(client: Client) -> str:
-    """Focus, ask by a trigger, report what is shown, apply all edits and run their commands."""
+    """Focus, ask by a trigger, apply all edits and run their commands."""
     client.protocol.notify(
         "textDocument/didFocus", {"textDocument": {"uri": client.document["uri"]}}
     )
     edits = await client.ask(context={"triggerKind": 2})
     text = AFTER
     for edit in edits:
-        client.protocol.notify("textDocument/didShowInlineEdit", {"item": edit})
         text = applied(text, edit)
-    client.server.change(text)
+    change(client.server, text)
     for edit in edits:
         command = edit["command"]
         await client.server.execute_command(command["command"], command["arguments"])
@@ -121,7 +130,7 @@ async def sidekick(client: Client) -> str:
 
 
 async def copilot_lsp(client: Client) -> str:
-    """Ask, show the first edit alone, apply it and run its command."""
+    """Ask, show the first edit alone, and apply it."""
     edit, *_ = await client.ask()
     assert edit["textDocument"] == client.document
     client.protocol.notify(
@@ -129,9 +138,7 @@ async def copilot_lsp(client: Client) -> str:
         {"item": {"command": edit["command"]}},
     )
     text = applied(AFTER, edit)
-    client.server.change(text)
-    command = edit["command"]
-    await client.server.execute_command(command["command"], command["arguments"])
+    change(client.server, text)
     return text
 
 
@@ -144,6 +151,10 @@ async def test_the_sequence_applies_one_edit_and_counts_it(
     assert await replay(client) == WANTED
     stats = await client.edits_stats()
     assert (stats["n_asked"], stats["n_shown"], stats["n_accepted"]) == (1, 1, 1)
+    change(server, AFTER)  # undone
+    assert (await client.edits_stats())["n_declined"] == 1
+    client.document = {"uri": server._uri, "version": server._version}
+    assert await client.ask() == []
 
 
 async def test_an_answer_is_a_list_of_one_or_none(server: ServerProcess) -> None:
