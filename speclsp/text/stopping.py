@@ -182,7 +182,7 @@ class CompletionText:
         if _WORD_START.match(characters):
             self._text = _WORD_END.sub("", self._text)
         if characters[:1] not in ("\n", "\r"):
-            self._text = self._text.rstrip(CONNECTORS)
+            self._text = self._text.rstrip(CONNECTORS + ":")
 
     def _grow(self, characters: str) -> None:
         """Append characters until a rule stops the text."""

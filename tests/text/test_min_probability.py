@@ -57,6 +57,9 @@ def ended(rules_at) -> Callable[..., CompletionText]:
         ("x = ▮\n", [("to", 0.9), ("tal", 0.3)], ""),
         ("x = to▮\n", [("ta", 0.9), ("l", 0.3)], ""),
         ("x = to▮\n", [("tal", 0.9), (".x", 0.3)], "tal"),
+        # A colon within a line joins, one at its end opens a block.
+        ("x = f(▮)\n", [("total", 0.9), (":", 0.9), (" int", 0.3)], "total"),
+        ("if ▮\n", [("total", 0.9), (":", 0.9), ("\n", 0.3)], "total:"),
         # What opens a bracket that nothing closes is left out.
         ("x = ▮\n", [("f", 0.9), ("(", 0.9), ("a", 0.3)], "f"),
         ("x = ▮\n", [("(", 0.9), ("a", 0.3)], ""),
