@@ -207,12 +207,12 @@ test("the panel has what was accepted and the latency first, explanations under 
     }));
     assert.ok(height < line, "a figure stands on one line");
   }
-  const { labels, curve } = await panel
-    .locator("#latency")
-    .evaluate((svg) => [
-      Math.max(...[...svg.querySelectorAll(".label")].map((e) => e.getBoundingClientRect().right)),
-      curve: svg.querySelector(".line")?.getBoundingClientRect().left ?? 0,
-    ]);
+  const { labels, curve } = await panel.locator("#latency").evaluate((svg) => ({
+    labels: Math.max(
+      ...[...svg.querySelectorAll(".label")].map((label) => label.getBoundingClientRect().right),
+    ),
+    curve: svg.querySelector(".line")?.getBoundingClientRect().left ?? 0,
+  }));
   assert.ok(labels <= curve, "the curve crosses no label");
   const median = await editor.figure("Latency, median");
   assert.match(median, /^\d+ ms$/);
