@@ -10,6 +10,7 @@ local M = {}
 ---@field dismiss string|false
 ---@field decline string|false in Normal mode: takes a next edit away
 ---@field trigger string|false ask now
+---@field toggle string|false in Insert and Normal mode: switches suggestions off and on everywhere
 
 ---@class speclsp.Options
 ---@field cmd string|string[]|nil the server; nil: `speclsp` on $PATH
@@ -42,6 +43,7 @@ M.defaults = {
     dismiss = '<C-]>',
     decline = '<Esc>',
     trigger = '<M-\\>',
+    toggle = '<M-Bar>',
   },
   max_restarts = 5,
 }

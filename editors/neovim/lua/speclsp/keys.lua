@@ -13,6 +13,11 @@ local M = {}
 ---@type table<string, speclsp.Mapped> by mode and key
 local mapped = {}
 
+local function toggle()
+  require('speclsp.commands').run({ 'toggle' })
+  return true
+end
+
 ---@type table<string, table<string, fun(): boolean>> what a key does, by its name and mode
 local actions = {
   accept = {
@@ -32,6 +37,7 @@ local actions = {
   },
   decline = { n = edits.decline },
   trigger = { i = suggestions.trigger },
+  toggle = { i = toggle, n = toggle },
 }
 
 local function feed(keys, mode)
@@ -86,7 +92,7 @@ end
 ---@return table<string, fun(): boolean> what the key of this name does, by mode
 local function actions_of(name)
   local all = vim.tbl_extend('force', {}, actions[name] or {})
-  if not config.options.next_edits then
+  if not config.options.next_edits and all.n ~= toggle then
     all.n = nil
   end
   return all
