@@ -171,6 +171,30 @@ def test_switched_off_and_on(scope: str, editor: Editor) -> None:
     assert editor.until_ghost()
 
 
+@pytest.mark.parametrize("next_edits", [True, False])
+def test_a_key_switches_suggestions_off_and_on(
+    next_edits: bool, bare: Editor, project: Path
+) -> None:
+    for mode in "in":
+        taken = bare.nvim.call("maparg", "<M-Bar>", mode)
+        assert taken == "", "the key is free in the editor's own map"
+    bare.setup(next_edits=next_edits)
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    statusline = "return require('speclsp').statusline()"
+    bare.keys("<M-Bar>")
+    bare.until(lambda: bare.lua(statusline) == "speclsp off")
+    bare.keys("o")
+    bare.type(START)
+    time.sleep(0.6)
+    assert bare.ghost == ""
+    bare.keys("<M-Bar>")
+    bare.until(lambda: bare.lua(statusline) != "speclsp off")
+    assert bare.line == START
+    bare.type("u")
+    assert bare.until_ghost()
+
+
 def server_pids(editor: Editor) -> list[int]:
     pid = int(editor.nvim.call("getpid"))
     # Without -ww, a ps whose output is no terminal cuts lines at 80 columns, paths included.
@@ -189,8 +213,7 @@ def test_a_killed_server_comes_back(editor: Editor) -> None:
     editor.until(lambda: editor.lua(state) == "ready")
     assert server_pids(editor) not in ([], [pid])
     assert editor.line == START + "us"
-    editor.type("t")
-    assert editor.until_ghost()
+    assert editor.until_ghost(), "without another key"
 
 
 def test_crlf_stays_crlf(bare: Editor, project: Path) -> None:

@@ -33,6 +33,8 @@ M.log = {}
 M.on_attach = {}
 ---@type fun(client: vim.lsp.Client, bufnr: integer, items: table[])
 M.on_answer = {}
+---@type fun()[] called when the engine is ready, and was not before
+M.on_ready = {}
 ---@type fun(status: speclsp.Status)
 M.on_status = function() end
 
@@ -269,7 +271,7 @@ local function on_exit(code, signal)
     M.status.state = 'stopped'
     M.status.message = ('exit status %d, signal %d'):format(code, signal)
     M.status.model, M.status.snoozed_until, M.status.download = nil, nil, nil
-    M.status.latency_ms = nil
+    M.status.latency_ms, M.status.why_nothing = nil, nil
     note('The server ended: ' .. M.status.message)
     changed()
     if stopping or vim.v.exiting ~= vim.NIL then
@@ -312,10 +314,16 @@ local function client_config(cmd)
     init_options = vim.tbl_extend('keep', settings, { completion_items = 'never' }),
     handlers = {
       ['$/speclsp/status'] = function(_, params)
+        local was_ready = M.status.state == 'ready'
         M.status.state, M.status.message = params.state, params.message or ''
         M.status.model, M.status.snoozed_until = params.model, params.snoozed_until
         changed()
         M.on_status(M.status)
+        if M.status.state == 'ready' and not was_ready then
+          for _, ready in ipairs(M.on_ready) do
+            ready()
+          end
+        end
       end,
       ['window/logMessage'] = function(_, params)
         note(params.message)

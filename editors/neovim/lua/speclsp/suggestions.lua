@@ -159,8 +159,18 @@ local function first_of_a_key()
   end
 end
 
+--- Ask at a cursor that rests where nothing could answer, once the engine is ready.
+local function ready()
+  vim.schedule(function()
+    if not M.visible() then
+      typed(current())
+    end
+  end)
+end
+
 function M.setup()
   server.on_attach = { attach }
+  server.on_ready = { ready }
   server.on_answer = { answered }
   local is_first = first_of_a_key()
   local group = vim.api.nvim_create_augroup('speclsp.suggestions', {})
