@@ -112,6 +112,30 @@ def test_tab_renames_three_uses_by_the_embedded_model(
     bare.until(lambda: bare.statistics()["edits"]["n_accepted"] == 1)
 
 
+def messages_with(editor: Editor, words: str) -> None:
+    editor.until(lambda: words in editor.nvim.command_output("messages"))
+
+
+def test_asked_in_vain_says_why(shop: Editor) -> None:
+    shop.nvim.command("Speclsp edit")
+    shop.until(lambda: edit(shop))
+    shop.nvim.command("Speclsp edit decline")
+    shop.nvim.command("Speclsp edit")
+    messages_with(shop, "speclsp: no next edit here.")
+    shop.nvim.command("Speclsp toggle buffer")
+    shop.nvim.command("Speclsp edit")
+    messages_with(shop, "speclsp: suggestions are off in this buffer; ")
+
+
+def test_a_model_that_proposes_none_is_named(bare: Editor, project: Path) -> None:
+    bare.setup()
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    bare.nvim.command("Speclsp edit")
+    messages_with(bare, "speclsp: no next edits: the model is not known to propose them")
+    messages_with(bare, ":Speclsp model edits lists models for them.")
+
+
 def test_tab_applies_an_edit_in_insert_mode(shop: Editor) -> None:
     renamed(shop)
     shop.keys("A")

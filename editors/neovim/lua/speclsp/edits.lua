@@ -41,6 +41,8 @@ local due
 --- What is known of the user, as tests/support/asking_client.py has it.
 local edited_row, is_wanted, last_key, inserted, asked_at = nil, false, 0, {}, nil
 local is_applying = false
+--- Whether the user has asked by hand and has not been answered.
+local is_by_hand = false
 ---@type table<integer, boolean>
 local attached = {}
 
@@ -248,10 +250,16 @@ local function forget()
   edited_row, is_wanted = nil, false
 end
 
---- Ask as soon as that is possible: something was accepted, or the user wants it.
+--- Ask as soon as that is possible, after something was accepted.
 function M.want()
   edited_row, is_wanted, inserted, asked_at = nil, true, {}, nil
   plan()
+end
+
+--- Ask for the user, who hears why nothing comes.
+function M.ask_by_hand()
+  is_by_hand = true
+  M.want()
 end
 
 ---@return boolean whether a suggestion is asked for
@@ -278,6 +286,30 @@ local function may_ask(bufnr)
     and not suggestions.visible()
 end
 
+--- Say why nothing came, where the user has asked by hand.
+local function tell_why_none(bufnr)
+  if not is_by_hand then
+    return
+  end
+  is_by_hand = false
+  local function tell(why)
+    vim.notify('speclsp: ' .. why .. '.')
+  end
+  if not config.options.next_edits then
+    return tell('next edits are switched off by next_edits = false in setup()')
+  elseif not buffers.suggests(bufnr) then
+    return tell('suggestions are off in this buffer; :Speclsp toggle switches them on')
+  elseif suggestions.is_snoozing() then
+    return tell('suggestions are snoozed; :Speclsp snooze 0 ends that')
+  elseif suggestions.visible() then
+    return tell('a suggestion is at the cursor; dismiss it, then ask again')
+  end
+  server.statistics(function(stats)
+    local reason = (stats.next_edits or ''):match('^none: (.*)')
+    tell(reason and ('no next edits: %s; :Speclsp model edits lists models for them'):format(reason) or 'no next edit here')
+  end)
+end
+
 local function ask(client, bufnr)
   cancel()
   local tick = vim.api.nvim_buf_get_changedtick(bufnr)
@@ -291,12 +323,15 @@ local function ask(client, bufnr)
     asking = nil
     local edit = not err and type(result) == 'table' and (result.edits or {})[1]
     local is_current = vim.api.nvim_get_current_buf() == bufnr
-    if not edit or not is_current or vim.api.nvim_buf_get_changedtick(bufnr) ~= tick then
+    if not is_current or vim.api.nvim_buf_get_changedtick(bufnr) ~= tick then
+      is_by_hand = false
       return
     end
-    if not suggestions.visible() then
-      show(client, bufnr, edit)
+    if not edit or suggestions.visible() then
+      return tell_why_none(bufnr)
     end
+    is_by_hand = false
+    show(client, bufnr, edit)
   end, bufnr)
   asking = id
 end
@@ -308,6 +343,10 @@ function check()
   local bufnr = vim.api.nvim_get_current_buf()
   local client = server.client_of(bufnr)
   if not client or not may_ask(bufnr) then
+    if is_by_hand then
+      forget()
+      tell_why_none(bufnr)
+    end
     return -- the next key or move looks again
   end
   if is_completion_open(client, bufnr) then

@@ -19,7 +19,7 @@ M.dismiss = function()
 end
 M.accept_edit = edits.accept
 M.decline_edit = edits.decline
-M.ask_for_edit = edits.want
+M.ask_for_edit = edits.ask_by_hand
 M.edit = edits.words
 M.trigger = suggestions.trigger
 M.visible = suggestions.visible
