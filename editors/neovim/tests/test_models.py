@@ -109,6 +109,24 @@ def test_a_model_of_setup_is_not_replaced_for_good(
     assert not (tmp_path / "home/data/nvim/speclsp/preset").exists()
 
 
+def test_a_file_of_ones_own_is_used_and_kept(bare: Editor, project: Path, tmp_path: Path) -> None:
+    model = tmp_path / "Mine-1B-F16.gguf"
+    model.write_bytes((REPOSITORY / "fixtures/models/embedded-target-f16.gguf").read_bytes())
+    bare.setup()
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    bare.lua(
+        "local path = ... vim.ui.input = function(_, done) done(path) end "
+        "vim.ui.select = function(rows, options, done) "
+        "vim.g.last = options.format_item(rows[#rows]) done(rows[#rows]) end",
+        str(model),
+    )
+    bare.nvim.command("Speclsp model")
+    bare.until(lambda: bare.nvim.vars.get("last") == "A GGUF file of mine…")
+    bare.until(lambda: "Mine-1B F16" in bare.lua(STATUSLINE))
+    assert (tmp_path / "home/data/nvim/speclsp/preset").read_text() == f"{model}\n"
+
+
 def test_a_failed_download_is_told_with_its_remedy(
     hub: FakeHub, bare: Editor, project: Path
 ) -> None:

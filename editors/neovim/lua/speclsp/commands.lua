@@ -42,6 +42,7 @@ function M.statistics_lines(stats)
     ('model                       %s'):format(stats.model ~= '' and stats.model or 'none'),
     ('state                       %s'):format(stats.state),
     '',
+    'All since the server of this Neovim started.',
     'Details (:help speclsp-statistics)',
     '',
     ('requests                    %d, %d with text, %d cancelled, %d failed'):format(

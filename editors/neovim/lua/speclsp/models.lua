@@ -170,6 +170,29 @@ local function take(preset, in_use, setting)
   end)
 end
 
+--- The row of a file of the user's own.
+local OWN_FILE = { title = 'A GGUF file of mine…' }
+
+--- Ask for a file, and use it.
+---@param setting 'model'|'edit_model'
+local function take_file(setting)
+  vim.ui.input({ prompt = 'Path of a GGUF file: ', completion = 'file' }, function(given)
+    if not given or given == '' then
+      return
+    end
+    local path = vim.fn.fnamemodify(vim.fn.expand(given), ':p')
+    if vim.fn.filereadable(path) == 0 then
+      vim.notify(('speclsp: there is no file %s.'):format(path), vim.log.levels.ERROR)
+      return
+    end
+    if names(config.options.settings, setting) then
+      vim.notify(('speclsp: set %s = %q in setup(), which names another.'):format(setting, path))
+      return
+    end
+    use({ name = path, title = vim.fs.basename(path) }, setting)
+  end)
+end
+
 --- Let the user choose a model, or one for next edits alone.
 ---@param for_edits boolean|nil
 ---@return boolean asked
@@ -190,14 +213,17 @@ function M.choose(for_edits)
     table.sort(presets, function(a, b)
       return order[a.name] < order[b.name]
     end)
+    presets[#presets + 1] = OWN_FILE
     vim.ui.select(presets, {
       prompt = ('%s, %.0f GB. A model to download and use:'):format(memory.name, memory.total_bytes / 2 ^ 30),
       kind = 'speclsp_model',
       format_item = function(preset)
-        return (for_edits and M.describe_for_edits or M.describe)(preset, overview)
+        return preset == OWN_FILE and preset.title or (for_edits and M.describe_for_edits or M.describe)(preset, overview)
       end,
     }, function(preset)
-      if preset then
+      if preset == OWN_FILE then
+        take_file(for_edits and 'edit_model' or 'model')
+      elseif preset then
         take(preset, overview.current.name, for_edits and 'edit_model' or 'model')
       end
     end)
