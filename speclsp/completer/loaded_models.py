@@ -289,8 +289,8 @@ class Models:
             shortfall=weights.shortfall,
         )
         places = (f"{n} layers on {device}" for device, n in weights.layers.items())
-        trial = "trial model, choose a real one: " if weights.is_trial else ""
-        self._set_state("ready", message=trial + ", ".join((self._loaded.title, *places)))
+        title = self._loaded.title + (", choose a real one" if weights.is_trial else "")
+        self._set_state("ready", message=", ".join((title, *places)))
 
     def _load_edit_model(self, settings: Settings, progress: Progress) -> None:
         """Load a model for next edits alone; one that cannot be used leaves the target usable."""

@@ -123,7 +123,7 @@ def test_a_file_of_ones_own_is_used_and_kept(bare: Editor, project: Path, tmp_pa
     )
     bare.nvim.command("Speclsp model")
     bare.until(lambda: bare.nvim.vars.get("last") == "A GGUF file of mine…")
-    bare.until(lambda: "Mine-1B F16" in bare.lua(STATUSLINE))
+    bare.until(lambda: "Mine 1B F16" in bare.lua(STATUSLINE))
     assert (tmp_path / "home/data/nvim/speclsp/preset").read_text() == f"{model}\n"
 
 

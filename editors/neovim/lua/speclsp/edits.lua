@@ -306,7 +306,8 @@ local function tell_why_none(bufnr)
   end
   server.statistics(function(stats)
     local reason = (stats.next_edits or ''):match('^none: (.*)')
-    tell(reason and ('no next edits: %s; :Speclsp model edits lists models for them'):format(reason) or 'no next edit here')
+    local none = reason and ('no next edits: %s; :Speclsp model edits lists models for them'):format(reason)
+    tell(none or 'no next edit here')
   end)
 end
 

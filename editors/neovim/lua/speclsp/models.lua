@@ -218,7 +218,10 @@ function M.choose(for_edits)
       prompt = ('%s, %.0f GB. A model to download and use:'):format(memory.name, memory.total_bytes / 2 ^ 30),
       kind = 'speclsp_model',
       format_item = function(preset)
-        return preset == OWN_FILE and preset.title or (for_edits and M.describe_for_edits or M.describe)(preset, overview)
+        if preset == OWN_FILE then
+          return preset.title
+        end
+        return (for_edits and M.describe_for_edits or M.describe)(preset, overview)
       end,
     }, function(preset)
       if preset == OWN_FILE then
