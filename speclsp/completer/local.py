@@ -315,7 +315,7 @@ class LocalCompleter:
         return self._engine.thread.with_models(
             self,
             lambda bench, settings: explain_prompt(
-                placed, settings, bench, self._context.ranked(placed)
+                placed, settings, bench, self.sources(placed).chunks.ranked()
             ),
         )
 

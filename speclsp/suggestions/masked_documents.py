@@ -233,11 +233,13 @@ class MaskedDocuments:
         if pieces:
             self._trail.forget(pieces)
             self._became_secret(pieces)
+        # The first version's edit is one of no text: a document that is opened again had another.
+        edit = masking.edit if versions else None
         versions.append((document.version, masked))
         showed_secrets = masking.shows_secrets or masked.is_secret
         while len(versions) > (1 if showed_secrets else n_versions(document.text)):
             versions.popleft()
-        self._deliver(dataclasses.replace(document, text=masked.text), masking.edit, masking.hidden)
+        self._deliver(dataclasses.replace(document, text=masked.text), edit, masking.hidden)
         if showed_secrets:
             self._documents.keep_newest(document.uri)
         if pieces:

@@ -22,9 +22,11 @@ def test_the_drafters_are_listed() -> None:
 
 def test_options_are_listed_below_their_drafter_with_default_and_bounds() -> None:
     output = CliRunner().invoke(drafters, [], catch_exceptions=False).output
-    lines = output.partition("ngram-simple ")[2].splitlines()[1:4]
-    assert [line.split()[0] for line in lines] == ["size_n", "size_m", "min_hits"]
-    assert "12, at least 1, at most 1024: tokens of context that must match." in lines[0]
+    lines = output.partition("draft ")[2].splitlines()[1:4]
+    assert [line.split()[0] for line in lines] == ["n_max", "n_min", "p_min"]
+    assert "3, at least 0: maximum tokens of one draft." in lines[0]
+    (line,) = output.partition("ngram-mod ")[2].splitlines()[1:2]
+    assert "24, at least 1, at most 1024: tokens of context that must match." in line
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real
 SECONDS = float(os.environ.get("SPECLSP_HTTP_SOAK_SECONDS", "6"))
 SEED = int(os.environ.get("SPECLSP_HTTP_SOAK_SEED", "1"))
 N_CLIENTS = 4
-LARGE = 10 << 20
+LARGE = 3 << 20
 MARK = "wombat_of_this_prompt"
 MOST_GROWTH_MIB = 320
 """Documents of 10 MB and their copies: 100 MiB a client after a minute, and no more in three."""
@@ -110,6 +110,8 @@ class Client:
     def large_body(self) -> None:
         suffix = "x = 1\n" * (LARGE // 6)
         assert self.ask("/infill", self.body(input_suffix=suffix))["stop"] is True
+        status, text = self.server.send("/infill", self.body(input_suffix=suffix * 2))
+        assert (status, json.loads(text)["error"]["code"]) == (400, 400)
 
     def half_a_body(self) -> None:
         with self.connected(self.body(), n_bytes=20):

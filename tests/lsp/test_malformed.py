@@ -306,7 +306,7 @@ async def test_changes_of_unopened_documents_are_logged(wire: LspWire) -> None:
 async def test_lone_surrogates_are_replaced(wire: LspWire) -> None:
     wire.open("a\ud800b")
     wire.change(2, {"range": span(0, 3, 3), "text": "\udfff"})
-    assert wire.completer.documents[URI].text == "a\ufffdb\ufffd"
+    await wire.until(lambda: wire.completer.documents[URI].text == "a\ufffdb\ufffd")
 
 
 async def test_nested_jsonrpc_key_is_plain_data(wire: LspWire) -> None:

@@ -109,6 +109,16 @@ def test_a_keystroke_is_masked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert updates == ["x = f\n"]
 
 
+@pytest.mark.parametrize("text", ["y = 2\n", SECRET, "", f"x = 1\n{SECRET}y = 2\n"])
+def test_a_document_that_is_opened_again_has_its_new_text(text: str) -> None:
+    window, completer = make()
+    window.open_document(document("x = 1\n"))
+    window.open_document(document(text))
+    assert completer.documents[URI].text == text.replace("hunter22", PLACEHOLDER)
+    window.change_document(URI, 2, text + "z = 3\n")
+    assert completer.documents[URI].text == text.replace("hunter22", PLACEHOLDER) + "z = 3\n"
+
+
 def test_an_edit_of_a_request_is_masked_and_leaves_the_document_as_it_is() -> None:
     window, completer = make()
     text = f"{SECRET}x = os.pa\n{SECRET}"
