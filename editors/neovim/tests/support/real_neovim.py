@@ -82,7 +82,9 @@ class Editor:
         return self.nvim.exec_lua(code, *arguments)
 
     def setup(self, **options: Any) -> None:
-        options = {"cmd": str(SERVER), "backend": self.backend, **options}
+        # The trial model is never sure of what it writes.
+        settings = {"min_probability": 0, **options.pop("settings", {})}
+        options = {"cmd": str(SERVER), "backend": self.backend, "settings": settings, **options}
         self.lua("require('speclsp').setup(...)", options)
 
     def open(self, path: Path) -> None:
