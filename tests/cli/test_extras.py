@@ -17,7 +17,8 @@ from speclsp.errors import SettingsError
 def test_the_line_names_packages_that_an_index_has_for_this_python() -> None:
     line = shlex.split(install_extra("http").partition(": ")[2])
     assert line[:4] == [sys.executable, "-m", "pip", "install"]
-    assert [package.partition(">=")[0] for package in line[4:]] == ["starlette", "uvicorn"]
+    packages = [package.partition(">=")[0] for package in line[4:]]
+    assert packages == ["h11", "starlette", "uvicorn"]
 
 
 def test_an_extra_of_another_version_is_named() -> None:
@@ -29,4 +30,5 @@ def test_speclsp_http_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(modules, "uvicorn", None)
     result = CliRunner().invoke(http, ["--port", "0"])
     assert isinstance(result.exception, SettingsError)
-    assert "pip install 'starlette>=" in result.exception.remedy
+    assert "pip install 'h11>=" in result.exception.remedy
+    assert " 'starlette>=" in result.exception.remedy
