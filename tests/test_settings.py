@@ -286,3 +286,13 @@ def test_a_wrong_option_of_a_drafter_is_named_and_the_others_stay(
     assert problem.name in problem.message
     assert words in problem.message
     assert resolve([given]).settings.drafter_options == {"theirs": {"n": 32}}
+
+
+@pytest.mark.parametrize("name", ["min_confidence", "minConfidence"])
+def test_the_former_confidence_of_0_still_shows_all_and_others_are_reported(name: str) -> None:
+    for options in ({name: 0}, {name: 0.0}):
+        resolved = resolve([options])
+        assert (resolved.settings.min_probability, resolved.problems) == (0.0, ())
+    resolved = resolve([{name: 0.15}])
+    assert resolved.settings.min_probability == Settings().min_probability
+    assert ["min_probability" in problem.message for problem in resolved.problems] == [True]

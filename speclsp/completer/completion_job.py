@@ -83,7 +83,6 @@ class CompletionJob(Job[CompletionRequest, CompletionResult]):
             request=request,
             settings=settings,
             bench=bench,
-            rules=rules,
             maker=maker,
             context=context,
             remote=remote,
@@ -105,7 +104,6 @@ class CompletionPlan(Plan[CompletionResult]):
     request: PlacedCompletion
     settings: Settings
     bench: Workbench
-    rules: StopRules
     maker: TextMaker
     output: CompletionText
     scores: TokenScores

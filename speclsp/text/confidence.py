@@ -35,13 +35,10 @@ class TextScores:
 
         None if there are none, or where the model gave no numbers.
         """
-        logprobs = self._logprobs(text)
+        n_dense = _n_dense(text.encode("utf-8", "replace"))
+        logprobs = [p for p, s in zip(self.logprobs, self.starts, strict=True) if s < n_dense]
         mean = math.fsum(logprobs) / len(logprobs) if logprobs else math.nan
         return mean if math.isfinite(mean) else None
-
-    def _logprobs(self, text: str) -> list[float]:
-        n_dense = _n_dense(text.encode("utf-8", "replace"))
-        return [p for p, s in zip(self.logprobs, self.starts, strict=True) if s < n_dense]
 
 
 def text_scores(
