@@ -324,7 +324,7 @@ _benchmark(
     _n_cases(80),
     _number("--stride", "stride", 4, "Keys of a line between two requests."),
     _SEED,
-    defaults={"debounce_ms": 0, "t_max_predict_ms": 0},
+    defaults={"debounce_ms": 0, "t_max_predict_ms": 0, "mode": "tree"},
 )
 _benchmark(
     "remote",

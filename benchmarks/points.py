@@ -17,7 +17,6 @@ from itertools import accumulate, islice, pairwise, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
-from unittest.mock import patch
 
 import click
 from msgspec import structs
@@ -45,7 +44,6 @@ from benchmarks.progress import RunProgress
 from benchmarks.report import Report, printed_if_ended_early
 from benchmarks.tables import Table
 from benchmarks.typing_session import keys
-from speclsp.completer import engine_thread
 from speclsp.embedded import model_files
 from speclsp.engine.params import n_threads
 from speclsp.settings import Settings
@@ -72,9 +70,6 @@ _OWN_SIDES: Final[Mapping[str, Mapping[str, Any]]] = {
     UNCUT: {"min_probability": 0.0},
 }
 """What each of our sides changes."""
-_LONG_PAUSE_S: Final = 3.0
-"""Idle work evaluates a prompt with the context that is chosen by then: a busy machine takes longer
-than the pause of an editor to choose it, and prompts would differ from run to run."""
 _N_BEHIND: Final = 400
 """Characters behind the function that a text may go on to."""
 
@@ -198,14 +193,11 @@ class OwnSide:
 
     name: str
     settings: Settings
-    pause_s: float
-    """Seconds without a request after which idle work begins."""
 
     @contextmanager
     def opened(self) -> Iterator[AskFunction]:
         """Start nothing: each function has its own engine."""
-        pause = patch.object(engine_thread, "PAUSE_S", self.pause_s)
-        with pause, recorded_generations() as records:
+        with recorded_generations() as records:
             yield lambda function: self._asked(function, records)
 
     def _asked(self, function: FunctionPoints, records: Records) -> list[PointRecord]:
@@ -213,10 +205,9 @@ class OwnSide:
         with without_body(function.case) as case, local_asker(self.settings) as asker:
             asker.enter(case)
             for n_typed in function.places:
-                # Prompt and context must not depend on how far idle work has come.
-                asker.settle()
+                asker.finish()
                 asker.ask(case, _key_before(case, n_typed), {"n_predict": 1})
-                asker.settle()
+                asker.finish()
                 records.clear()
                 answer = asker.ask(case, n_typed)
                 point = function.point(n_typed)
@@ -392,9 +383,8 @@ def chosen_sides(
         n_predict=settings.n_predict,
         folder=folder,
     )
-    pause_s = engine_thread.PAUSE_S if times else _LONG_PAUSE_S
     known: list[Side] = [
-        OwnSide(name, dataclasses.replace(settings, **changes), pause_s)
+        OwnSide(name, dataclasses.replace(settings, **changes))
         for name, changes in _OWN_SIDES.items()
     ]
     vim = ((VIM, 0.0), (CUT_VIM, CLIENT_THRESHOLD))

@@ -22,6 +22,9 @@ OURS: Final = "speclsp"
 OURS_PLAIN: Final = "speclsp (no speculation)"
 OURS_BY_HTTP: Final = "speclsp http"
 
+LONGEST_PAUSE_S: Final = 10.0
+"""Between two keys; idle work that takes longer is cut short, as it is for somebody who types."""
+
 _PLAIN: Final[Mapping[str, Any]] = {"speculation": False}
 
 
@@ -47,7 +50,7 @@ class OwnPeer:
     def open(self, options: PeerOptions) -> Iterator[PeerSession]:
         """Start a server and wait for its model."""
         settings = dataclasses.replace(own_settings(self.settings, options), **self.changes)
-        with server_asker(settings) as asker:
+        with server_asker(settings, longest_rest_s=LONGEST_PAUSE_S) as asker:
             yield OwnSession(asker)
 
 

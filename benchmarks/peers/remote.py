@@ -21,7 +21,7 @@ from benchmarks.figures import Column, Figures, figures_of, why_not_lines
 from benchmarks.peers.comparison import peer_options
 from benchmarks.peers.contract import Peer, PeerOptions, PeerSession
 from benchmarks.peers.llama_server import llama_server, llama_server_peers
-from benchmarks.peers.own import OwnSession, own_settings
+from benchmarks.peers.own import LONGEST_PAUSE_S, OwnSession, own_settings
 from benchmarks.peers.typed_rounds import (
     TypedRound,
     case_lines,
@@ -60,7 +60,7 @@ class RemotePeer:
                 engine_url=server.address,
                 model=str(options.model) if self.sends_ids else "",
             )
-            with server_asker(settings) as asker:
+            with server_asker(settings, longest_rest_s=LONGEST_PAUSE_S) as asker:
                 yield OwnSession(asker)
 
 

@@ -35,8 +35,7 @@ MAX_FAILURES: Final = 3
 """Decoding failures in a row after which the models are loaded again."""
 
 PAUSE_S: Final = 0.25
-"""Seconds without a call after which idle work begins: most keystrokes come sooner, and context
-from other files has been chosen by then."""
+"""Seconds without a call after which idle work begins: most keystrokes come sooner."""
 
 Action = Callable[[], None]
 """Other work of the engine thread, such as loading, freeing and tokenising."""
@@ -397,11 +396,14 @@ class EngineThread:
             self._queue.put_control(self._models.load_anew)
 
     def _settle_prompts(self) -> None:
-        """Evaluate a planned prompt in a pause; a request interrupts it within one decode."""
+        """Evaluate a planned prompt in a pause; a request interrupts it within one decode.
+
+        It waits for context that is being chosen, or the prompt would be evaluated twice.
+        """
         weights, prompts = self._models.weights, self._models.prompts
-        if weights is None or prompts is None or not prompts.has_plan():
+        if weights is None or prompts is None or self._rests():
             return
-        if self._rests():
+        if not self._is_choosing() and not prompts.has_plan():
             return
         is_done = False
 
@@ -409,16 +411,19 @@ class EngineThread:
             self._n_steps += 1
             return self._queue.waiting()
 
-        if self._queue.wait_quiet(PAUSE_S):
+        if self._queue.wait_quiet(PAUSE_S) and not self._is_choosing():
             self._is_decoding = True
             weights.set_interrupt(interrupted)
             try:
-                is_done = prompts.settle(interrupted)
+                is_done = prompts.settle(interrupted) and not prompts.has_plan()
             finally:
                 weights.set_interrupt(None)
                 self._is_decoding = False
         if not is_done:
             self.run_idle("prompts", self._settle_prompts)
+
+    def _is_choosing(self) -> bool:
+        return any(window.is_choosing for window in self._events.windows)
 
     def _rests(self) -> bool:
         """Whether idle work is left out, by the settings or to save the battery."""

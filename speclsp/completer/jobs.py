@@ -88,6 +88,10 @@ class EngineWindow(Protocol):
     """The window's settings, under those of a request's folder and language."""
     tokens: DocumentTokens
 
+    @property
+    def is_choosing(self) -> bool:
+        """Whether context from other files is being chosen for its prompts."""
+
     def sources(self, request: AnyPlaced) -> DraftSources:
         """Return the sources of a request's drafts and of the context in its prompt."""
 

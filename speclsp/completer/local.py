@@ -176,6 +176,11 @@ class LocalCompleter:
             and self._engine.thread.wait_idle(timeout_s)
         )
 
+    @property
+    def is_choosing(self) -> bool:
+        """Whether context is being chosen; not while that waits for a folder to be indexed."""
+        return not self._context.wait_settled(0.0) and not self._project.stats().building
+
     # --- folders and documents --------------------------------------------------------------------
 
     def open_folder(self, folder: WorkspaceFolder) -> None:

@@ -13,10 +13,11 @@ import msgspec
 import pytest
 from suspended import suspend
 
-from benchmarks.askers import ServerAsker
+from benchmarks.askers import LocalAsker, ServerAsker
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.events import LogLine
 from speclsp.statistics import SessionStats
+from speclsp.suggestions.window import Window
 from tests.benchmarks.case_folders import case
 from tests.support.server_process import CaseServer, InlineItem, ServerProcessError
 
@@ -55,6 +56,23 @@ def test_a_request_that_failed_is_no_quick_answer(messages: list[LogLine], said:
         assert asker.ask(case("abc"), 1).text == ""
         with pytest.raises(EngineError, match=f"failed at a request: {said}"):
             asker.ask(case("abc"), 2)
+
+
+class BusyWindow:
+    """A window whose completer has idle work for so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.completer = self
+        self.seconds = seconds
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        return self.seconds <= timeout_s
+
+
+def test_idle_work_is_not_cut_short_on_a_slow_machine() -> None:
+    LocalAsker(cast("Window", BusyWindow(300.0)), rests=True).rest()
+    with pytest.raises(EngineUnavailableError, match="not idle after 600 s"):
+        LocalAsker(cast("Window", BusyWindow(3000.0)), rests=True).rest()
 
 
 @pytest.fixture

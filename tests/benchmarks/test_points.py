@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from benchmarks import askers, points
+from benchmarks import points
 from benchmarks.cases import load_cases
 from benchmarks.commands import cli
 from benchmarks.peers.contract import PeerOptions
@@ -26,7 +27,11 @@ from benchmarks.points import (
     drawn_points,
     without_body,
 )
+from speclsp.completer import engine_thread
+from speclsp.completer.context_chunks import ContextChunks
 from speclsp.errors import EngineUnavailableError
+from speclsp.prompt.chunks import ContextChunk
+from speclsp.requests import AnyPlaced
 from tests.benchmarks.case_folders import case, write_lines
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "points" / "points.jsonl"
@@ -263,11 +268,22 @@ def test_prompts_are_whole_however_slow_idle_work_is(
     line = json.loads(functions.read_text().splitlines()[0])
     n_above = len(above)
     moved = {**line, "start": line["start"] + n_above, "end": line["end"] + n_above}
-    monkeypatch.setattr(askers, "LONGEST_REST_S", 0.0)
-    path = tmp_path / "records.jsonl"
-    arguments = ("--points", "2", "--sides", UNCUT, "--record", path)
-    assert run(write_lines(functions, moved), *arguments).exit_code == 0
-    assert min(one.n_prompt for one in read_records(path)[1]) > 600
+    write_lines(functions, moved)
+    choose = ContextChunks._choose
+
+    def slowly(self: ContextChunks, request: AnyPlaced) -> tuple[ContextChunk, ...]:
+        time.sleep(2 * engine_thread.PAUSE_S)
+        return choose(self, request)
+
+    asked = []
+    for name, used in (("fast", choose), ("slow", slowly)):
+        monkeypatch.setattr(ContextChunks, "_choose", used)
+        path = tmp_path / name
+        arguments = ("--points", "2", "--sides", UNCUT, "--record", path)
+        assert run(functions, *arguments).exit_code == 0
+        asked.append([structs.replace(one, ms=0.0) for one in read_records(path)[1]])
+    assert asked[0] == asked[1]
+    assert min(one.n_prompt for one in asked[0]) > 600
 
 
 @pytest.mark.real

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,11 @@ from typed_requests import request_between, typed_completer
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
+from speclsp.completer import engine_thread
+from speclsp.completer.context_chunks import ContextChunks
 from speclsp.documents import Document, WorkspaceFolder
+from speclsp.prompt.chunks import ContextChunk
+from speclsp.requests import AnyPlaced
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -87,6 +92,27 @@ def test_another_choice_costs_no_keystroke_anything(typist: Typist) -> None:
         result = typist.ask("cart.py", CART + "Box(width"[:n_typed])
         assert result.stats.n_prompt_evaluated <= 3, n_typed
         assert typist.completer.wait_idle(WAIT_S)
+
+
+def test_idle_time_waits_for_a_slow_choice(typist: Typist, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = ContextChunks._choose
+
+    def slowly(self: ContextChunks, request: AnyPlaced) -> tuple[ContextChunk, ...]:
+        time.sleep(3 * engine_thread.PAUSE_S)
+        return choose(self, request)
+
+    typist.ask("first.py", "")
+    while typist.completer.statistics().index.building:
+        time.sleep(0.01)
+    assert typist.completer.wait_idle(WAIT_S)
+    n_before = typist.completer.statistics().n_idle_evaluated
+    monkeypatch.setattr(ContextChunks, "_choose", slowly)
+    typist.ask("cart.py", "# 12345678\n" * 200 + CART)
+    assert typist.completer.wait_idle(WAIT_S)
+    assert MODELS.rstrip() in typist.held
+    # The prompt is evaluated once, and not without the context first.
+    n_evaluated = typist.completer.statistics().n_idle_evaluated - n_before
+    assert n_evaluated <= len(typist.loader.target.cached)
 
 
 @pytest.mark.slow
