@@ -3,6 +3,7 @@
 # make test-benchmarks  the tests of benchmarks and training
 # make test-neovim  the Neovim plugin's tests, in real Neovims
 # make test-vscode  the VS Code extension's lint and tests, in a real workbench
+# make clients  others' plugins in real Neovims: SPECLSP_CLIENTS=FOLDER of checkouts; WRITE=1
 # make fuzz   random editor traffic into a real server: SECONDS=600, SEED=N for one seed again
 # make faults every call on a store's files fails or ends the process: all cases, in a quarter of an hour
 # make damaged  every damaged model, statistics file, store, cache and ignore file of the tests
@@ -41,7 +42,7 @@ WITH_PROGRESS := $(PYTHON) tools/run_with_progress.py
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: owner demo test test-benchmarks test-fast lint types tests fuzz faults damaged lossless real secrets kills soak test-neovim test-vscode bench peers gpu-report gpu-pack docs dist lock clean
+.PHONY: owner demo test test-benchmarks test-fast lint types tests fuzz faults damaged lossless real secrets kills soak test-neovim test-vscode clients bench peers gpu-report gpu-pack docs dist lock clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/run
@@ -58,13 +59,13 @@ types: $(STAMPS)/dev
 	$(BIN)/mypy
 
 tests: $(STAMPS)/dev
-	$(BIN)/pytest -n 2 --ignore=tests/benchmarks --ignore=tests/training $(ARGS)
+	$(BIN)/pytest -n 2 --ignore=tests/benchmarks --ignore=tests/training --ignore=tests/clients $(ARGS)
 
 test-benchmarks: $(STAMPS)/dev
 	$(BIN)/pytest -n 2 tests/benchmarks tests/training $(ARGS)
 
 test-fast: $(STAMPS)/dev
-	$(BIN)/pytest -n 3 --fast -r fE --ignore=tests/benchmarks --ignore=tests/training $(ARGS)
+	$(BIN)/pytest -n 3 --fast -r fE --ignore=tests/benchmarks --ignore=tests/training --ignore=tests/clients $(ARGS)
 
 fuzz: $(STAMPS)/dev
 	SPECLSP_FUZZ_SECONDS=$(or $(SECONDS),600) SPECLSP_FUZZ_SEED=$(SEED) $(BIN)/pytest -s tests/fuzz $(ARGS)
@@ -102,6 +103,11 @@ soak: $(STAMPS)/dev
 test-neovim: $(STAMPS)/dev
 	@for suite in forky trixie; do tools/editors/fetch_neovim.sh $$suite >/dev/null || [ $$? -eq 69 ] || exit 1; done
 	$(BIN)/pytest -n 4 editors/neovim/tests $(ARGS)
+
+# WRITE=1 writes the table in docs/editors.md and the recordings that `make test` replays.
+clients: $(STAMPS)/dev
+	@for suite in forky trixie; do tools/editors/fetch_neovim.sh $$suite >/dev/null || [ $$? -eq 69 ] || exit 1; done
+	SPECLSP_CLIENTS_WRITE="$(WRITE)" $(BIN)/pytest -n 2 --dist loadgroup tests/clients $(ARGS)
 
 test-vscode: $(STAMPS)/run
 	@SPECLSP_SERVER="$${SPECLSP_SERVER:-$(CURDIR)/$(BIN)/speclsp}" tools/editors/test_vscode.sh

@@ -7,6 +7,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from client_features import HERE, table, table_in_page
+
 from speclsp.settings_resolution import canonical_name
 
 PAGE = (Path(__file__).parents[1] / "docs" / "editors.md").read_text(encoding="utf-8")
@@ -47,3 +49,8 @@ def test_emacs() -> None:
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\((\.\./[^)#]+)", PAGE):
         assert (Path(__file__).parents[1] / "docs" / target).resolve().exists(), target
+
+
+def test_the_table_of_clients_is_that_of_the_last_run() -> None:
+    """``make clients WRITE=1`` writes both."""
+    assert table_in_page() == table(HERE / "results")

@@ -1,0 +1,244 @@
+"""Next edits in the plugins that ask for them by Copilot's method: cells of the table."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from client_features import feature
+from nvim_plugins import EDITING, Plugin
+from plugin_session import EDITORS, PluginSession
+from rewriting_model import rewriting
+
+from tests.support.recording_server import RecordingServer, recording_server
+
+CODE = """def total(prices, rate):
+    result = 0
+    for price in prices:
+        result += price
+    return result
+"""
+RENAMED = CODE.replace("total(prices", "total(amounts")
+WANTED = RENAMED.replace("in prices", "in amounts")
+pytestmark = pytest.mark.parametrize(
+    "plugin",
+    [
+        pytest.param(plugin, id=plugin.name, marks=pytest.mark.xdist_group(plugin.name))
+        for plugin in EDITING
+    ],
+    scope="module",
+)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[RecordingServer]:
+    with recording_server("zeta-2", "") as server:
+        server.answer = rewriting(lambda region: re.sub(r"\bprices\b", "amounts", region))
+        yield server
+
+
+@pytest.fixture(scope="module")
+def session(
+    plugin: Plugin, model: RecordingServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PluginSession]:
+    remote = ("--engine-url", model.address, "--engine-kind", "openai", "--idle-work", "never")
+    session = PluginSession(
+        plugin,
+        "forky",
+        tmp_path_factory.mktemp("session"),
+        *remote,
+        replaced=("edit_model = 'embedded'", ""),
+    )
+    yield session
+    session.close()
+
+
+@pytest.fixture(autouse=True)
+def noted(
+    request: pytest.FixtureRequest, plugin: Plugin, record_property: Callable[..., None]
+) -> Any:
+    record_property("client", plugin.name)
+    record_property("editor", EDITORS["forky"])
+    yield
+    if "session" in request.fixturenames:
+        session = request.getfixturevalue("session")
+        if session.editor.is_running:
+            assert session.editor.problems() == []
+
+
+def text(session: PluginSession) -> str:
+    return "\n".join(session.editor.lines) + "\n"
+
+
+def rename(session: PluginSession) -> None:
+    """Rename the parameter, and wait for the next edit."""
+    session.editor.keys("1", "G", "0", "f", "p", "c", "w")
+    session.editor.type("amounts")
+    session.editor.keys("<Esc>")
+    session.settled()
+
+
+def accept(session: PluginSession) -> None:
+    """Go to the edit, and apply it."""
+    before = text(session)
+    for _ in range(3):
+        session.editor.keys("<Tab>")
+        time.sleep(0.5)
+        if text(session) != before:
+            return
+    raise AssertionError(f"nothing was applied on\n{session.editor.screen}")
+
+
+@feature("shown")
+def test_shown(session: PluginSession) -> None:
+    session.open("shown.py", CODE)
+    rename(session)
+    session.until(lambda: re.search(r"for price in .*amounts", session.editor.screen))
+
+
+@feature("whole")
+def test_whole(session: PluginSession) -> None:
+    session.open("whole.py", CODE)
+    rename(session)
+    accept(session)
+    assert text(session) == WANTED
+
+
+@feature("undone")
+def test_undone(session: PluginSession) -> None:
+    """What was undone does not come again."""
+    session.open("undone.py", CODE)
+    rename(session)
+    accept(session)
+    session.editor.keys("u")
+    session.until(lambda: text(session) == RENAMED)
+    assert session.quiet(2.0)
+    session.editor.keys("<C-r>")
+    session.until(lambda: text(session) == WANTED)
+
+
+@feature("dismissed")
+def test_dismissed(session: PluginSession) -> None:
+    session.open("dismissed.py", CODE)
+    rename(session)
+    session.editor.keys("<Esc>")
+    session.until(lambda: not session.suggestion)
+    assert session.quiet()
+    assert text(session) == RENAMED
+
+
+@feature("other-buffer")
+def test_other_buffer(session: PluginSession) -> None:
+    session.open("second.py", "print(1)\n")
+    session.open("first.py", CODE)
+    session.editor.keys("1", "G", "0", "f", "p", "c", "w")
+    session.editor.type("amounts")
+    session.editor.keys("<Esc>")
+    session.editor.nvim.command("buffer second.py")
+    assert session.quiet()
+    assert "amounts" not in session.editor.screen
+    assert text(session) == "print(1)\n"
+
+
+def word_before(session: PluginSession, name: str, word: str) -> None:
+    code = CODE.replace("for price in prices:", f"for price in wait('{word}', prices, '{word}'):")
+    session.open(f"{name}.py", code)
+    rename(session)
+    shown = f"for price in wait('{word}',"
+    session.until(lambda: session.editor.shows(shown))
+    accept(session)
+    assert text(session) == code.replace("prices", "amounts")
+
+
+@feature("accents")
+def test_accents(session: PluginSession) -> None:
+    word_before(session, "accents", "éàü")
+
+
+@feature("emoji")
+def test_emoji(session: PluginSession) -> None:
+    word_before(session, "emoji", "😀🚀")
+
+
+@feature("cjk")
+def test_cjk(session: PluginSession) -> None:
+    word_before(session, "cjk", "世界こんにちは")
+
+
+@feature("crlf")
+def test_crlf(session: PluginSession) -> None:
+    path = session.open("crlf.py", CODE.replace("\n", "\r\n"))
+    rename(session)
+    assert not session.editor.shows("^M")
+    accept(session)
+    assert text(session) == WANTED
+    session.editor.keys(":", "w", "<CR>")
+    session.until(lambda: path.read_bytes() == WANTED.replace("\n", "\r\n").encode())
+
+
+@feature("tabs")
+def test_tabs(session: PluginSession) -> None:
+    session.open("tabs.py", CODE.replace("    ", "\t"))
+    rename(session)
+    accept(session)
+    assert text(session) == WANTED.replace("    ", "\t")
+
+
+@feature("empty")
+def test_empty(session: PluginSession) -> None:
+    session.open("empty.py", "")
+    session.editor.keys("i")
+    session.editor.type("x")
+    session.editor.keys("<Esc>")
+    time.sleep(1.0)
+    assert text(session) == "x\n"
+
+
+@feature("large")
+def test_large(session: PluginSession) -> None:
+    rest = "# nothing to see here, only some more lines of a large file\n" * 33_000
+    session.open("large.py", CODE + rest)
+    rename(session)
+    accept(session)
+    assert text(session) == WANTED + rest
+    session.editor.nvim.command("bwipeout!")
+
+
+@feature("no-newline")
+def test_no_newline(session: PluginSession) -> None:
+    code = "def total(prices, rate):\n    return sum(prices)"
+    path = session.open("bare.py", code)
+    session.editor.nvim.command("setlocal nofixendofline")
+    rename(session)
+    accept(session)
+    assert text(session) == code.replace("prices", "amounts") + "\n"
+    session.editor.keys(":", "w", "<CR>")
+    session.until(lambda: path.read_text() == code.replace("prices", "amounts"))
+
+
+@feature("closed")
+def test_closed(session: PluginSession) -> None:
+    session.open("closed.py", CODE)
+    session.editor.keys("1", "G", "0", "f", "p", "c", "w")
+    session.editor.type("amounts")
+    session.editor.keys("<Esc>")
+    session.until_ended()
+
+
+def test_the_block_of_the_documents(
+    plugin: Plugin, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As it stands: the model that comes along repeats a new name."""
+    session = PluginSession(plugin, "forky", tmp_path_factory.mktemp("session"))
+    try:
+        session.open("shop.py", CODE)
+        rename(session)
+        session.until(lambda: re.search(r"for price in .*amounts", session.editor.screen))
+        accept(session)
+        assert "for price in amounts:" in session.editor.lines
+        assert session.editor.problems() == []
+    finally:
+        session.close()
