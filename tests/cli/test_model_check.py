@@ -16,7 +16,9 @@ from speclsp.cli import model_check
 from speclsp.cli.doctor import Finding
 from speclsp.cli.model_check import _Place, _rollback, check_model, verdict
 from speclsp.decoding.sampling import GreedySampler, LogitRow
+from speclsp.decoding.target import Logits
 from speclsp.embedded import embedded_target
+from speclsp.engine.llama.context import LlamaTarget
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real
@@ -71,6 +73,28 @@ def test_a_slow_model_is_checked_at_fewer_places() -> None:
     assert texts["healing"] == "half words are completed at 3 of 3 places"
     assert texts["drafts"] == "the text is the same at 3 of 3 places"
     assert problems(found) == []
+
+
+def test_what_is_checked_in_any_case_is_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_evaluated: list[int] = []
+    seconds: list[float] = []
+
+    def decode(self: LlamaTarget, tokens: Sequence[int], n_logits: int) -> Logits:
+        n_evaluated.append(len(tokens))
+        return evaluate(self, tokens, n_logits)
+
+    def clock() -> float:
+        seconds.append(20.0)
+        return sum(seconds)
+
+    evaluate = LlamaTarget.decode
+    monkeypatch.setattr(LlamaTarget, "decode", decode)
+    found = list(check_model(Settings(model=str(embedded_target()), threads=1), clock=clock))
+    assert {one.subject for one in found} == CHECKS
+    # Half a minute for Qwen2.5-Coder 1.5B on two slow cores; see _BUDGET_S.
+    prompts = [n_tokens for n_tokens in n_evaluated if n_tokens > 16]
+    assert sum(prompts) <= 640
+    assert len(n_evaluated) - len(prompts) <= 65
 
 
 class SometimesWrong(GreedySampler):

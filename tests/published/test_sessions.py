@@ -29,7 +29,7 @@ WAIT_S = 600
 """A busy machine is no defect."""
 OPTIONS = {
     "debounce_ms": 0, "deadline_ms": 600_000, "t_max_predict_ms": 0, "threads": 2, "n_predict": 24,
-    "idle_work": "never", "automatic_filters": False, "min_confidence": 0.0, "persist": False,
+    "idle_work": "never", "automatic_filters": False, "min_probability": 0.0, "persist": False,
 }  # fmt: skip
 KEYS = "return sum("
 PLACES = {place.name: place for place in places()}
