@@ -2,6 +2,9 @@
 
 The fixed places' own tokens are the references.  Behind a token that comes out differently the
 comparison goes on from the reference's.
+
+A failure means that speculation changes texts by more than rounding does: look for the defect in
+verification or in what is rolled back, and loosen no bound.
 """
 
 from __future__ import annotations
@@ -108,7 +111,10 @@ def test_logits_of_batch_shapes_are_within_epsilon(
     prompts: dict[str, RealPrompt],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The logits behind the same prefix in passes over 1, 4, 8 and 12 tokens."""
+    """The logits behind the same prefix in passes over 1, 4, 8 and 12 tokens.
+
+    A failure alone, without one above, means kernels that round more: another CPU or llama.cpp.
+    """
     worst: dict[int, float] = dict.fromkeys(ROWS[1:], 0.0)
     for name, own in [*golden(size).items()][:: 4 * STEP[size]]:
         told = own.tokens[:24]

@@ -1,4 +1,8 @@
-"""Sessions with the published weights: typed into over LSP, over HTTP, and their KV states."""
+"""Sessions with the published weights: typed into over LSP, over HTTP, and their KV states.
+
+A failure means that an editor or a program gets no text, gets one that does not go on from what
+stands there, or waits for a prompt that the KV cache should hold.
+"""
 
 from __future__ import annotations
 
@@ -120,6 +124,12 @@ async def test_a_line_is_typed_key_by_key(
     typist.key(" ")
     newer, _ = await asyncio.gather(typist.asked(), older)
     assert newer or await typist.asked() is not None
+    # What was cut off leaves the KV cache as the next key needs it.
+    before = await typist.statistics()
+    typist.key("i")
+    await typist.asked()
+    n_evaluated = (await typist.statistics()).totals.n_prompt_evaluated
+    assert n_evaluated - before.totals.n_prompt_evaluated < 24
     memory = psutil.Process(typist.server.pid).memory_info().rss
     with capsys.disabled():
         print(  # noqa: T201 - figures for a person
@@ -131,17 +141,21 @@ async def test_a_line_is_typed_key_by_key(
 
 async def test_documents_keep_their_prompts_and_edits_do_not_disturb_them(typist: Typist) -> None:
     """KV states of two documents are saved and restored, and the edit model has its own."""
-    python, go = PLACES["python-body"], PLACES["go-body"]
-    for place, language_id in ((python, "python"), (go, "go")):
+    python, go, half = (PLACES[name] for name in ("python-body", "go-body", "python-half-word"))
+    for place, language_id in ((python, "python"), (go, "go"), (half, "python")):
         typist.open(place, language_id)
         async with asyncio.timeout(WAIT_S):
-            while not await typist.asked():
+            while not (items := await typist.asked()):
                 await asyncio.sleep(0.02)
+    # A word that the cursor breaks is completed: `self.middle` becomes what the file has.
+    assert "self.middlewares" in items[0].insert_text
     before = await typist.statistics()
     for place in (python, go):
         typist.go_to(place)
         typist.key("r")
         await typist.asked()
+    # By a model of its own; a model for suggestions that gives next edits belongs here, too.
+    typist.go_to(go)
     line, character = typist.before.count("\n"), len(typist.before.rpartition("\n")[2])
     assert isinstance(await typist.server.next_edit(line, character), list)
     typist.key("e")

@@ -1,6 +1,7 @@
 """What is shown while typing at the fixed places: a table that a person reads in the diff.
 
-Rules and thresholds change it; ``make real MODELS=FOLDER WRITE=shown`` writes it anew.  Nothing in
+A failure means that users are shown something else than what a person has accepted.  Rules and
+thresholds change it; ``make real MODELS=FOLDER WRITE=shown`` writes it anew.  Nothing in
 it depends on time: no limit by time ends a text, and a pass verifies whole drafts.
 """
 

@@ -1,7 +1,9 @@
 """The target's own tokens at the fixed places, which no rule of speclsp cuts.
 
 They change with the weights, the prompts, or llama.cpp's kernels; with these last at near-ties
-only.  ``make real MODELS=FOLDER WRITE=tokens`` records them anew.
+only.  A failure means that the model is asked something else than before, or that positions,
+masks or the KV cache are wrong: every text that users see is another one.
+``make real MODELS=FOLDER WRITE=tokens`` records them anew.
 """
 
 from __future__ import annotations
