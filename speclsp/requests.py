@@ -196,7 +196,8 @@ class TextRequest(Request[TextResult], frozen=True, kw_only=True):
     """Whether the text is told as it grows, by :class:`TextGrew`."""
     is_fitted: bool = False
     """Whether a text around the cursor is ended and fitted as an editor's completion is: at the end
-    of its block, without loops, and without what stands after the cursor already."""
+    of its block or where the model stops being sure, without loops, and without what stands after
+    the cursor already."""
     n_texts: int = 1
     """Most texts: others than the first begin with another token that is likely, if there is one.
     """

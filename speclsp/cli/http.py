@@ -44,7 +44,8 @@ _KEEP_ALIVE_S = 15
     "is_raw",
     is_flag=True,
     help="Give the model's own texts around a cursor. Without it they are those that editors get: "
-    "to the end of the block, without loops, without brackets that stand there already.",
+    "to the end of the block, or to where the model stops being sure, without loops, without "
+    "brackets that stand there already.",
 )
 @click.option("--cors-origin", "origins", multiple=True, help="Let pages of this origin ask.")
 def http(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, starmap
+from itertools import accumulate, islice
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ from speclsp.decoding.sampling import (
 )
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.target import fork_target
-from speclsp.decoding.token_scores import TokenScores
+from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, HeldText, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.registry import KEEPS_NO_TEXT, drafter_names
@@ -183,6 +183,7 @@ class TextWriter:
             "typed": self.typed,
         }
         if self.rules is not None:
+            limits["min_probability"] = self.settings.min_probability
             return FittedText(vocabulary, self.ends, rules=self.rules, **limits)
         return PlainText(vocabulary, self.ends, **limits)
 
@@ -201,44 +202,45 @@ class TextWriter:
         return HealingSampler(sampler, tokenizer.prefixes, tokenizer.vocabulary, self.typed)
 
     def fork(
-        self, idx: int, tokens: Sequence[int], began_at: float | None
+        self, idx: int, first: TokenScores, shared: Sequence[int], own: Rival, began_at: float
     ) -> tuple[Fork, PlainText] | None:
-        """Return a further text that begins with ``tokens``, the last of which is its own.
+        """Return a further text that begins with ``shared``, and then its ``own`` token.
 
-        Its time began with the first text's, ``began_at``.
-        None where the typed text does not allow that token.
+        The shared tokens, with their scores, are those of the ``first`` text, and so is the time
+        ``began_at``.  None where the typed text does not allow its own.
         """
-        *shared, own = tokens
         sampler = self.sampler(idx)
         if isinstance(sampler, HealingSampler):
             for token in shared:
                 sampler.take(token)
-            if sampler.refuses(own):
+            if sampler.refuses(own.token):
                 return None
-            sampler.take(own)
+            sampler.take(own.token)
         output = self.output()
         output.began_at = began_at
         for token in shared:
             output.feed(token)
+        scores = _scores(self.plain, sampler, output)
+        scores.logprobs = [*first.logprobs[: len(shared)], own.logprob]
+        n_given = len(scores.logprobs)
+
+        def stop(token: int) -> bool:
+            # The text was chosen for its first own token, however unlikely that is.
+            is_given = len(scores.logprobs) == n_given
+            return output.feed(token, math.nan if is_given else scores.logprobs[-1])
+
         fork = Fork(
-            tokens=[*tokens],
+            tokens=[*shared, own.token],
             n_shared=len(shared),
             sampler=sampler,
-            stop=output.feed,
-            scores=_scores(self.plain, sampler, output) or _NoScores(),
+            stop=stop,
+            scores=scores,
         )
         return fork, output
 
 
-class _NoScores(TokenScores):
-    """Scores that nobody reads."""
-
-    def observe(self, token: int, row: LogitRow) -> None:
-        """Leave a token out."""
-
-
-class _FirstScores(TokenScores):
-    """Scores of the tokens until the text begins: what else it might have begun with."""
+class _FirstRivals(TokenScores):
+    """Scores that keep rivals until the text begins: what else it might have begun with."""
 
     def __init__(self, output: PlainText, n_rivals: int, chosen_by: ChosenBy) -> None:
         super().__init__(n_rivals=n_rivals, chosen_by=chosen_by)
@@ -246,18 +248,19 @@ class _FirstScores(TokenScores):
 
     def observe(self, token: int, row: LogitRow) -> None:
         """Take the next token, which the output does not have yet."""
-        if not self._output.text:
-            super().observe(token, row)
+        if self._output.text:
+            self._n_rivals = 0
+        super().observe(token, row)
 
 
-def _scores(plain: TextRequest, sampler: Sampler, output: PlainText) -> TokenScores | None:
+def _scores(plain: TextRequest, sampler: Sampler, output: PlainText) -> TokenScores:
     def chosen_by() -> LogitRow | None:
         return sampler.chosen_by if isinstance(sampler, HealingSampler) else None
 
     n_rivals = max(min(plain.n_probs, _MOST_PROBS), _N_RIVALS if plain.n_texts > 1 else 0)
     if plain.n_probs:
         return TokenScores(n_rivals=n_rivals, chosen_by=chosen_by)
-    return _FirstScores(output, n_rivals, chosen_by) if n_rivals else None
+    return _FirstRivals(output, n_rivals, chosen_by)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -267,6 +270,11 @@ class TextPlan(Plan[TextResult]):
     request: PlacedRequest[TextRequest]
     writer: TextWriter
     output: PlainText
+    scores: TokenScores
+
+    def stop(self, token: int) -> bool:
+        """Take the next token; return whether to stop."""
+        return self.output.feed(token, self.scores.logprobs[-1])
 
     def finish(
         self, generation: Generation, interrupted: Callable[[], FinishReason | None]
@@ -291,8 +299,12 @@ class TextPlan(Plan[TextResult]):
         if target is None:
             return ()
         n_most = min(self.request.plain.n_texts, target.n_branches) - 1
-        begun = enumerate(self._beginnings(first), 1)
-        made = list(islice(filter(None, starmap(self._fork, begun)), n_most))
+        began_at = self.output.began_at or 0.0
+        begun = (
+            self.writer.fork(idx, self.scores, first.tokens[: own.position], own, began_at)
+            for idx, own in enumerate(self._beginnings(first), 1)
+        )
+        made = list(islice(filter(None, begun), n_most))
         if not made:
             return ()
         forks = [fork for fork, _ in made]
@@ -312,9 +324,8 @@ class TextPlan(Plan[TextResult]):
                 others.append(other)
         return tuple(others)
 
-    def _beginnings(self, first: TextResult) -> list[list[int]]:
-        """Return the first tokens of other texts, the likeliest first."""
-        assert self.scores is not None
+    def _beginnings(self, first: TextResult) -> list[Rival]:
+        """Return what other texts begin with instead, the likeliest first."""
         n_typed = len(self.writer.typed.encode("utf-8", "replace"))
         piece = self.writer.bench.tokenizer.vocabulary.piece
         ends = accumulate(len(piece(token)) for token in first.tokens)
@@ -326,28 +337,14 @@ class TextPlan(Plan[TextResult]):
             and rival.logprob > math.log(_LEAST_PROBABILITY)
             and rival.token not in self.writer.ends
         ]
-        rivals.sort(key=lambda rival: -rival.logprob)
-        return [[*first.tokens[: rival.position], rival.token] for rival in rivals]
-
-    def _fork(self, idx: int, tokens: list[int]) -> tuple[Fork, PlainText] | None:
-        made = self.writer.fork(idx, tokens, self.output.began_at)
-        if made is not None and self.request.plain.n_probs:
-            assert self.scores is not None
-            fork, n_shared = made[0], made[0].n_shared
-            rival = next(
-                one
-                for one in self.scores.rivals
-                if (one.position, one.token) == (n_shared, tokens[-1])
-            )
-            fork.scores.logprobs = [*self.scores.logprobs[:n_shared], rival.logprob]
-        return made
+        return sorted(rivals, key=lambda rival: -rival.logprob)
 
     def _result(
         self,
         tokens: tuple[int, ...],
         reason: FinishReason,
         output: PlainText,
-        scores: TokenScores | None,
+        scores: TokenScores,
         stats: RequestStats,
     ) -> TextResult:
         stopped_by = output.stopped_by
@@ -361,7 +358,7 @@ class TextPlan(Plan[TextResult]):
             text=output.finish(),
             tokens=tokens,
             prompt=tuple(self.context.prompt),
-            scores=_scored(tokens, scores, n_best) if n_best and scores is not None else (),
+            scores=_scored(tokens, scores, n_best) if n_best else (),
             stopped_by=stopped_by,
             stopping_word=output.stopping_word,
         )

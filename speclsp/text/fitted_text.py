@@ -5,6 +5,7 @@ A program can insert only: what a completion replaces after the cursor is cut fr
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from itertools import islice
@@ -30,22 +31,40 @@ class FittedText(PlainText):
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, end_tokens: Iterable[int], *, rules: StopRules, **limits: Any
+        self,
+        vocabulary: Vocabulary,
+        end_tokens: Iterable[int],
+        *,
+        rules: StopRules,
+        min_probability: float = 0.0,
+        **limits: Any,
     ) -> None:
-        """``rules`` are those of the cursor, ``limits`` the options of :class:`PlainText`."""
+        """``rules`` are those of the cursor, ``limits`` the options of :class:`PlainText`.
+
+        ``min_probability`` is that of :class:`CompletionText`.
+        """
         super().__init__(vocabulary, {*end_tokens, *vocabulary.end_tokens}, **limits)
         self._rules = rules
-        self._completion = CompletionText(vocabulary, rules)
+        self._completion = CompletionText(vocabulary, rules, min_probability=min_probability)
         self._n_taken = 0
         """Characters that the completion has."""
         self._n_lines = 0
         self._told = ""
 
-    def feed(self, token: int) -> bool:
-        """Take the next token; return whether to stop."""
-        if super().feed(token):
+    def feed(self, token: int, logprob: float = math.nan) -> bool:
+        """Take the next token, the logarithm of its probability NaN where that does not count.
+
+        Return whether to stop.
+        """
+        is_end = token in self._end_tokens
+        following = b"" if is_end else self._piece(token)[self._n_typed_bytes :]
+        if following and self._completion.doubts(logprob):
+            if not self._take(self.text):
+                self._completion.end_before(following)
+            self.stopped_by = "rule"
+        elif super().feed(token):
             return True
-        if self._take(self.settled):
+        elif self._take(self.settled):
             self.stopped_by = "rule"
         return self.stopped_by != "none"
 
@@ -67,8 +86,9 @@ class FittedText(PlainText):
             while len(lines) > 1 and lines[-1] == lines[-2]:
                 del lines[-1]
             fitted = self._completion.fitted("\n".join(lines))
-            if not fitted.n_replaced and fitted.text.startswith(self._told):
-                self._told = fitted.text
+            told = fitted.text.rstrip()
+            if not fitted.n_replaced and told.startswith(self._told):
+                self._told = told
         return self._told
 
     def _take(self, text: str) -> bool:

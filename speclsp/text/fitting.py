@@ -148,6 +148,17 @@ def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
     return 0
 
 
+def apart_from(closers: str, text: str, line_before: str) -> str:
+    """Return a text that was cut before its own closing bracket so that the editor's fits.
+
+    If it has several lines, the bracket that ``closers`` begins with gets a line of its own.
+    """
+    if closers.lstrip(" \t")[:1] not in CLOSERS or "\n" not in text.strip(" \t"):
+        return text
+    indent = line_before[: len(line_before) - len(line_before.lstrip())]
+    return text.rstrip() + ("\r\n" if "\r\n" in text else "\n") + indent
+
+
 def _contains(line: str, rest: str) -> bool:
     """Whether ``line`` contains ``rest``, white space not compared."""
     dense_rest = "".join(rest.split())

@@ -6,6 +6,7 @@ The rules are llama-server's (``process_token`` in ``tools/server/server-context
 from __future__ import annotations
 
 import codecs
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -54,7 +55,7 @@ class PlainText:
         self.stopped_by: StopKind = "none"
         self.stopping_word = ""
 
-    def feed(self, token: int) -> bool:
+    def feed(self, token: int, logprob: float = math.nan) -> bool:  # noqa: ARG002
         """Take the next token; return whether to stop."""
         if self.began_at is None:
             self.began_at = self._clock()

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.text.block import CursorBlock
 from speclsp.text.code_reader import CLOSERS
-from speclsp.text.fitting import CONNECTORS, Trimmed, balanced, is_same_line
+from speclsp.text.fitting import CONNECTORS, Trimmed, apart_from, balanced, is_same_line
 from speclsp.text.languages import FENCED
 from speclsp.text.repetition import counting, first_loop, repeated_lines
 from speclsp.text.rules import StopRules
@@ -128,11 +128,9 @@ class CompletionText:
         if token in self._end_tokens:
             self.stopped_by = "end"
             return True
-        if n_typed < len(piece) and not math.isnan(logprob):
-            self.probability *= math.exp(logprob)
-            if self.probability < self._min_probability:
-                self._end_unsure(piece[n_typed:])
-                return True
+        if n_typed < len(piece) and self.doubts(logprob):
+            self.end_before(piece[n_typed:])
+            return True
         try:
             self._grow(self._decoder.decode(piece[n_typed:]))
         except UnicodeDecodeError as error:
@@ -147,33 +145,18 @@ class CompletionText:
             self._grow(characters)
         return self._is_stopped()
 
+    def doubts(self, logprob: float) -> bool:
+        """Count the next token's probability; return whether the text ends before that token."""
+        if not math.isnan(logprob):
+            self.probability *= math.exp(logprob)
+        return self.probability < self._min_probability
+
     def end(self) -> None:
         """Note that the text is whole, as after an end token."""
         self.stopped_by = self.stopped_by or "end"
 
-    def finish(self) -> Trimmed:
-        """Return the text to insert; more tokens may be fed afterwards."""
-        raw = self._text
-        if self.stopped_by is None or self.stopped_by == "end":
-            raw = self._without_unwanted_last_line()
-        if self.stopped_by is None and raw == self._text:
-            raw = _up_to_whole_line_or_call(raw)
-        return balanced(raw, self._rules)
-
-    def fitted(self, beginning: str) -> Trimmed:
-        """Fit a beginning of a finished text: the rest may have closed a bracket."""
-        return balanced(beginning.replace(self._rules.newline, "\n"), self._rules)
-
-    @property
-    def so_far(self) -> str:
-        """The text as it was fed, not fitted to the text around the cursor."""
-        return self._text
-
-    def _is_stopped(self) -> bool:
-        return self.stopped_by is not None
-
-    def _end_unsure(self, following: bytes) -> None:
-        """End the text before ``following``, at the end of a line or of a word.
+    def end_before(self, following: bytes) -> None:
+        """End the text before the token ``following``, at the end of a line or of a word.
 
         A word that goes on with ``following`` is left out, and so is what joins it to the others.
         """
@@ -183,6 +166,31 @@ class CompletionText:
             self._text = _WORD_END.sub("", self._text)
         if characters[:1] not in ("\n", "\r"):
             self._text = self._text.rstrip(CONNECTORS + ":")
+
+    def finish(self) -> Trimmed:
+        """Return the text to insert; more tokens may be fed afterwards."""
+        raw = self._text
+        if self.stopped_by is None or self.stopped_by == "end":
+            raw = self._without_unwanted_last_line()
+        if self.stopped_by is None and raw == self._text:
+            raw = _up_to_whole_line_or_call(raw)
+        return self.fitted(raw)
+
+    def fitted(self, beginning: str) -> Trimmed:
+        """Fit a beginning of a finished text: the rest may have closed a bracket."""
+        rules = self._rules
+        trim = balanced(beginning.replace(rules.newline, "\n"), rules)
+        if trim.n_replaced:
+            return trim
+        return Trimmed(apart_from(rules.line_after, trim.text, rules.line_before))
+
+    @property
+    def so_far(self) -> str:
+        """The text as it was fed, not fitted to the text around the cursor."""
+        return self._text
+
+    def _is_stopped(self) -> bool:
+        return self.stopped_by is not None
 
     def _grow(self, characters: str) -> None:
         """Append characters until a rule stops the text."""

@@ -95,6 +95,35 @@ def test_a_text_around_a_cursor_is_what_an_editor_would_insert(server: Server) -
     assert not server.ask("/infill", closed)["content"].endswith(")")
 
 
+def test_it_ends_where_the_model_is_unsure(tmp_path: Path) -> None:
+    """Beside the same server without a threshold, streamed or whole, one text or several."""
+    server = Server(tmp_path, "--engine", "own", "--mode", "tree", "--min-probability", "0.5")
+    try:
+        asked = {"temperature": 0, "n_predict": 40}
+        body = {**asked, "input_prefix": f"{CODE}def add_", "input_suffix": "\n"}
+        own = server.ask("/infill", {**body, "raw": True})
+        cut = server.ask("/infill", body)
+        assert cut["content"]
+        assert own["content"].startswith(cut["content"])
+        assert cut["tokens_predicted"] < own["tokens_predicted"]
+        assert (cut["stop_type"], cut["timings"]["predicted_n"]) == (
+            "limit",
+            cut["tokens_predicted"],
+        )
+        parts = server.events("/infill", {**body, "stream": True})
+        assert "".join(part["content"] for part in parts) == cut["content"]
+        first, *others = server.ask("/infill", {**body, "n_cmpl": 3})
+        assert first["content"] == cut["content"]
+        assert all(one["tokens_predicted"] <= 16 for one in others)
+        between = {**asked, "prompt": body["input_prefix"], "suffix": "\n"}
+        (choice,) = server.ask("/v1/completions", between)["choices"]
+        assert (choice["text"], choice["finish_reason"]) == (cut["content"], "stop")
+        plain = {**asked, "prompt": body["input_prefix"]}
+        assert server.ask("/completion", plain)["tokens_predicted"] == 40
+    finally:
+        assert server.close() == ""
+
+
 PLACE = "import os\n\n\n"
 """A place where several beginnings are likely."""
 

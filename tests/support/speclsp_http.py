@@ -24,6 +24,8 @@ INFILL = {"input_prefix": HEAD, "input_suffix": "\n", "n_predict": 24, "temperat
 HTTP = [sys.executable, "-m", "speclsp", "http", "--port", "0", "--threads", "1"]
 # The lines of requests would fill the pipe; `Server.close` returns warnings and errors.
 HTTP += ["--log-level", "warning"]
+# The embedded model is sure of little.
+HTTP += ["--min-probability", "0"]
 
 
 class Server:

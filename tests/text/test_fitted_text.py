@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -24,8 +25,13 @@ class Characters:
         return chr(token).encode("utf-8", "surrogateescape")
 
 
-def fitted(around: str, text: str, *, ends: bool = True, **limits: Any) -> tuple[str, str, str]:
-    """Return what becomes of a text, what ended it, and what of it was told."""
+def fitted(
+    around: str, text: str, *, ends: bool = True, unlikely: str = "", **limits: Any
+) -> tuple[str, str, str]:
+    """Return what becomes of a text, what ended it, and what of it was told.
+
+    ``unlikely`` characters have a probability of 0.1, the others one of 1.
+    """
     before, after = around.split("▮")
     request = PlacedRequest(
         plain=TextRequest(uri="", version=0, offset=0),
@@ -40,7 +46,8 @@ def fitted(around: str, text: str, *, ends: bool = True, **limits: Any) -> tuple
     output = FittedText(vocabulary, {END}, rules=stop_rules(Settings(), request), **limits)
     told = ""
     for token in [*map(ord, text), *[END] * ends]:
-        stops = output.feed(token)
+        is_unlikely = token != END and chr(token) in unlikely
+        stops = output.feed(token, math.log(0.1) if is_unlikely else 0.0)
         assert output.so_far.startswith(told)
         told = output.so_far
         if stops:
@@ -91,3 +98,34 @@ def test_a_text_without_an_end_has_whole_words_only() -> None:
     """As where the tokens run out."""
     whole, stopped_by, _ = fitted("def f():\n    ▮\n", "a = 1\n    b = so", ends=False)
     assert (whole, stopped_by) == ("a = 1", "none")
+
+
+@pytest.mark.parametrize(
+    ("around", "text", "unlikely", "whole", "told"),
+    [
+        # A word that would go on is left out, and so is what joins it to the others.
+        ("x = ▮\n", "a + before", "f", "a", ""),
+        ("x = ▮\n", "?", "?", "", ""),
+        # Told lines stay, and nothing behind the cut is told.
+        ("def f():\n    ▮\n", "a = 1\n    b = f(c)\n    d = 2", "c", "a = 1\n    b = f", "a = 1"),
+        ("def f():\n    ▮\n", "a = 1\n    b = c\n", "b", "a = 1", "a = 1"),
+        # What stands after the cursor ends it, sure or not.
+        ("f(▮)\n", "a, b) + c", "c", "a, b", ""),
+    ],
+)
+def test_it_ends_before_what_the_model_is_unsure_of(
+    around: str, text: str, unlikely: str, whole: str, told: str
+) -> None:
+    found = fitted(around, text, unlikely=unlikely, min_probability=0.3)
+    assert found == (whole, "rule", told)
+    assert fitted(around, text, unlikely=unlikely)[1] != "rule"
+
+
+def test_the_beginning_of_a_stop_string_is_kept_where_it_ends() -> None:
+    whole, _, _ = fitted("x = ▮\n", "ST?", unlikely="?", stops=["STOP"], min_probability=0.3)
+    assert whole == "ST"
+
+
+def test_typed_text_that_is_repeated_does_not_count() -> None:
+    limits = {"typed": "re", "min_probability": 0.3}
+    assert fitted("    re▮\n", "return x", unlikely="e", **limits)[1] == "end"

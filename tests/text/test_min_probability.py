@@ -12,6 +12,8 @@ from speclsp.text.stopping import CompletionText
 Token = tuple[str, float]
 """A token's text and probability."""
 
+_CLOSED = "\n        a();\n    "
+
 
 class PieceVocabulary:
     """Tokens are the places of their texts."""
@@ -65,6 +67,10 @@ def ended(rules_at) -> Callable[..., CompletionText]:
         ("x = ▮\n", [("(", 0.9), ("a", 0.3)], ""),
         # Whole lines stay.
         ("def f():\n    ▮\n", [("a()", 0.9), ("\n    ", 0.9), ("b", 0.3)], "a()"),
+        # Several lines leave the editor's closing bracket a line of its own.
+        ("    if (x) {▮}\n", [("\n        a();", 0.9), ("\n        ", 0.9), ("b", 0.3)], _CLOSED),
+        ("f(▮)\n", [("\n    a,", 0.9), ("\n    b", 0.9), (" +", 0.3)], "\n    a,\n    b\n"),
+        ("f({▮})\n", [("\n    a,\n", 0.9), ("}", 0.9), (")", 0.9), (";", 0.3)], "\n    a,\n})"),
         # Blanks alone are no text.
         ("def f():▮\n", [("\n    ", 0.9), ("return", 0.3)], ""),
     ],
