@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 from speclsp.answers import GeneratedText, ranges_from
 from speclsp.requests import AnyPlaced, PlacedCompletion
 from speclsp.settings import Settings
-from speclsp.text.code_reader import AUTO_CLOSERS, MAX_AUTO_CLOSERS
-from speclsp.text.fitting import n_closers_replaced
+from speclsp.text.code_reader import AUTO_CLOSERS, MAX_AUTO_CLOSERS, read_code
+from speclsp.text.fitting import Trimmed, apart_from, n_closers_replaced
+from speclsp.text.languages import language_of
 
 N_CHARS: Final = 4096
 """Characters before and after the cursor that are kept and compared."""
@@ -156,14 +157,11 @@ def rest_of(
         return None
     left = whole.text[n:]
     n_replaced = whole.n_replaced - moved.n_passed
-    if "\n" in moved.closers:
-        left = _without_last_line(left, moved.closers)
-        if not left:
+    if moved.closers:
+        fitted = _with_closers(left, moved.closers, request, moved.typed)
+        if fitted is None or not fitted.text:
             return None
-    elif moved.closers:
-        if not _contains_closers(left, moved.closers, moved.typed):
-            return None
-        n_replaced += len(moved.closers)
+        left, n_replaced = fitted.text, n_replaced + fitted.n_replaced
     drafted, own_id = ranges_from(whole.drafted, n), request.completion_id
     return n, replace(
         whole, completion_id=own_id, text=left, n_replaced=n_replaced, drafted=drafted
@@ -185,15 +183,21 @@ def _without_indentation(text: str) -> str:
     return _LINE_BREAK.sub("\n", text.lstrip(" \t"))
 
 
-def _contains_closers(text: str, closers: str, typed: str) -> bool:
-    """Whether ``text`` contains the closers that the editor inserted for ``typed``."""
-    if closers.strip() in _TRIPLE_QUOTES:
-        return closers.strip() in text
-    line_typed = typed.rpartition("\n")[2]
-    return n_closers_replaced(text, line_typed, closers) == len(closers)
+def _with_closers(text: str, closers: str, request: AnyPlaced, typed: str) -> Trimmed | None:
+    """Fit the rest of a text to what the editor closed for ``typed``; None where it contradicts.
 
-
-def _without_last_line(text: str, closers: str) -> str:
-    """Return ``text`` without its last line if that equals ``closers``, else ""."""
-    head, _, last = text.rstrip().rpartition("\n")
-    return head.rstrip() if last.strip() == closers.strip() else ""
+    A rest that closes nothing was cut before that, and goes before the closers.
+    """
+    language_id = language_of(request.language_id, request.path)
+    if "\n" in closers:
+        head, _, last = text.rstrip().rpartition("\n")
+        if last.strip() == closers.strip():
+            return Trimmed(head.rstrip())
+    elif closers.strip() in _TRIPLE_QUOTES:
+        return Trimmed(text, len(closers)) if closers.strip() in text else None
+    elif n_closers_replaced(text, typed.rpartition("\n")[2], closers) == len(closers):
+        return Trimmed(text, len(closers))
+    if not closers.strip() or read_code(language_id, text).closers:
+        return None
+    line_before = request.prefix[-N_CHARS:].rpartition("\n")[2]
+    return Trimmed(apart_from(closers, text, line_before))

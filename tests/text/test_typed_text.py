@@ -105,7 +105,11 @@ def test_typing_on_leaves_the_rest(typed: str, rest: str | None) -> None:
         # It closes something else, or nothing.
         ("foo(a, b)", "x = foo(¦]\n", None),
         ("foo(a, b)", "x = ¦)\n", None),
-        ("foo(a", "x = foo(¦)\n", None),
+        # It was cut before it closes anything, and stays.
+        ("foo(a", "x = foo(¦)\n", ("a", 0)),
+        ("foo(\n    a,\n    b,", "x = foo(¦)\n", ("\n    a,\n    b,\n", 0)),
+        ("f {\n    a;\n    b;", "x = f {¦}\n", ("\n    a;\n    b;\n", 0)),
+        ("f {\n    a;\n    b;", "x = f {\n    ¦\n}\n", ("a;\n    b;", 0)),
         # The brace went to a line below, and stands there when the suggestion comes to it.
         ("f {\n    a;\n}", "x = f {\n    ¦\n}\n", ("a;", 0)),
         ("f {\n    a;\n}\ng", "x = f {\n    ¦\n}\n", None),
