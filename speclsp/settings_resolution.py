@@ -251,6 +251,8 @@ def convert(name: str, value: Any, *, from_text: bool = False) -> Any:
         if from_text and float in leaves(name):
             with suppress(ValueError):
                 value = float(value)  # msgspec takes 0.5, but not .5
+        if value == [] and isinstance(default(name), dict):
+            value = {}  # as Lua sends an empty table
         converted = msgspec.convert(value, TYPES[name], strict=not from_text)
         msgspec.json.encode(converted)  # raises for lone surrogates, which no path or message has
     except UnicodeEncodeError as error:

@@ -179,7 +179,7 @@ def _options(source: str, value: object, problems: list[SettingProblem]) -> Mapp
             return value
     if isinstance(value, Mapping):
         return flat_options(value)
-    if value is not None:
+    if value is not None and value != []:  # Lua's empty table is an empty array in JSON
         message = f"{where}: expected an object of settings, got {value!r:.80}."
         problems.append(SettingProblem(source, message))
     return {}

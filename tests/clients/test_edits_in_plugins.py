@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from client_features import feature
 from nvim_plugins import EDITING, Plugin
-from plugin_session import EDITORS, PluginSession
-from rewriting_model import rewriting
+from plugin_session import EDITORS, PluginSession, accept_edit, rename
+from rewriting_model import CART, rewriting
 
 from tests.support.recording_server import RecordingServer, recording_server
 
@@ -21,8 +21,15 @@ CODE = """def total(prices, rate):
         result += price
     return result
 """
-RENAMED = CODE.replace("total(prices", "total(amounts")
-WANTED = RENAMED.replace("in prices", "in amounts")
+
+
+@pytest.fixture
+def code(request: pytest.FixtureRequest) -> str:
+    """Return code whose lines are a test's own: what was declined in one file stays away."""
+    name = request.node.originalname.removeprefix("test_")
+    return CODE.replace("price in", f"{name} in")
+
+
 pytestmark = pytest.mark.parametrize(
     "plugin",
     [
@@ -69,71 +76,60 @@ def noted(
             assert session.editor.problems() == []
 
 
+def renamed(code: str) -> str:
+    return code.replace("(prices", "(amounts", 1)
+
+
+def wanted(code: str) -> str:
+    return re.sub(r"\bprices\b", "amounts", code)
+
+
 def text(session: PluginSession) -> str:
     return "\n".join(session.editor.lines) + "\n"
 
 
-def rename(session: PluginSession) -> None:
-    """Rename the parameter, and wait for the next edit."""
-    session.editor.keys("1", "G", "0", "f", "p", "c", "w")
-    session.editor.type("amounts")
-    session.editor.keys("<Esc>")
-    session.settled()
-
-
-def accept(session: PluginSession) -> None:
-    """Go to the edit, and apply it."""
-    before = text(session)
-    for _ in range(3):
-        session.editor.keys("<Tab>")
-        time.sleep(0.5)
-        if text(session) != before:
-            return
-    raise AssertionError(f"nothing was applied on\n{session.editor.screen}")
-
-
 @feature("shown")
-def test_shown(session: PluginSession) -> None:
-    session.open("shown.py", CODE)
+def test_shown(session: PluginSession, code: str) -> None:
+    session.open("shown.py", code)
     rename(session)
-    session.until(lambda: re.search(r"for price in .*amounts", session.editor.screen))
+    session.until(lambda: re.search(r"in .*amounts", session.editor.screen))
 
 
 @feature("whole")
-def test_whole(session: PluginSession) -> None:
-    session.open("whole.py", CODE)
+def test_whole(session: PluginSession, code: str) -> None:
+    session.open("whole.py", code)
     rename(session)
-    accept(session)
-    assert text(session) == WANTED
+    accept_edit(session)
+    assert text(session) == wanted(code)
 
 
 @feature("undone")
-def test_undone(session: PluginSession) -> None:
+def test_undone(session: PluginSession, code: str) -> None:
     """What was undone does not come again."""
-    session.open("undone.py", CODE)
+    session.open("undone.py", code)
     rename(session)
-    accept(session)
+    accept_edit(session)
     session.editor.keys("u")
-    session.until(lambda: text(session) == RENAMED)
+    session.until(lambda: text(session) == renamed(code))
     assert session.quiet(2.0)
     session.editor.keys("<C-r>")
-    session.until(lambda: text(session) == WANTED)
+    session.until(lambda: text(session) == wanted(code))
 
 
 @feature("dismissed")
-def test_dismissed(session: PluginSession) -> None:
-    session.open("dismissed.py", CODE)
+def test_dismissed(session: PluginSession, code: str) -> None:
+    session.open("dismissed.py", code)
     rename(session)
     session.editor.keys("<Esc>")
     session.until(lambda: not session.suggestion)
     assert session.quiet()
-    assert text(session) == RENAMED
+    assert text(session) == renamed(code)
 
 
 @feature("other-buffer")
-def test_other_buffer(session: PluginSession) -> None:
+def test_other_buffer(session: PluginSession, code: str) -> None:
     session.open("second.py", "print(1)\n")
-    session.open("first.py", CODE)
+    session.open("first.py", code)
     session.editor.keys("1", "G", "0", "f", "p", "c", "w")
     session.editor.type("amounts")
     session.editor.keys("<Esc>")
@@ -149,42 +145,42 @@ def word_before(session: PluginSession, name: str, word: str) -> None:
     rename(session)
     shown = f"for price in wait('{word}',"
     session.until(lambda: session.editor.shows(shown))
-    accept(session)
+    accept_edit(session)
     assert text(session) == code.replace("prices", "amounts")
 
 
 @feature("accents")
-def test_accents(session: PluginSession) -> None:
+def test_accents(session: PluginSession, code: str) -> None:
     word_before(session, "accents", "éàü")
 
 
 @feature("emoji")
-def test_emoji(session: PluginSession) -> None:
+def test_emoji(session: PluginSession, code: str) -> None:
     word_before(session, "emoji", "😀🚀")
 
 
 @feature("cjk")
-def test_cjk(session: PluginSession) -> None:
+def test_cjk(session: PluginSession, code: str) -> None:
     word_before(session, "cjk", "世界こんにちは")
 
 
 @feature("crlf")
-def test_crlf(session: PluginSession) -> None:
-    path = session.open("crlf.py", CODE.replace("\n", "\r\n"))
+def test_crlf(session: PluginSession, code: str) -> None:
+    path = session.open("crlf.py", code.replace("\n", "\r\n"))
     rename(session)
     assert not session.editor.shows("^M")
-    accept(session)
-    assert text(session) == WANTED
+    accept_edit(session)
+    assert text(session) == wanted(code)
     session.editor.keys(":", "w", "<CR>")
-    session.until(lambda: path.read_bytes() == WANTED.replace("\n", "\r\n").encode())
+    session.until(lambda: path.read_bytes() == wanted(code).replace("\n", "\r\n").encode())
 
 
 @feature("tabs")
-def test_tabs(session: PluginSession) -> None:
-    session.open("tabs.py", CODE.replace("    ", "\t"))
+def test_tabs(session: PluginSession, code: str) -> None:
+    session.open("tabs.py", code.replace("    ", "\t"))
     rename(session)
-    accept(session)
-    assert text(session) == WANTED.replace("    ", "\t")
+    accept_edit(session)
+    assert text(session) == wanted(code).replace("    ", "\t")
 
 
 @feature("empty")
@@ -198,12 +194,12 @@ def test_empty(session: PluginSession) -> None:
 
 
 @feature("large")
-def test_large(session: PluginSession) -> None:
+def test_large(session: PluginSession, code: str) -> None:
     rest = "# nothing to see here, only some more lines of a large file\n" * 33_000
-    session.open("large.py", CODE + rest)
+    session.open("large.py", code + rest)
     rename(session)
-    accept(session)
-    assert text(session) == WANTED + rest
+    accept_edit(session)
+    assert text(session) == wanted(code) + rest
     session.editor.nvim.command("bwipeout!")
 
 
@@ -213,15 +209,15 @@ def test_no_newline(session: PluginSession) -> None:
     path = session.open("bare.py", code)
     session.editor.nvim.command("setlocal nofixendofline")
     rename(session)
-    accept(session)
+    accept_edit(session)
     assert text(session) == code.replace("prices", "amounts") + "\n"
     session.editor.keys(":", "w", "<CR>")
     session.until(lambda: path.read_text() == code.replace("prices", "amounts"))
 
 
 @feature("closed")
-def test_closed(session: PluginSession) -> None:
-    session.open("closed.py", CODE)
+def test_closed(session: PluginSession, code: str) -> None:
+    session.open("closed.py", code)
     session.editor.keys("1", "G", "0", "f", "p", "c", "w")
     session.editor.type("amounts")
     session.editor.keys("<Esc>")
@@ -234,11 +230,14 @@ def test_the_block_of_the_documents(
     """As it stands: the model that comes along repeats a new name."""
     session = PluginSession(plugin, "forky", tmp_path_factory.mktemp("session"))
     try:
-        session.open("shop.py", CODE)
-        rename(session)
-        session.until(lambda: re.search(r"for price in .*amounts", session.editor.screen))
-        accept(session)
-        assert "for price in amounts:" in session.editor.lines
+        session.open("cart.py", CART)
+        session.editor.keys("3", "G", "0", "f", "i", "c", "w")
+        session.editor.type("entries")
+        session.editor.keys("<Esc>")
+        session.settled()
+        session.until(lambda: re.search(r"self\.(items)?entries\.append", session.editor.screen))
+        accept_edit(session)
+        assert text(session) == CART.replace("items", "entries")
         assert session.editor.problems() == []
     finally:
         session.close()

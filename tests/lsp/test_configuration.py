@@ -60,7 +60,7 @@ async def test_wrong_values_are_reported_once_by_name(connect: Callable[..., Lsp
     assert len(wire.shown) == 2
 
 
-@pytest.mark.parametrize("options", [[], "x", 5, True])
+@pytest.mark.parametrize("options", [[1], "x", 5, True])
 async def test_options_that_are_no_object(options: Any, connect: Callable[..., LspWire]) -> None:
     wire = connect()
     await wire.initialize(initializationOptions=options)
@@ -68,7 +68,7 @@ async def test_options_that_are_no_object(options: Any, connect: Callable[..., L
     assert "initializationOptions" in message
 
 
-@pytest.mark.parametrize("section", [5, "x", [], True])
+@pytest.mark.parametrize("section", [5, "x", [1], True])
 async def test_a_section_that_is_no_object_is_reported(section: Any, wire: LspWire) -> None:
     push(wire, {"speclsp": section})
     await wire.until(lambda: wire.shown)
@@ -419,6 +419,18 @@ async def test_a_client_may_say_that_no_workspace_chooses_the_machines_settings(
     wire.answers["workspace/configuration"] = [UPDATE]
     await wire.initialize(CONFIGURABLE, initializationOptions={"machineSettings": True})
     assert writes(wire) == ([FILE], "generated")
+    assert wire.shown == []
+
+
+async def test_an_empty_table_of_lua_is_no_problem(connect: Callable[..., LspWire]) -> None:
+    """It is an empty array in JSON; Neovim's init_options, settings and sections may be empty."""
+    wire = connect()
+    wire.answers["workspace/configuration"] = [[]]
+    await wire.initialize(CONFIGURABLE, initializationOptions=[])
+    push(wire, {"speclsp": []})
+    push(wire, {"speclsp": {"languages": [], "drafter_options": [], "max_lines": 3}})
+    await wire.until(lambda: wire.completer.applied)
+    assert wire.server.session.settings.current.max_lines == 3
     assert wire.shown == []
 
 

@@ -184,7 +184,7 @@ EDITING: Final = (
         (("next-edit.md", "With other clients", 1),),
         ("sidekick.nvim",),
         suggestion="""
-        local edit = require('sidekick.nes').get(0)[1]
+        local edit = require('sidekick.nes').get(vim.api.nvim_get_current_buf())[1]
         return edit and edit.text or ''
         """,
         namespaces=("sidekick.ui",),

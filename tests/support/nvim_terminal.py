@@ -37,8 +37,11 @@ KEYS = {
 class NvimTerminal:
     """Neovim in a terminal."""
 
-    def __init__(self, suite: str, init: str, home: Path, **environment: str) -> None:
-        """``init`` is the text of its init.lua."""
+    def __init__(
+        self, suite: str, init: str, home: Path, project: Path, **environment: str
+    ) -> None:
+        """``init`` is the text of its init.lua; it is started in ``project``."""
+        self._home = home
         home.mkdir(parents=True, exist_ok=True)
         (home / "init.lua").write_text(init, "utf-8")
         self._sockets = tempfile.TemporaryDirectory(prefix="nvim-")  # a socket's path is short
@@ -53,7 +56,7 @@ class NvimTerminal:
             ["-u", str(home / "init.lua"), "-n", "-i", "NONE", "--listen", str(listening)],
             dimensions=(ROWS, COLUMNS),
             env={**os.environ, "TERM": "xterm-256color", "HOME": str(home), **own, **environment},
-            cwd=str(home),
+            cwd=str(project),
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -112,10 +115,9 @@ class NvimTerminal:
                 return value
             time.sleep(0.03)
         messages = self.nvim.command_output("messages")
-        log = self.lua(
-            "local file = io.open(vim.lsp.get_log_path()) return file and file:read('*a')"
-        )
-        said = "\n".join([messages, str(log)[-2000:]])
+        log = self._home / "STATE" / "nvim" / "lsp.log"
+        log_lines = log.read_text("utf-8") if log.exists() else ""
+        said = "\n".join([messages, log_lines[-2000:]])
         raise AssertionError(f"it did not happen on:\n{self.screen}\nmessages: {said}")
 
     def shows(self, words: str) -> bool:

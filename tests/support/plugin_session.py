@@ -59,7 +59,7 @@ class PluginSession:
         init = self.plugin.init(self.tee.port if self.tee else 0, self._replaced)
         bin_folder = server_in(self.folder / "bin", self.records, "--engine", "own", *self._options)
         path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
-        self.editor = NvimTerminal(self.suite, init, self.folder / "home", PATH=path)
+        self.editor = NvimTerminal(self.suite, init, self.folder / "home", self.project, PATH=path)
 
     def open(self, name: str, text: str | bytes) -> Path:
         """Open a new file of the project, and go to its end."""
@@ -166,3 +166,22 @@ class PluginSession:
             self.tee.close()
         if self.server:
             self.server.close()
+
+
+def rename(session: PluginSession) -> None:
+    """Rename the parameter, and wait for the next edit."""
+    session.editor.keys("1", "G", "0", "f", "p", "c", "w")
+    session.editor.type("amounts")
+    session.editor.keys("<Esc>")
+    session.settled()
+
+
+def accept_edit(session: PluginSession) -> None:
+    """Go to the edit, and apply it."""
+    before = session.editor.lines
+    for _ in range(3):
+        session.editor.keys("<Tab>")
+        time.sleep(0.5)
+        if session.editor.lines != before:
+            return
+    raise AssertionError(f"nothing was applied on\n{session.editor.screen}")
