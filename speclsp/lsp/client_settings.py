@@ -24,7 +24,10 @@ _PULLED = "workspace/configuration"
 _MODEL_NAMES = ("model", "spec_draft_model")
 """Settings that together name the models."""
 _MACHINE_SETTINGS = "machineSettings"
-_NO_SETTINGS = frozenset({_MACHINE_SETTINGS, "editorInfo", "editorPluginInfo"})
+_EXPLAINS_NEXT_EDITS = "explainsNextEdits"
+_NO_SETTINGS = frozenset(
+    {_MACHINE_SETTINGS, _EXPLAINS_NEXT_EDITS, "editorInfo", "editorPluginInfo"}
+)
 """What ``initializationOptions`` holds beside settings; the last two are those of Copilot's server,
 whose clients send them to any server of its methods."""
 _OF_USER = ("command line", _INITIALIZATION)
@@ -54,6 +57,8 @@ class ClientSettings:
         self._by_folder: dict[str, Settings] = {}
         self._keeps_machine_settings = False
         """Whether the client lets no workspace choose the settings of the machine."""
+        self.client_explains_next_edits = False
+        """Whether the client itself says why there are no next edits."""
         self._problems: tuple[SettingProblem, ...] = ()
         self._reported: frozenset[SettingProblem] = frozenset()
         self._models_wanted: tuple[Any, ...] = ()
@@ -65,6 +70,7 @@ class ClientSettings:
         """Take ``initializationOptions``."""
         if isinstance(value, Mapping):
             self._keeps_machine_settings = value.get(_MACHINE_SETTINGS) is True
+            self.client_explains_next_edits = value.get(_EXPLAINS_NEXT_EDITS) is True
             value = {name: value[name] for name in value if name not in _NO_SETTINGS}
         self._layers[_INITIALIZATION] = value
         self._resolve()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from lsprotocol import types
@@ -34,6 +34,13 @@ from speclsp.lsp.text_buffer import TextBuffer, code_units
 from speclsp.requests import EditRequest
 
 logger = logging.getLogger(__name__)
+
+_NONE: Final = "none: "
+"""How the statistics begin to say why there are no next edits."""
+_REMEDY: Final = (
+    "Name a model that gives them as `edit_model`: docs/next-edit.md lists some, and `embedded` "
+    "is one to try."
+)
 
 
 async def next_edit(
@@ -60,6 +67,7 @@ async def next_edit(
             result = None  # superseded, or the document was closed
     if result is not None:
         session.editor.log("debug", edit_line(result))
+        _say_what_is_missing(session, result)
     now = session.documents.get(buffer.uri)
     if result is None or result.edit is None or now is None or now.opening is not buffer.opening:
         return {"edits": []}
@@ -67,6 +75,16 @@ async def next_edit(
         # What is shown must fit the text that it is shown in; the client asks again.
         return {"edits": []}
     return {"edits": [_wire_edit(session, now, result, result.edit)]}
+
+
+def _say_what_is_missing(session: Session, result: EditResult) -> None:
+    """Show once why the model proposes no edits at all, unless the client does."""
+    if result.withheld != "refused" or session.settings.client_explains_next_edits:
+        return
+    found = session.statistics().next_edits
+    if found.startswith(_NONE):
+        reason = found.removeprefix(_NONE)
+        session.show_problem("warning", f"speclsp: no next edits: {reason}. {_REMEDY}")
 
 
 def _wire_edit(

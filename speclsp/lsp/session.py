@@ -82,7 +82,7 @@ class Session:
             self._progress,
             spawn=self.spawn,
             apply_settings=self.apply_settings,
-            report=lambda message: self._show_problem("error", message),
+            report=lambda message: self.show_problem("error", message),
         )
         self._state = StateChanged(state="loading")
         self._snoozed_until = 0.0
@@ -165,7 +165,7 @@ class Session:
                 completer = await asyncio.to_thread(self._completer_factory, settings)
             except Exception as error:
                 logger.exception("the completer cannot be made")
-                self._show_problem("error", f"speclsp cannot complete: {error}")
+                self.show_problem("error", f"speclsp cannot complete: {error}")
                 self._set_state(StateChanged(state="failed", message=str(error)))
                 return
             self._applied = settings
@@ -207,13 +207,14 @@ class Session:
                 # Closing interrupts work such as loading the model, which is no error.
                 self.editor.log("info", f"{event.message} {event.remedy}".strip())
             case Problem():
-                self._show_problem("error", f"{event.message} {event.remedy}".strip())
+                self.show_problem("error", f"{event.message} {event.remedy}".strip())
             case StateChanged():
                 self._set_state(event)
                 reason = f": {event.message}" if event.message else ""
                 self.editor.log("info", f"engine {event.state}{reason}")
 
-    def _show_problem(self, level: LogLevel, message: str) -> None:
+    def show_problem(self, level: LogLevel, message: str) -> None:
+        """Show a problem to the user, once; log it again."""
         if message in self._shown_problems:
             self.editor.log(level, message)
             return
@@ -226,7 +227,7 @@ class Session:
         self._state = state
         self.send_status()
         if state.state == "ready" and state.model is not None and state.model.shortfall:
-            self._show_problem("warning", f"speclsp: {state.model.shortfall}")
+            self.show_problem("warning", f"speclsp: {state.model.shortfall}")
 
     def send_status(self) -> None:
         """Send the engine's state, and its model and the end of the snooze if there are any."""

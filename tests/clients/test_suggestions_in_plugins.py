@@ -75,7 +75,7 @@ def test_word(session: PluginSession) -> None:
     session.press("word")
     word = session.until(lambda: session.editor.line.removeprefix(START))
     assert suggestion.startswith(word)
-    assert re.fullmatch(r"\W*\w+\W*", word)
+    assert len(word.split()) == 1
     assert text(session) == SOURCE + START + word + "\n"
 
 
@@ -118,9 +118,10 @@ def test_typed_through(session: PluginSession) -> None:
     suggestion = session.type(START)
     for n_typed in range(1, 5):
         rest = session.go_on(suggestion[n_typed - 1])
-        assert rest == suggestion[n_typed:]
+        # By HTTP a plugin asks at each key, and has texts drawn by chance.
+        assert session.plugin.is_http or rest == suggestion[n_typed:]
     session.press("whole")
-    session.until(lambda: text(session) == SOURCE + START + suggestion + "\n")
+    session.until(lambda: text(session) == SOURCE + START + suggestion[:4] + rest + "\n")
 
 
 @feature("other-buffer")

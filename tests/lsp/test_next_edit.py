@@ -14,7 +14,7 @@ from speclsp.answers import EditResult
 from speclsp.documents import TextEdit, edit_between
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.lsp.text_buffer import TextBuffer
-from speclsp.statistics import RequestStats
+from speclsp.statistics import RequestStats, SessionStats
 
 METHOD = "textDocument/copilotInlineEdit"
 TEXT = "s = '😋'\r\nt = '😋'\r\nu\r\n"
@@ -233,6 +233,34 @@ async def test_every_request_is_in_the_statistics(wire: LspWire) -> None:
         1,
         {"undoes": 1, "refused": 1, "failed": 1, "cancelled": 2},
     ]
+
+
+REFUSED = EditResult(completion_id="1", finish_reason="stop", stats=RequestStats())
+NONE = SessionStats(state="ready", next_edits="none: the model is not known for them (trial model)")
+
+
+@pytest.mark.parametrize("explains", [False, True])
+async def test_what_is_missing_is_shown_once(
+    explains: bool, connect: Callable[..., LspWire]
+) -> None:
+    """Our own plugins say it where the user asks for an edit, and are silent otherwise."""
+    wire = connect()
+    options = {"explainsNextEdits": True} if explains else {"n_predict": 8}
+    await wire.initialize(initializationOptions=options)
+    wire.open(TEXT)
+    await wire.until(lambda: wire.completers)
+    wire.completer.script = lambda asked: asked.future.set_result(REFUSED)
+    await wire.ask(METHOD, at(0, 0))
+    assert wire.shown == []  # the models are not loaded
+    wire.completer.statistics = lambda: NONE  # type: ignore[method-assign]
+    wire.completer.script = proposing()
+    await wire.ask(METHOD, at(0, 1))
+    wire.completer.script = proposing(withheld="unchanged")
+    await wire.ask(METHOD, at(0, 0))
+    shown = [] if explains else wire.shown[:1]
+    assert wire.shown == shown
+    assert all("the model is not known for them" in one and "edit_model" in one for one in shown)
+    assert len(shown) == (not explains)
 
 
 @pytest.mark.parametrize("arguments", [[], [1], ["a", "b"]])

@@ -102,9 +102,9 @@ class NvimTerminal:
             time.sleep(0.02)
 
     def type(self, text: str, *, s_per_key: float = 0.02) -> None:
-        """Type text key by key."""
+        """Type text key by key; tabs by Ctrl-V, since Tab accepts."""
         for character in text:
-            self._child.send({"\n": "\r"}.get(character, character))
+            self._child.send({"\n": "\r", "\t": "\x16\t"}.get(character, character))
             time.sleep(s_per_key)
 
     def until(self, what: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:

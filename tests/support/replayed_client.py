@@ -21,7 +21,7 @@ _IDS = re.compile(r'"([0-9a-f]{32})"')
 
 
 class ReplayedClient:
-    """Sends a recording's messages, with the ids of this server's answers in place of recorded ones.
+    """Sends a recording's messages, with this server's ids in place of the recorded one's.
 
     ``answers`` holds the answers to the requests by method, and ``messages`` what the server said
     otherwise.

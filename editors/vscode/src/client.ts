@@ -256,6 +256,7 @@ export class Client implements vscode.Disposable {
       // VS Code takes settings of the scope "machine" from the user alone.
       initializationOptions: {
         machineSettings: true,
+        explainsNextEdits: true,
         // The server reads it before it can ask for settings.
         completionItems: vscode.workspace.getConfiguration("speclsp").get("completionItems"),
       },
