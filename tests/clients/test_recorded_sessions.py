@@ -18,6 +18,8 @@ from rewriting_model import CODE, rewriting
 
 from tests.support.recording_server import recording_server
 
+EDITED = CODE.replace("print(prices)", "print('😀 é', prices)")
+
 
 @pytest.mark.parametrize(
     "plugin",
@@ -38,7 +40,7 @@ def test_a_short_session(plugin: Plugin, tmp_path: Path) -> None:
                 *remote,
                 replaced=("edit_model = 'embedded'", ""),
             )
-            record(session, tmp_path, CODE)
+            record(session, tmp_path, EDITED)
     else:
         record(PluginSession(plugin, "forky", tmp_path / "session", *TRIAL), tmp_path, SOURCE)
 

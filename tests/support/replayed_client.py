@@ -44,6 +44,8 @@ class ReplayedClient:
         )
         self.answers: dict[str, list[Any]] = {}
         self.messages: list[Any] = []
+        self.sent: list[Any] = []
+        """The client's messages as they were sent here."""
         self._answered: Queue[Any] = Queue()
         self._ready = threading.Event()
         self._n_own = 0
@@ -66,15 +68,6 @@ class ReplayedClient:
             if name == "client" and "method" in message:
                 self._send_recorded(message)
 
-    def replay_one(self) -> dict[str, Any]:
-        """Send the next recorded message of the client."""
-        while True:
-            name, message = self.entries.pop(0)
-            if name == "client" and "method" in message:
-                self._send_recorded(message)
-                sent: dict[str, Any] = message
-                return sent
-
     def ask(self, method: str, params: Any) -> Any:
         """Ask what is not recorded; returns the result."""
         self._n_own += 1
@@ -94,6 +87,12 @@ class ReplayedClient:
             if one["method"] in {"window/showMessage", "window/showMessageRequest"}
         ]
 
+    def hang_up(self) -> None:
+        """Close the server's input, as Neovim does after `shutdown`; it has ended then."""
+        assert self.server.stdin is not None
+        self.server.stdin.close()
+        assert self.server.wait(TIMEOUT_S) == 0
+
     def _send_recorded(self, message: dict[str, Any]) -> None:
         text = json.dumps(message).replace("file:///project", self._folder.as_uri())
         text = text.replace('"/project"', json.dumps(str(self._folder)))
@@ -103,12 +102,12 @@ class ReplayedClient:
         if "id" not in message:
             self._write(message)
             return
-        answer = self._request(message)
-        self.answers.setdefault(message["method"], []).append(answer)
         recorded = json.dumps(self._recorded.get(message["id"], {}))
         # What is asked while the model loads gets nothing.
-        if message["method"].startswith("textDocument/"):
+        if _IDS.search(recorded):
             assert self._ready.wait(TIMEOUT_S)
+        answer = self._request(message)
+        self.answers.setdefault(message["method"], []).append(answer)
         self._ids |= zip(_IDS.findall(recorded), _IDS.findall(json.dumps(answer)), strict=False)
 
     def _request(self, message: dict[str, Any]) -> Any:
@@ -118,6 +117,7 @@ class ReplayedClient:
         return answer
 
     def _write(self, message: Any) -> None:
+        self.sent.append(message)
         body = json.dumps(message).encode()
         assert self.server.stdin is not None
         self.server.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
@@ -152,7 +152,7 @@ def replayed_client(client: str, folder: Path, *options: str) -> Iterator[Replay
     try:
         yield replayed
         replayed.replay("")
-        assert replayed.server.wait(TIMEOUT_S) == 0
+        replayed.hang_up()
     finally:
         replayed.server.kill()
         replayed.server.wait()
