@@ -11,7 +11,7 @@ from typing import Final, Literal
 from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.text.block import CursorBlock
 from speclsp.text.code_reader import CLOSERS
-from speclsp.text.fitting import CONNECTORS, Trimmed, apart_from, balanced, is_same_line
+from speclsp.text.fitting import Trimmed, apart_from, balanced, is_same_line
 from speclsp.text.languages import FENCED
 from speclsp.text.repetition import counting, first_loop, repeated_lines
 from speclsp.text.rules import StopRules
@@ -48,6 +48,13 @@ _N_SUBSTANTIAL: Final = 8
 
 _WORD_START: Final = re.compile(r"\w")
 _WORD_END: Final = re.compile(r"\w+\Z")
+
+_HALF: Final = re.compile(r"(?:[ \t,.+\-*/%=&|(\[{:<^~]|(?<=[-=\s])>|(?<!\w)[!?])+\Z")
+"""Operators and openers that go on with what an unsure model leaves open; ``>`` may close a type,
+``!`` and ``?`` may follow a name."""
+_ARROW: Final = re.compile(r"(?<=[,(=])\s*(?:async\s+)?(?:\([^()\n]*\)|\w+)\s*=>\s*\Z")
+"""The head of a function that is an argument or a value, without its body."""
+_FENCE_LINE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 _DIRECTIONS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _HIDDEN: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_DIRECTIONS}]")
@@ -162,10 +169,27 @@ class CompletionText:
         """
         self.stopped_by = "unsure"
         characters = following.decode("utf-8", "ignore")
-        if _WORD_START.match(characters):
+        if _WORD_START.match(characters) or self._names_argument(characters):
             self._text = _WORD_END.sub("", self._text)
         if characters[:1] not in ("\n", "\r"):
-            self._text = self._text.rstrip(CONNECTORS + ":")
+            self._text = _HALF.sub("", _ARROW.sub("", self._text))
+        if self._opens_fence():
+            self._text = self._text[: max(0, self._line_start - 1)]
+
+    def _names_argument(self, following: str) -> bool:
+        """Whether the last word is an argument's name, with ``=`` to follow."""
+        value = following.lstrip(" ")
+        if value[:1] != "=" or value[:2] == "==":
+            return False
+        return self._rules.state_after(self._text).innermost == "("
+
+    def _opens_fence(self) -> bool:
+        """Whether the text ends with the line that begins a block of code in Markdown."""
+        if self._rules.language_id not in FENCED:
+            return False
+        fences = _FENCE_LINE.findall(self._rules.code_before + self._text)
+        is_last = bool(_FENCE_LINE.match(self._text[self._line_start :]))
+        return is_last and len(fences) % 2 == 1
 
     def finish(self) -> Trimmed:
         """Return the text to insert; more tokens may be fed afterwards."""

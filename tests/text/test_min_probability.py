@@ -62,6 +62,23 @@ def ended(rules_at) -> Callable[..., CompletionText]:
         # A colon within a line joins, one at its end opens a block.
         ("x = f(▮)\n", [("total", 0.9), (":", 0.9), (" int", 0.3)], "total"),
         ("if ▮\n", [("total", 0.9), (":", 0.9), ("\n", 0.3)], "total:"),
+        # Half an operation, and what only looks like one.
+        ("x = ▮\n", [("a", 0.9), (" <", 0.9), (" b", 0.3)], "a"),
+        ("x = ▮\n", [("a", 0.9), (" >", 0.9), (" b", 0.3)], "a"),
+        ("x = ▮\n", [("p", 0.9), ("->", 0.9), ("b", 0.3)], "p"),
+        ("Vec<▮\n", [("u8", 0.9), (">", 0.9), (" x", 0.3)], "u8>"),
+        # A function that is an argument, before its body.
+        (
+            "it('▮')\n",
+            [("adds'", 0.9), ("',", 0.9), (" ()", 0.9), (" =>", 0.9), (" {", 0.3)],
+            "adds",
+        ),
+        ("x = ▮\n", [("1", 0.9), (",", 0.9), (" async x", 0.9), (" =>", 0.9), (" x", 0.3)], "1"),
+        # An argument's name without its value; names that end there stay.
+        ("f(▮)\n", [("a", 0.9), (",", 0.9), (" help", 0.9), ('="', 0.3)], "a"),
+        ("f(▮)\n", [("help", 0.9), ("=", 0.3)], ""),
+        ("f(▮)\n", [("help", 0.9), (" ==", 0.3)], "help"),
+        ("▮\n", [("a", 0.9), (",", 0.9), (" b", 0.9), (" =", 0.3)], "a, b"),
         # What opens a bracket that nothing closes is left out.
         ("x = ▮\n", [("f", 0.9), ("(", 0.9), ("a", 0.3)], "f"),
         ("x = ▮\n", [("(", 0.9), ("a", 0.3)], ""),
@@ -79,6 +96,22 @@ def test_it_ends_where_the_model_is_unsure(ended, document, tokens, kept) -> Non
     text = ended(document, tokens)
     assert (text.stopped_by, text.finish().text) == ("unsure", kept)
     assert text.probability == pytest.approx(math.prod(p for _, p in tokens))
+
+
+@pytest.mark.parametrize(
+    ("document", "tokens", "kept"),
+    [
+        ("Run\n▮\n", [("it:\n\n", 0.9), ("```", 0.9), ("sh", 0.3)], "it:"),
+        ("```\nx\n▮\n", [("y\n", 0.9), ("```", 0.9), ("\n", 0.3)], "y\n```"),
+    ],
+)
+def test_a_block_of_markdown_is_not_left_open(rules_at, document, tokens, kept) -> None:
+    vocabulary = PieceVocabulary([piece for piece, _ in tokens])
+    rules = rules_at(document, "markdown")
+    text = CompletionText(vocabulary, rules, min_probability=0.5)  # type: ignore[arg-type]
+    for token, (_, probability) in enumerate(tokens):
+        text.feed(token, math.log(probability))
+    assert (text.stopped_by, text.finish().text) == ("unsure", kept)
 
 
 def test_0_ends_no_text(ended) -> None:
