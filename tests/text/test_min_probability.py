@@ -70,8 +70,8 @@ def ended(rules_at) -> Callable[..., CompletionText]:
         # A function that is an argument, before its body.
         (
             "it('▮')\n",
-            [("adds'", 0.9), ("',", 0.9), (" ()", 0.9), (" =>", 0.9), (" {", 0.3)],
-            "adds",
+            [("adds", 0.9), ("',", 0.9), (" ()", 0.9), (" =>", 0.9), (" {", 0.3)],
+            "adds'",
         ),
         ("x = ▮\n", [("1", 0.9), (",", 0.9), (" async x", 0.9), (" =>", 0.9), (" x", 0.3)], "1"),
         # An argument's name without its value; names that end there stay.
