@@ -403,7 +403,8 @@ class EngineThread:
         weights, prompts = self._models.weights, self._models.prompts
         if weights is None or prompts is None or self._rests():
             return
-        if not self._is_choosing() and not prompts.has_plan():
+        has_draft_model = weights.draft is not None
+        if not (self._is_choosing() or has_draft_model or prompts.has_plan()):
             return
         is_done = False
 
@@ -415,7 +416,11 @@ class EngineThread:
             self._is_decoding = True
             weights.set_interrupt(interrupted)
             try:
-                is_done = prompts.settle(interrupted) and not prompts.has_plan()
+                is_done = (
+                    prompts.settle(interrupted)
+                    and not prompts.has_plan()
+                    and weights.settle_draft_model(self._models.settings)
+                )
             finally:
                 weights.set_interrupt(None)
                 self._is_decoding = False

@@ -302,7 +302,7 @@ def run(running: RunningJob[Q, R], bench: Workbench, control: RunControl) -> R:
         result = plan.finish(generation, control.interrupted)
     finally:
         bench.weights.set_interrupt(None)
-    _report_problems(generation, bench)
+    _report_problems(generation, bench, job.settings)
     return result
 
 
@@ -366,13 +366,13 @@ def text_of(tokens: Iterable[int], vocabulary: Vocabulary) -> str:
     return b"".join(map(vocabulary.piece, tokens)).decode("utf-8", "replace")
 
 
-def _report_problems(generation: Generation, bench: Workbench) -> None:
+def _report_problems(generation: Generation, bench: Workbench, settings: Settings) -> None:
     """Report drafters that failed, and a draft model that costs more than it saves."""
     for failure in generation.drafter_failures:
         bench.report(failure)
     draft, pass_cost = bench.weights.draft, bench.weights.pass_cost
     # The embedded pair is for trials: its speed does not matter.
     if draft is not None and not bench.weights.is_trial:
-        costly = draft.costly(pass_cost.single_s)
+        costly = draft.costly(settings.mode, pass_cost.curve, pass_cost.single_s)
         if costly is not None:
             bench.report(costly)

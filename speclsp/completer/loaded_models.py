@@ -269,6 +269,10 @@ class Models:
             self._events.log("warning", f"{weights.title}: {REWRITING_REMARK}. {REWRITING_REMEDY}")
         if weights.draft is not None and (remark := draft_model_remark(settings)):
             self._events.log("info", remark)
+        if weights.draft is not None and not weights.is_trial:
+            large = weights.draft.large(settings.mode)
+            if large is not None:
+                self._report_once(large)
         if (unread := given_without_speculation(settings)) is not None:
             self._report_once(unread)
         for problem in weights.problems:

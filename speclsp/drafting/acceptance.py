@@ -25,7 +25,9 @@ of five next-edit models, where the length is that of the copy."""
 _OTHER_SOURCE: Final = "project"
 """The source whose prior holds for those that were not counted."""
 _NO_LENGTH: Final = 0.6
-"""The prior of tokens without a match length: small models are right in 60 to 80 %."""
+"""The prior of tokens without a match length."""
+SMALL_MODEL: Final = 0.7
+"""The prior of a draft model's tokens, where those before them are right."""
 
 ONE_PLACE, FEW_PLACES, MANY_PLACES, TWO_TOKENS, MORE_TOKENS, BEHIND = range(6)
 """How the matches agree: on one token, which followed at one place, at 2 or 3, at more; on two

@@ -184,6 +184,30 @@ class PassCost:
         return tuple(ratios)
 
 
+@dataclass(frozen=True, slots=True)
+class AskingCost:
+    """What a draft model takes, in seconds."""
+
+    token_s: float
+    """For each token of a draft."""
+    lacking_s: float = 0.0
+    """To read the part of the text that it has not evaluated yet."""
+
+    def best_gain(self, p: float, n_most: int, curve: VerifyCurve, single_s: float) -> float:
+        """Return the highest E ln (tokens) − ln (time / T(1)) of a pass with a draft of the model.
+
+        ``p`` is the chance that a token is right if those before it are, ``n_most`` the most tokens
+        of a draft, and ``single_s`` T(1).
+        """
+        best, gain, path = -math.inf, 0.0, 1.0
+        for n_tokens in range(1, n_most + 1):
+            path *= p
+            gain += path * math.log1p(1.0 / n_tokens)
+            drafting = (self.lacking_s + n_tokens * self.token_s) / single_s
+            best = max(best, gain - math.log(curve.ratio(n_tokens + 1) + drafting))
+        return best
+
+
 def lower_quartile(values: Collection[float]) -> float:
     """Return the lower quartile."""
     return sorted(values)[len(values) // 4]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.drafting.cost import VerifyCurve
+from speclsp.drafting.cost import AskingCost, VerifyCurve
 
 MOST_DRAFTED: Final = 96
 """Most draft tokens of a pass; llama.cpp has room for a few more rows of logits."""
@@ -207,6 +207,17 @@ class ModelDrafter(Drafter, Protocol):
     @property
     def ns_native(self) -> int:
         """Nanoseconds inside that model's decode since it was loaded."""
+
+    @property
+    def n_most(self) -> int:
+        """Most tokens of a draft."""
+
+    @property
+    def token_cost(self) -> AskingCost | None:
+        """What a token of a draft takes; None before that and a prompt's time were measured."""
+
+    def asking_cost(self, generated: Sequence[int]) -> AskingCost | None:
+        """Return what :meth:`draft` would take; None if that is not known."""
 
 
 class Candidate(NamedTuple):

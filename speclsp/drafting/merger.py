@@ -5,20 +5,18 @@ highest
 
     E ln (tokens emitted) − ln (T(k) / T(1)).
 
-A draft model takes time, too: in mode auto it is asked where what its drafts save on average, times
-the chance that the look-ups' tokens are wrong, is at least what asking takes.  Its chain then grows
-into the same tree.
+A draft model takes time, too: in mode auto it is asked where that, its own time counted, promises
+more than the look-ups' tree.  Its chain then grows into the same tree.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.cost import GPU_SLOPE, SHAPES, lower_quartile, straight_curve
+from speclsp.drafting.acceptance import MEMORY, SMALL_MODEL, AcceptanceTable
+from speclsp.drafting.cost import GPU_SLOPE, SHAPES, straight_curve
 from speclsp.drafting.drafter import (
     NO_CONTEXT,
     NO_DRAFT,
@@ -47,63 +45,35 @@ from speclsp.errors import DrafterError
 from speclsp.settings import DraftMode
 from speclsp.statistics import DrafterStats
 
-_SAVED_PRIOR: Final = 1.0
-"""Passes that asking a draft model is taken to save before it was asked."""
-_MEMORY: Final = 64.0
-"""Times of asking after which an older one has lost 1 − 1/e of its weight."""
-_N_TIMES: Final = 15
-"""Latest times of asking, whose lower quartile counts: a call may be delayed by other work."""
-_EXPLORED: Final = 0.003
-"""Share of the time for asking a draft model that did not save what it takes."""
+_PRIOR_TRIES: Final = 8.0
+"""How many tokens the prior of a draft model counts as: a few wrong ones say little."""
 
 _NOMINAL: Final = straight_curve(GPU_SLOPE)
 
 
-class _ModelGain:
-    """What asking a draft model saves and takes."""
+class _ModelHits:
+    """How often a draft model's tokens are right where those before them are.
+
+    What it learned fades by the pass: a model that got better, or was unlucky, is asked again.
+    """
 
     def __init__(self) -> None:
-        self._saved = _SAVED_PRIOR
-        """What asking saved, in units of T(1)."""
-        self._needed = 1.0
-        """How often it was needed when it was asked: the sum of the chances."""
-        self._seconds: deque[float] = deque(maxlen=_N_TIMES)
-        self._is_warm = False
-        self._credit = 0.0
-        """What exploring may lose, in units of T(1)."""
-        self.start_pass()
+        self._right = self._tried = 0.0
 
-    def start_pass(self) -> None:
-        """Forget the last pass."""
-        self.seconds: float | None = None
-        """What asking took; None if it was not asked."""
-        self.saved = 0.0
-        self._need = 0.0
+    @property
+    def p(self) -> float:
+        """The chance that the next one is right."""
+        return (SMALL_MODEL * _PRIOR_TRIES + self._right) / (_PRIOR_TRIES + self._tried)
 
-    def pays(self, single_s: float, need: float) -> bool:
-        """Whether to ask it, where the others' tokens are all wrong with the chance ``need``.
-
-        ``single_s`` is T(1), 0 if not known.  Each time exploring may lose a little more.  What
-        verifying its drafts loses lowers p̂ and does not count here.
-        """
-        self._need = need
-        self._credit += _EXPLORED
-        is_known = single_s > 0.0 and self._seconds
-        cost = lower_quartile(self._seconds) / single_s if is_known else 0.0
-        return cost - max(self._saved, 0.0) / self._needed * need <= self._credit
-
-    def learn(self) -> None:
-        """Learn from the current pass what asking saves and takes."""
-        if self.seconds is None:
-            return
-        self._credit = 0.0
-        if self._is_warm:
-            # The first call is not counted: a model evaluates its whole prompt.
-            self._seconds.append(self.seconds)
-        self._is_warm = True
-        keep = 1.0 - 1.0 / _MEMORY
-        self._saved = self._saved * keep + self.saved
-        self._needed = self._needed * keep + self._need
+    def learn(self, draft: Sequence[int], emitted: Sequence[int]) -> None:
+        """Learn from a pass, with the draft that the model was asked for, if any."""
+        keep = 1.0 - 1.0 / MEMORY
+        self._right, self._tried = self._right * keep, self._tried * keep
+        for token, own in zip(draft, emitted, strict=False):
+            self._tried += 1.0
+            if token != own:
+                break
+            self._right += 1.0
 
 
 class DraftMerger:
@@ -132,7 +102,7 @@ class DraftMerger:
         self._drafters = [MeasuredDrafter(drafter, limits(drafter.name)) for drafter in drafters]
         # Models come last: what they are worth depends on what the others found.
         self._drafters.sort(key=lambda drafter: drafter.asks_model)
-        self._gains = {one.name: _ModelGain() for one in self._drafters if one.asks_model}
+        self._hits = {one.name: _ModelHits() for one in self._drafters if one.asks_model}
         self.clock: Clock = stopped_clock
         self._table = table or AcceptanceTable()
         self._owners: dict[str, str] = {}
@@ -144,7 +114,7 @@ class DraftMerger:
 
     def _start_request(self, context: DraftContext) -> None:
         self._context = context
-        curve = context.verify_curve or _NOMINAL
+        self._curve = curve = context.verify_curve or _NOMINAL
         self._costs = [math.log(curve.ratio(size + 1)) for size in range(self._n_max + 1)]
         """ln T(k + 1) / T(1) by k."""
         self._generated: Sequence[int] = ()
@@ -158,8 +128,6 @@ class DraftMerger:
         self._tree = NO_TREE
         self._drafts: dict[str, Draft] = {}
         """What drafters without branches drafted, by their names."""
-        for gain in self._gains.values():
-            gain.start_pass()
 
     @property
     def failures(self) -> tuple[DrafterError, ...]:
@@ -188,15 +156,11 @@ class DraftMerger:
         n_max = min(n_max, self._n_max)
         candidates: list[Candidate] = []
         for drafter in self._drafters:
-            gain = self._gains.get(drafter.name) if self._mode == "auto" else None
-            if gain is not None:
+            if drafter.asks_model and self._mode == "auto":
                 self._grow(candidates, n_max)
-                if not gain.pays(self._context.single_s, self._need()):
+                if not self._pays(drafter, generated, n_max):
                     continue
-            started = self.clock()
             candidates += self._candidates(drafter, generated, n_max)
-            if gain is not None:
-                gain.seconds = self.clock() - started
         self._grow(candidates, n_max)
         if self._grown.n_best:
             self._tree = self._grown.first(self._grown.n_best, self._owners)
@@ -210,12 +174,9 @@ class DraftMerger:
         depths = node_depths(tree.parents)
         accepted = set(path)
         behind = _nodes_below(path[-1], tree.parents) if stopped else set()
-        cost = math.expm1(self._costs[min(len(tree.tokens), self._n_max)]) / len(tree.tokens)
         for drafter in self._drafters:
             nodes = [node for node, name in enumerate(tree.sources) if name == drafter.name]
             right = [depths[node] for node in nodes if node in accepted]
-            if drafter.name in self._gains:
-                self._gains[drafter.name].saved += len(right) - cost * len(nodes)
             if nodes:
                 drafter.count([depths[node] for node in nodes], right)
             verified = set(nodes)
@@ -237,15 +198,23 @@ class DraftMerger:
         if emitted:
             if self._trie is not None:
                 self._trie.learn(emitted)
-            for gain in self._gains.values():
-                gain.learn()
+            for name, hits in self._hits.items():
+                hits.learn(self._drafts.get(name, NO_DRAFT).tokens, emitted)
         self._start_pass()
 
-    def _need(self) -> float:
-        """Return the chance that no token of the tree is right."""
-        n_nodes = self._grown.n_best
-        first = zip(self._grown.parents[:n_nodes], self._grown.probabilities, strict=False)
-        return max(0.0, 1.0 - sum(p for parent, p in first if parent < 0))
+    def _pays(self, drafter: MeasuredDrafter, generated: Sequence[int], n_max: int) -> bool:
+        """Whether asking a draft model promises more than what the others found."""
+        single_s, p = self._context.single_s, self._hits[drafter.name].p
+        # What it lacks of the text is only counted where that is all that may keep it from paying.
+        for cost_of in (drafter.token_cost, drafter.asking_cost):
+            cost = cost_of(generated) if single_s > 0.0 else None
+            if cost is None:
+                return False
+            n_most = min(n_max, drafter.n_most)
+            gain = cost.best_gain(p, n_most, self._curve, single_s)
+            if gain <= max(0.0, self._grown.gain):
+                return False
+        return True
 
     def _candidates(
         self, drafter: MeasuredDrafter, generated: Sequence[int], n_max: int

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from speclsp.drafting.cost import AskingCost
 from speclsp.drafting.drafter import (
     NO_CONTEXT,
     NO_DRAFT,
@@ -81,6 +82,7 @@ _PLAIN: Final = (int, float)
 
 _COUNTED_AS: Final = {
     "begin": ("n_begin_calls", "ms_begin"),
+    "asking_cost": ("", "ms_draft"),
     "draft": ("n_draft_calls", "ms_draft"),
     "candidates": ("n_draft_calls", "ms_draft"),
     "accept": ("n_accept_calls", "ms_accept"),
@@ -116,6 +118,21 @@ class MeasuredDrafter:
     def asks_model(self) -> bool:
         """Whether it asks a model of its own."""
         return self._model is not None
+
+    @property
+    def n_most(self) -> int:
+        """Most tokens of a draft of a model."""
+        return self._most(self._model.n_most) if self._model is not None else 0
+
+    def token_cost(self, _generated: Sequence[int]) -> AskingCost | None:
+        """Return what a draft token of a model takes; None before that was measured."""
+        return self._model.token_cost if self._model is not None else None
+
+    def asking_cost(self, generated: Sequence[int]) -> AskingCost | None:
+        """Return what asking a model takes now; None if that is not known."""
+        if self._model is None:
+            return None
+        return self._called("asking_cost", self._model.asking_cost, generated)
 
     def start(self, context: DraftContext, clock: Clock) -> None:
         """Start a request: counts and times start at 0."""
@@ -185,7 +202,8 @@ class MeasuredDrafter:
         if self.failure is not None:
             return None
         n_calls, ms = _COUNTED_AS[call]
-        self._counts[n_calls] += 1
+        if n_calls:
+            self._counts[n_calls] += 1
         started = self._clock()
         try:
             return function(*arguments)

@@ -136,6 +136,8 @@ class GrownTree:
     probabilities: list[float] = field(default_factory=list)
     n_best: int = 0
     """Nodes of the prefix whose gain exceeds its cost most; 0 where none does."""
+    gain: float = 0.0
+    """What that prefix gains beyond its cost."""
 
     def first(self, n_nodes: int, owners: Mapping[str, str]) -> DraftTree:
         """Return the first ``n_nodes`` nodes, credited to the owners of their sources."""
@@ -199,6 +201,7 @@ class CandidateTrie:
             n_nodes = node + 1
             if n_nodes == ahead[0] and gain - costs[ahead.pop(0)] > best:
                 best, tree.n_best = gain - costs[n_nodes], n_nodes
+                tree.gain = best
             # The candidates may end after the next node, whatever the sizes are.
             if not ahead or not any(
                 gain - minus_added * (size - n_nodes) > best + costs[size]
@@ -212,7 +215,7 @@ class CandidateTrie:
             offer(node, below, path)
         n_nodes = len(tree.tokens)
         if gain - costs[n_nodes] > best:
-            tree.n_best = n_nodes
+            tree.gain, tree.n_best = gain - costs[n_nodes], n_nodes
         return tree
 
     def learn(self, emitted: Sequence[int]) -> None:

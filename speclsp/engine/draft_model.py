@@ -8,14 +8,17 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from speclsp.decoding.sampling import LogitRow
+from speclsp.decoding.speculate import common_prefix_length
 from speclsp.decoding.target import Logits, Target
 from speclsp.decoding.token_scores import log_sum_exp
-from speclsp.drafting.cost import lower_quartile
+from speclsp.drafting.acceptance import SMALL_MODEL
+from speclsp.drafting.cost import AskingCost, VerifyCurve, lower_quartile
 from speclsp.drafting.drafter import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.draft_text import TextCrossing
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeError, SettingsError
 from speclsp.events import LogLevel
+from speclsp.settings import DraftMode
 
 Log = Callable[[LogLevel, str], None]
 
@@ -28,7 +31,13 @@ then stay in the KV cache, or are evaluated again, once for many tokens."""
 
 COSTLY = 0.2
 """T_draft / T_target from which on drafts seldom pay: with 70 % of the draft tokens right, the
-expected speed-up of drafts of four falls below 1.6."""
+expected speed-up of drafts of three is then 1.0 where T(4) = 1.6 T(1)."""
+_N_IDLE_CHUNK = 128
+"""Most tokens of a decode in idle time: an interrupted decode is lost."""
+_LEAST_TIMED = 16
+"""Fewest tokens of a decode whose time counts as that of a prompt."""
+_N_TIMED = 3
+"""Single tokens that are timed in idle time."""
 
 
 def _never() -> bool:
@@ -60,10 +69,12 @@ class DraftModelDrafter:
 
     The KV cache is kept between requests: a shared beginning and accepted draft tokens are never
     evaluated again.  Prompts of other documents are saved in at most ``n_state_bytes``.
+    :meth:`settle` evaluates prompts in idle time, and measures what the model takes.
     Of a text that is longer than the context, the model reads the end.
 
     ``crossing`` is given for a model with another vocabulary: the model's text and drafts are then
-    in its own tokens, and cross to the target's as text.
+    in its own tokens, and cross to the target's as text.  ``has_gpu``: there are devices to put its
+    layers on.  ``share`` is its size in that of the target.
     """
 
     name = "draft"
@@ -79,9 +90,13 @@ class DraftModelDrafter:
         log: Log | None = None,
         n_state_bytes: int = 0,
         crossing: TextCrossing | None = None,
+        has_gpu: bool = False,
+        share: float = 0.0,
     ) -> None:
         self._model = model
         self._crossing = crossing
+        self._has_gpu = has_gpu
+        self._share = share
         self._states = KvStates(model, n_state_bytes)
         self._n_max = n_max
         self._n_min = n_min
@@ -94,6 +109,8 @@ class DraftModelDrafter:
         self._text: list[int] = []
         self._n_prompt = 0
         self._steps_s: deque[float] = deque(maxlen=_N_STEPS)
+        self._prompts_s: deque[float] = deque(maxlen=_N_STEPS)
+        """Seconds of a prompt's token, by decode."""
         self._is_cost_told = self._is_cut_told = False
         self._single_s = 0.0
         self._least_path = 0.0
@@ -115,6 +132,37 @@ class DraftModelDrafter:
     def ns_native(self) -> int:
         """Nanoseconds spent in the model's decode since it was loaded."""
         return self._model.ns_native
+
+    @property
+    def n_most(self) -> int:
+        """Most tokens of a draft."""
+        return self._n_max
+
+    @property
+    def token_cost(self) -> AskingCost | None:
+        """What a draft token takes; None before that and a prompt's time were measured."""
+        if not self._steps_s or not self._prompts_s:
+            return None
+        return AskingCost(lower_quartile(self._steps_s))
+
+    def asking_cost(self, generated: Sequence[int]) -> AskingCost | None:
+        """Return what :meth:`draft` would take; None if that is not known, or it drafts nothing."""
+        cost = self.token_cost
+        if cost is None or not self._follow(generated):
+            return None
+        # The text's last token counts as the draft's first.
+        n_lacking = max(0, self._n_lacking(self._text[self._start :]) - 1)
+        return AskingCost(cost.token_s, n_lacking * lower_quartile(self._prompts_s))
+
+    def pays(self, curve: VerifyCurve, target_s: float) -> bool:
+        """Whether its drafts save time at all, as far as is known; ``target_s`` is T(1).
+
+        False where the times of either model are not known.
+        """
+        cost = self.token_cost
+        if cost is None or target_s <= 0.0:
+            return False
+        return cost.best_gain(SMALL_MODEL, self._n_max, curve, target_s) > 0.0
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Stop drafting as soon as ``predicate`` is true; None never stops it.
@@ -140,15 +188,9 @@ class DraftModelDrafter:
 
         Returns no draft where the text contains unknown ids, and after an interrupt.
         """
+        if not self._follow(generated):
+            return NO_DRAFT
         text = self._text
-        if self._crossing is None:
-            text.extend(generated[len(text) - self._n_prompt :])
-        else:
-            n_same = self._crossing.follow(text, generated)
-            if n_same is None:
-                return NO_DRAFT
-            self._n_in_step = min(self._n_in_step, max(0, n_same - self._start))
-        self._move_window(len(text))
         # The last draft token is never evaluated, so it needs no room in the context.
         n_room = self._model.n_ctx - (len(text) - self._start) + 1
         n_tokens = min(n_max, self._n_max, n_room)
@@ -168,7 +210,7 @@ class DraftModelDrafter:
             return NO_DRAFT
         return draft
 
-    def costly(self, target_s: float) -> SettingsError | None:
+    def costly(self, mode: DraftMode, curve: VerifyCurve, target_s: float) -> SettingsError | None:
         """Return a problem where a draft token takes long beside ``target_s``, T(1) of the target.
 
         None if that is not known yet (``target_s`` 0), and from the second time on.
@@ -180,11 +222,32 @@ class DraftModelDrafter:
         if ratio <= COSTLY:
             return None
         self._is_cost_told = True
+        asked = "seldom" if self.pays(curve, target_s) else "never"
+        follows = (
+            f"`mode` auto {asked} asks it"
+            if mode == "auto"
+            else f"in `mode` {mode} it is asked all the same"
+        )
         return SettingsError(
             f"the draft model takes {step_s * 1e3:.2f} ms for a token and the target "
-            f"{target_s * 1e3:.2f} ms: {ratio:.2f} of it, where more than {COSTLY} seldom pays.",
-            remedy="Name a smaller draft model, or put all its layers on the GPU "
-            "(`spec_draft_ngl`).",
+            f"{target_s * 1e3:.2f} ms: {ratio:.2f} of it, where more than {COSTLY} seldom pays, so "
+            f"{follows}.",
+            remedy=costly_remedy(mode, has_gpu=self._has_gpu),
+        )
+
+    def large(self, mode: DraftMode) -> SettingsError | None:
+        """Return a problem where its size lets expect that it costs more than it saves."""
+        if self._share <= COSTLY or not self._n_max:
+            return None
+        follows = (
+            "`mode` auto will probably never ask it"
+            if mode == "auto"
+            else f"in `mode` {mode} its drafts will probably cost more than they save"
+        )
+        return SettingsError(
+            f"the draft model has {self._share:.2f} of the target's size, so that a token of it "
+            f"takes about as much of a pass: {follows}.",
+            remedy=costly_remedy(mode, has_gpu=self._has_gpu),
         )
 
     def accept(self, n_accepted: int, n_verified: int) -> None:
@@ -193,6 +256,69 @@ class DraftModelDrafter:
     def close(self) -> None:
         """Free the draft model."""
         self._model.close()
+
+    def settle(self, prompt: Sequence[int], wanted: Callable[[], bool]) -> bool:
+        """Evaluate a prompt in idle time, between requests; return whether nothing is left to do.
+
+        Its times are measured first.  ``wanted`` is asked before each further decode whether to go
+        on.
+        """
+        self.begin(DraftContext(prompt=prompt))
+        if self._n_max < 1 or not self._follow(()):
+            return True
+        model, text = self._model, self._text[self._start :]
+        if not self._has_ids(text) or not self._goes_on(wanted):
+            return True
+        self._states.prepare(text)
+        n_kept = len(text) - self._n_lacking(text)
+        try:
+            while not self._interrupted():
+                if self._steps_s and (n_kept == len(text) or not self._goes_on(wanted)):
+                    return True
+                model.truncate(n_kept)
+                piece = text[n_kept : n_kept + min(model.n_ubatch, _N_IDLE_CHUNK)]
+                if piece:
+                    self._evaluate(piece, 0)
+                n_kept += len(piece)
+                for _ in range(0 if self._steps_s else _N_TIMED):
+                    model.truncate(n_kept - 1)
+                    self._step(text[n_kept - 1])
+        except DecodeError:
+            return not self._interrupted()  # a failure is not tried again
+        return False
+
+    def _goes_on(self, wanted: Callable[[], bool]) -> bool:
+        """Whether to evaluate more in idle time: also until the times are known."""
+        return self.token_cost is None or wanted()
+
+    def _follow(self, generated: Sequence[int]) -> bool:
+        """Take what was emitted since; return whether the text is one that the model can read."""
+        text = self._text
+        if self._crossing is None:
+            text.extend(generated[len(text) - self._n_prompt :])
+        else:
+            n_same = self._crossing.follow(text, generated)
+            if n_same is None:
+                return False
+            self._n_in_step = min(self._n_in_step, max(0, n_same - self._start))
+        self._move_window(len(text))
+        return bool(text)
+
+    def _has_ids(self, tokens: Sequence[int]) -> bool:
+        return all(token < self._n_ids for token in tokens)
+
+    def _n_lacking(self, text: Sequence[int]) -> int:
+        """Return how many tokens of a text its cache lacks."""
+        n_kept = self._n_in_step
+        return len(text) - n_kept - common_prefix_length(self._model.cached[n_kept:], text[n_kept:])
+
+    def _evaluate(self, piece: Sequence[int], n_logits: int) -> Logits:
+        """Evaluate part of a text and measure the time."""
+        before = self._model.ns_native
+        logits = self._model.decode(piece, n_logits)
+        if len(piece) >= _LEAST_TIMED:
+            self._prompts_s.append((self._model.ns_native - before) / 1e9 / len(piece))
+        return logits
 
     def _move_window(self, n_text: int) -> None:
         """Move the window on if a text of ``n_text`` tokens exceeds the context."""
@@ -260,17 +386,12 @@ class DraftModelDrafter:
     def _catch_up(self, text: list[int]) -> Logits | None:
         """Evaluate ``text`` and return its last row of logits; None if interrupted."""
         model = self._model
-        if any(token >= self._n_ids for token in text[self._n_in_step :]):
+        if not self._has_ids(text[self._n_in_step :]):
             return None
         if self._n_in_step == 0:
             self._states.prepare(text[: max(0, self._n_prompt - self._start)])
-        n_kept = self._n_in_step
-        for cached, wanted in zip(model.cached[n_kept:], text[n_kept:], strict=False):
-            if cached != wanted:
-                break
-            n_kept += 1
         # The last token is always evaluated, for its logits.
-        n_kept = min(n_kept, len(text) - 1)
+        n_kept = len(text) - max(1, self._n_lacking(text))
         model.truncate(n_kept)
         self._n_in_step = n_kept
         logits: Logits | None = None
@@ -279,9 +400,23 @@ class DraftModelDrafter:
                 return None
             piece = text[self._n_in_step : self._n_in_step + model.n_ubatch]
             n_done = self._n_in_step + len(piece)
-            logits = model.decode(piece, 1 if n_done == len(text) else 0)
+            logits = self._evaluate(piece, 1 if n_done == len(text) else 0)
             self._n_in_step = n_done
         return logits
+
+
+def costly_remedy(mode: DraftMode, *, has_gpu: bool) -> str:
+    """Return what to do about a draft model that takes too long beside the target."""
+    remedies = [
+        "leave it out (`spec_draft_model`)",
+        "name one of a tenth of the target's size or less",
+    ]
+    if has_gpu:
+        remedies.append("put all its layers on the GPU (`spec_draft_ngl`)")
+    if mode != "auto":
+        remedies.insert(0, "set `mode` to `auto`, which asks it where that pays")
+    first, *others = remedies
+    return f"{first[0].upper()}{first[1:]}, {', '.join([*others[:-1], 'or ' + others[-1]])}."
 
 
 def _best(row: LogitRow) -> tuple[int, float]:

@@ -98,6 +98,19 @@ class Weights:
         if self.draft is not None:
             self.draft.set_interrupt(predicate)
 
+    def settle_draft_model(self, settings: Settings) -> bool:
+        """Let the draft model read in idle time what the target has; return whether that is done.
+
+        In `mode` auto it reads nothing where its drafts cannot pay, once its times are known.
+        """
+        draft, cost = self.draft, self.pass_cost
+        if draft is None or not settings.drafts_here:
+            return True
+        is_auto = settings.mode == "auto"
+        return draft.settle(
+            self.target.cached, lambda: not is_auto or draft.pays(cost.curve, cost.single_s)
+        )
+
     def close(self) -> None:
         """Free all models."""
         if self.draft is not None:
@@ -191,7 +204,12 @@ class LlamaLoader:
         if draft_path is not None:
             try:
                 draft = load_draft_model(
-                    draft_path, settings, tokenizer.vocabulary, target.n_ctx, log
+                    draft_path,
+                    settings,
+                    tokenizer.vocabulary,
+                    target.n_ctx,
+                    log,
+                    n_bytes_target=target.model.size,
                 )
             except ModelError as error:
                 problems.append(error)
@@ -230,10 +248,17 @@ def cost_true_remark(metadata: Mapping[str, object]) -> str:
 
 
 def load_draft_model(
-    path: Path, settings: Settings, vocabulary: Vocabulary, n_ctx_target: int, log: Log
+    path: Path,
+    settings: Settings,
+    vocabulary: Vocabulary,
+    n_ctx_target: int,
+    log: Log,
+    *,
+    n_bytes_target: int = 0,
 ) -> DraftModelDrafter:
     """Load a draft model for the target model with ``vocabulary`` and ``n_ctx_target`` positions.
 
+    ``n_bytes_target`` is the target's size, 0 if unknown.
     If its vocabulary differs, its drafts cross by text.
     Raises :class:`~speclsp.errors.ModelNotFoundError` or :class:`~speclsp.errors.ModelLoadError`.
     """
@@ -301,6 +326,8 @@ def load_draft_model(
         log=log,
         n_state_bytes=settings.cache_ram << 20,
         crossing=crossing,
+        has_gpu=bool(offload_devices(replace(of_draft, device=""))),
+        share=model.model.size / n_bytes_target if n_bytes_target else 0.0,
     )
 
 

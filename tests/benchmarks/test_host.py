@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from scripted_drafters import EmptyDrafter
+from scripted_drafters import EmptyDrafter, ModelBase
 from scripted_target import ScriptedTarget, hashing
 
 from benchmarks import host
@@ -55,10 +55,8 @@ class TickingTarget(ScriptedTarget):
         return super().decode(tokens, n_logits)
 
 
-class TickingDrafter(EmptyDrafter):
+class TickingDrafter(EmptyDrafter, ModelBase):
     """Has a model that computes for three milliseconds per draft."""
-
-    ns_native = 0
 
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         self.ns_native += 3_000_000

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scripted_models import ScriptedLoader
+from scripted_models import N_TOKENS, GatedTarget, ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import completion_job
+from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -26,8 +28,9 @@ def make(tmp_path, monkeypatch) -> Iterator[Callable[..., TypedWindow]]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     made: list[TypedWindow] = []
 
-    def make_completer(**settings) -> TypedWindow:
-        completer = typed_completer(typed(**settings), loader=ScriptedLoader("value = 1"))
+    def make_completer(loader=None, **settings) -> TypedWindow:
+        loader = loader or ScriptedLoader("value = 1")
+        completer = typed_completer(typed(**settings), loader=loader)
         made.append(completer)
         completer.start()
         assert completer.wait_idle(WAIT_S)
@@ -96,3 +99,33 @@ def test_who_asks_by_hand_or_without_a_session_gets_the_whole_at_once(make):
     completer = make()
     for place, fields in zip(PLACES, [{"trigger": "invoked"}, {"origin": "program"}], strict=False):
         assert ask(completer, place, **fields).stats.n_prompt_evaluated > 1_200
+
+
+class PairLoader(ScriptedLoader):
+    """Loads a draft model beside the target; both take what the passes' clock says."""
+
+    def weights(self, *arguments, **options):
+        weights = super().weights(*arguments, **options)
+        model = GatedTarget(lambda _cached: [0.0] * N_TOKENS)
+        drafter = DraftModelDrafter(model, n_max=3, n_min=0, p_min=0.0, n_target_vocab=N_TOKENS)
+        return replace(weights, draft=drafter)
+
+
+@pytest.mark.parametrize("mode", ["auto", "first"])
+@pytest.mark.parametrize("speculation", [True, False])
+def test_the_draft_model_reads_the_prompt_in_idle_time(make, mode: str, speculation: bool) -> None:
+    completer = make(loader=PairLoader("value = 1"), mode=mode, speculation=speculation)
+    ask(completer, PLACES[0])
+    weights = completer.completer._engine.models.weights
+    assert weights is not None
+    assert weights.draft is not None
+    read, whole = list(weights.draft.model.cached), list(weights.target.cached)
+    if not speculation:
+        assert read == []
+    elif mode == "first":
+        assert read == whole
+    else:
+        # Its passes take no less than the target's, so that it reads what its times need.
+        assert read == whole[: len(read)]
+        assert 0 < len(read) < len(whole)
+        assert ask(completer, PLACES[1]).stats.drafters["draft"].n_draft_calls == 0

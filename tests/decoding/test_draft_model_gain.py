@@ -16,7 +16,7 @@ from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.target import Logits
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.cost import straight_curve
+from speclsp.drafting.cost import AskingCost, straight_curve
 from speclsp.drafting.drafter import Draft, DraftContext
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.suffix import SuffixDrafter
@@ -73,10 +73,15 @@ class TimedDraftModel:
         self._clock = clock
         self._seconds = seconds
         self.n_drafts = 0
+        self.n_most = N_DRAFT
+        self.token_cost = AskingCost(seconds / N_DRAFT)
 
     @property
     def ns_native(self) -> int:
         return self._inner.ns_native
+
+    def asking_cost(self, generated: Sequence[int]) -> AskingCost:
+        return self.token_cost
 
     def begin(self, context: DraftContext) -> None:
         self._inner.begin(context)

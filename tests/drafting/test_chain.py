@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scripted_drafters import EmptyDrafter, ScriptedDrafter
+from scripted_drafters import EmptyDrafter, ModelBase, ScriptedDrafter
 
 from speclsp.drafting.drafter import NO_DRAFT, NO_TREE, Draft, DraftContext, DraftTree
 from speclsp.drafting.merger import DraftMerger
@@ -130,7 +130,7 @@ def test_times_come_from_the_clock_that_is_lent():
     assert chain.stats()["scripted"].n_drafts == 0
 
 
-class ModelBacked(ScriptedDrafter):
+class ModelBacked(ScriptedDrafter, ModelBase):
     """Has a model that computes for a millisecond per draft; loading it took five."""
 
     ns_native = 5_000_000

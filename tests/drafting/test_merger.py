@@ -10,11 +10,11 @@ from operator import eq
 
 import numpy as np
 import pytest
-from scripted_drafters import EmptyDrafter, ScriptedDrafter, SilentBase
+from scripted_drafters import EmptyDrafter, ModelBase, ScriptedDrafter, SilentBase
 from scripted_proposers import n_leaves
 
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.cost import SHAPES, PassCost, VerifyCurve, straight_curve
+from speclsp.drafting.cost import SHAPES, AskingCost, PassCost, VerifyCurve, straight_curve
 from speclsp.drafting.drafter import (
     Candidate,
     Draft,
@@ -69,22 +69,25 @@ class Repeating(SilentBase):
         return Draft(self._tokens[:n_max])
 
 
-class RepeatingModel(Repeating):
-    """A draft model that does so."""
+class RepeatingModel(Repeating, ModelBase):
+    """A draft model that does so, and says what a token takes."""
 
-    ns_native = 0
+    def __init__(self, tokens: Sequence[int], name: str, clock: Clock, seconds: float) -> None:
+        super().__init__(tokens, name, clock, seconds)
+        self.n_most = len(tokens)
+        self.cost = AskingCost(seconds / len(tokens))
 
 
-class Guessing(SilentBase):
+class Guessing(ModelBase):
     """A draft model that drafts three tokens, each right, 1, with a chance, and takes its time."""
 
     name = "draft"
-    ns_native = 0
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         super().__init__()
         self._clock = clock
         self._seconds = seconds
+        self.cost = AskingCost(seconds / 3)
         self._random = random.Random(7)
         self.accuracy = 0.0
         self.n_calls = 0
@@ -424,7 +427,7 @@ class TestAsking:
         self, token: int, pays: bool, mode: DraftMode
     ) -> None:
         clock = Clock()
-        model = RepeatingModel([token, token, token], "draft", clock, seconds=0.1)
+        model = RepeatingModel([token, token, token], "draft", clock, seconds=0.6)
         merger = self.merged(clock, model, mode=mode)
         emitted: list[int] = []
         for _ in range(100):
@@ -434,18 +437,37 @@ class TestAsking:
             assert model.n_calls > 3
         else:
             assert model.n_calls == 100
-        assert merger.stats()["draft"].ms_draft == pytest.approx(100.0 * model.n_calls)
+        assert merger.stats()["draft"].ms_draft == pytest.approx(600.0 * model.n_calls)
 
-    def test_one_slow_first_call_says_nothing(self) -> None:
+    def test_it_is_not_asked_before_both_models_times_are_known(self) -> None:
         clock = Clock()
-        model = RepeatingModel([1, 1, 1], "draft", clock, seconds=20.0)
+        model = RepeatingModel([1, 1, 1], "draft", clock, seconds=0.1)
+        cost, model.cost = model.cost, None
         merger = self.merged(clock, model)
         emitted: list[int] = []
-        self.pass_by(merger, clock, emitted, right=1)
-        model._seconds = 0.1
         for _ in range(20):
             self.pass_by(merger, clock, emitted, right=1)
-        assert model.n_calls > 15
+        assert model.n_calls == 0
+        model.cost = cost
+        merger.begin(DraftContext(prompt=(0,), verify_curve=FREE))  # T(1) is not known
+        self.pass_by(merger, clock, [], right=1)
+        assert model.n_calls == 0
+        self.begin(merger)
+        self.pass_by(merger, clock, [], right=1)
+        assert model.n_calls == 1
+
+    def test_a_text_that_it_has_to_read_first_counts(self) -> None:
+        clock = Clock()
+        model = RepeatingModel([1, 1, 1], "draft", clock, seconds=0.1)
+        model.lacking_s = 20.0
+        merger = self.merged(clock, model)
+        emitted: list[int] = []
+        for _ in range(20):
+            self.pass_by(merger, clock, emitted, right=1)
+        assert model.n_calls == 0
+        model.lacking_s = 0.5
+        self.pass_by(merger, clock, emitted, right=1)
+        assert model.n_calls == 1
 
     def test_a_costly_draft_model_is_not_asked_where_others_know_more(self) -> None:
         clock = Clock()
@@ -521,7 +543,7 @@ class TestAsking:
 
     @pytest.mark.parametrize(
         ("seconds", "least", "most"),
-        [(0.001, 350, 400), (0.005, 200, 300), (0.05, 25, 80), (0.5, 2, 10)],
+        [(0.001, 400, 400), (0.05, 60, 140), (0.5, 2, 6)],
     )
     def test_what_gains_nothing_may_take_a_small_share(
         self, seconds: float, least: int, most: int
@@ -539,6 +561,7 @@ class TestAsking:
         assert least <= drafter.n_calls <= most
         # Where a drafter is not asked, it does not even begin.
         assert begun == 40 or seconds > 0.01
+        assert clock.now - 400.0 < 0.02 * 400.0
 
     def test_a_curve_that_is_wrong_is_tried_again(self) -> None:
         """Passes that seemed to take ten times as long as they do are forgotten after 256 more."""

@@ -17,7 +17,7 @@ from scripted_target import ScriptedTarget, following
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.target import Logits
-from speclsp.drafting.cost import straight_curve
+from speclsp.drafting.cost import AskingCost, straight_curve
 from speclsp.drafting.drafter import NO_DRAFT, DraftContext
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama import loading
@@ -29,7 +29,7 @@ from speclsp.errors import (
     DecodeInterruptedError,
     ModelLoadError,
 )
-from speclsp.settings import Settings
+from speclsp.settings import DraftMode, Settings
 
 SOURCE = Path(__file__).read_text(encoding="utf-8")
 
@@ -318,15 +318,111 @@ def test_a_draft_model_that_is_slow_beside_the_target_is_told_once(
     drafter, model = scripted(n_max=4)
     take_time(model, 8_000_000)
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
-    assert drafter.costly(target_s) is None
+    assert drafter.costly("auto", straight_curve(0.1), target_s) is None
     for idx in range(40):
         drafter.draft([5 + idx % 5] * (idx + 1), 4)
-    told = [drafter.costly(target_s) for _ in range(2)]
+    told = [drafter.costly("auto", straight_curve(0.1), target_s) for _ in range(2)]
     assert told[1] is None
     assert (told[0] is not None) == is_costly
     if told[0] is not None:
         assert "8.00 ms" in str(told[0])
         assert "20.00 ms" in str(told[0])
+
+
+@pytest.mark.parametrize(
+    ("mode", "step_ms", "says", "remedy"),
+    [
+        ("auto", 20, "`mode` auto never asks it", "Leave it out (`spec_draft_model`)"),
+        ("auto", 5, "`mode` auto seldom asks it", "Leave it out (`spec_draft_model`)"),
+        ("first", 20, "in `mode` first it is asked all the same", "Set `mode` to `auto`"),
+    ],
+)
+@pytest.mark.parametrize("has_gpu", [True, False])
+def test_what_follows_from_a_slow_draft_model_is_told(
+    mode: DraftMode, step_ms: int, says: str, remedy: str, has_gpu: bool
+) -> None:
+    drafter, model = scripted(n_max=3, has_gpu=has_gpu, share=0.4)
+    take_time(model, step_ms * 1_000_000)
+    assert drafter.settle([1, 2, 3] * 10, lambda: False)
+    problem = drafter.costly(mode, straight_curve(0.1), 0.02)
+    by_size = drafter.large(mode)
+    assert problem is not None
+    assert by_size is not None
+    assert says in problem.message
+    assert "0.40 of the target's size" in by_size.message
+    for told in (problem.remedy, by_size.remedy):
+        assert told.startswith(remedy)
+        assert "of a tenth of the target's size" in told
+        assert ("spec_draft_ngl" in told) == has_gpu
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_a_small_draft_model_is_not_told_by_its_size(share: float) -> None:
+    assert scripted(share=share)[0].large("auto") is None
+
+
+IDLE_PROMPT = [1 + idx % 9 for idx in range(300)]
+
+
+class TestIdleTime:
+    """A prompt that is evaluated between requests, and times that are measured then."""
+
+    def timed(self) -> tuple[DraftModelDrafter, ScriptedDraftModel]:
+        drafter, model = scripted(n_ctx=512)
+        take_time(model, 2_000_000)
+        return drafter, model
+
+    def test_the_times_are_measured_and_the_prompt_is_read(self) -> None:
+        drafter, model = self.timed()
+        assert drafter.token_cost is None
+        assert drafter.settle(IDLE_PROMPT, lambda: True)
+        assert list(model.cached) == IDLE_PROMPT
+        assert drafter.token_cost == AskingCost(0.002)
+        n_before = len(model.evaluated)
+        assert drafter.settle(IDLE_PROMPT, lambda: True)
+        assert len(model.evaluated) == n_before
+        # What is typed since costs what a prompt of its length takes.
+        drafter.begin(DraftContext(prompt=[*IDLE_PROMPT, 11, 12, 13]))
+        cost = drafter.asking_cost([14])
+        assert cost is not None
+        assert cost.lacking_s == pytest.approx(3 * 0.002 / 128)
+
+    def test_no_more_than_the_times_need_is_read_where_drafts_cannot_pay(self) -> None:
+        drafter, model = self.timed()
+        assert drafter.settle(IDLE_PROMPT, lambda: False)
+        assert list(model.cached) == IDLE_PROMPT[:128]
+        assert drafter.token_cost == AskingCost(0.002)
+        n_before = len(model.evaluated)
+        assert drafter.settle(IDLE_PROMPT, lambda: False)
+        assert len(model.evaluated) == n_before
+        assert not drafter.pays(straight_curve(0.1), 0.002)
+        assert drafter.pays(straight_curve(0.1), 0.1)
+        assert not drafter.pays(straight_curve(0.1), 0.0)
+
+    def test_an_interrupt_ends_it_and_the_rest_follows(self) -> None:
+        drafter, model = self.timed()
+        answers = iter([False, True, True])
+        drafter.set_interrupt(lambda: next(answers))
+        assert not drafter.settle(IDLE_PROMPT, lambda: True)
+        assert len(model.cached) == 128
+        drafter.set_interrupt(None)
+        assert drafter.settle(IDLE_PROMPT, lambda: True)
+        assert list(model.cached) == IDLE_PROMPT
+
+    @pytest.mark.parametrize("is_interrupt", [True, False])
+    def test_a_decode_that_fails_is_not_tried_again_and_again(self, is_interrupt: bool) -> None:
+        drafter, model = self.timed()
+        model.failure = DecodeInterruptedError("stop") if is_interrupt else DecodeError("broken")
+        drafter.set_interrupt(lambda: bool(model.evaluated) or is_interrupt)
+        assert drafter.settle(IDLE_PROMPT, lambda: True) is not is_interrupt
+
+    def test_unknown_ids_and_no_drafts_need_nothing(self) -> None:
+        drafter, model = self.timed()
+        assert drafter.settle([1, 99], lambda: True)
+        assert drafter.settle([], lambda: True)
+        silent, _ = scripted(n_max=0)
+        assert silent.settle(IDLE_PROMPT, lambda: True)
+        assert model.evaluated == []
 
 
 def test_a_draft_model_as_slow_as_the_target_is_told_though_its_drafts_end_early() -> None:
@@ -337,7 +433,7 @@ def test_a_draft_model_as_slow_as_the_target_is_told_though_its_drafts_end_early
     told = []
     for idx in range(40):
         drafter.draft([5 + idx % 5] * (idx + 1), 4)
-        told.append(drafter.costly(0.02))
+        told.append(drafter.costly("auto", curve, 0.02))
     assert len([problem for problem in told if problem is not None]) == 1
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from speclsp.drafting.cost import AskingCost
 from speclsp.drafting.drafter import NO_DRAFT, Draft, DraftContext
 
 
@@ -26,6 +27,22 @@ class SilentBase:
 
     def accept(self, n_accepted: int) -> None:
         self.accepts.append(n_accepted)
+
+
+class ModelBase(SilentBase):
+    """Stands for a draft model; what it takes is ``cost``, None for not measured."""
+
+    ns_native = 0
+    n_most = 3
+    cost: AskingCost | None = None
+    lacking_s = 0.0
+
+    @property
+    def token_cost(self) -> AskingCost | None:
+        return self.cost
+
+    def asking_cost(self, generated: Sequence[int]) -> AskingCost | None:
+        return self.cost and AskingCost(self.cost.token_s, self.lacking_s)
 
 
 class EmptyDrafter(SilentBase):
