@@ -159,3 +159,14 @@ def test_the_cut_text_is_the_same_whatever_is_drafted(make: Make) -> None:
     assert drafted.generated.text == plain.generated.text == "one two"
     assert drafted.unsure == pytest.approx(plain.unsure)
     assert drafted.stats.n_accepted > 0
+
+
+def test_whoever_types_through_the_cut_has_the_text_so_far_in_the_cache(make: Make) -> None:
+    """What was decoded up to the cut is not evaluated again; only the typed letters behind it."""
+    completer = make("one two three", [0.99] * 8 + [0.3] + [0.99] * 4)
+    cut = complete(completer)
+    assert cut.generated.text == "one two"
+    typed = complete(completer, prefix="x = 1\none two th", trigger="invoked")
+    assert typed.generated.text == "ree"
+    assert typed.stats.n_prompt_evaluated <= len(" th")
+    assert typed.stats.n_prompt > len("x = 1\none two th")
