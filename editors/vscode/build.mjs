@@ -35,7 +35,7 @@ if (process.argv.includes("--tests")) {
     ...shared,
     format: "esm",
     outExtension: { ".js": ".mjs" },
-    entryPoints: [...testsIn("test"), ...testsIn("test/real")],
+    entryPoints: ["test", "test/real", "test/clients"].flatMap(testsIn),
     outbase: "test",
     outdir: "dist/test",
     packages: "external",

@@ -27,15 +27,26 @@ export class Editor {
     readonly page: Page,
   ) {}
 
-  /** Open a folder, or a .code-workspace file, with a file in front. */
-  static async open(workbench: Workbench, place: string, file: string): Promise<Editor> {
+  /**
+   * Open a folder, or a .code-workspace file, with a file in front.
+   *
+   * `untilReady` waits for the extension, which is this one unless another is tested.
+   */
+  static async open(
+    workbench: Workbench,
+    place: string,
+    file: string,
+    untilReady = async (editor: Editor): Promise<void> => {
+      await editor.untilStatus(/speclsp: ready/);
+    },
+  ): Promise<Editor> {
     const kind = place.endsWith(".code-workspace") ? "workspace" : "folder";
     const page = await workbench.page(`${kind}=${place}`, [["openFile", workbench.remote(file)]]);
     const editor = new Editor(workbench, page);
     try {
       await editor.untilFolders();
       await page.locator(".monaco-editor .view-lines").first().waitFor();
-      await editor.untilStatus(/speclsp: ready/);
+      await untilReady(editor);
     } catch (error) {
       await workbench.evidence("failed: opening");
       throw new Error(`the status item says: ${await editor.spokenStatus()}`, { cause: error });

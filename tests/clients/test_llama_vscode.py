@@ -1,0 +1,89 @@
+"""llama.vscode in a real VS Code: it is built from its checkout, and each cell is a test there.
+
+editors/vscode/test/clients has the tests, which need a workbench, npm and a browser.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client_features import FEATURES, HERE, IS_WRITTEN, checkout, feature
+
+REPOSITORY = HERE.parents[1]
+EXTENSION = REPOSITORY / "editors" / "vscode"
+NAME = "llama.vscode"
+UNREACHABLE = 69
+FETCHED = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+pytestmark = pytest.mark.xdist_group(NAME)
+
+
+def run(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {**os.environ, **environment}
+    return subprocess.run(command, cwd=cwd, env=given, text=True, capture_output=True, check=False)
+
+
+def fetch(folder: Path) -> None:
+    """Fetch the packages of a folder; skips where the registry cannot be reached."""
+    if not (folder / "node_modules").is_dir():
+        done = run(*FETCHED, cwd=folder)
+        if done.returncode:
+            pytest.skip(f"npm cannot fetch the packages of {folder.name}: {done.stderr[-300:]}")
+
+
+def built(source: Path, folder: Path) -> Path:
+    """Return a plugin's VSIX."""
+    copy = folder / NAME
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns(".git", "node_modules", "dist"))
+    fetch(copy)
+    vsce = str(EXTENSION / "node_modules" / ".bin" / "vsce")
+    package = (vsce, "package", "--no-dependencies", "--allow-missing-repository")
+    done = run(*package, cwd=copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (vsix,) = copy.glob("*.vsix")
+    return vsix
+
+
+@pytest.fixture(scope="session")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Run the tests in the workbench, and return each feature's cell."""
+    source, folder = checkout(NAME), tmp_path_factory.mktemp("llama-vscode")
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if not (shutil.which("npm") and chromium):
+        pytest.skip("npm or chromium is missing")
+    workbench = run(str(REPOSITORY / "tools" / "editors" / "fetch_vscode.sh"), cwd=REPOSITORY)
+    if workbench.returncode == UNREACHABLE:
+        pytest.skip(workbench.stderr)
+    assert workbench.returncode == 0, workbench.stderr
+    fetch(EXTENSION)
+    environment = {
+        "SPECLSP_LLAMA_VSCODE": str(built(source, folder)),
+        "SPECLSP_CLIENTS_FOLDER": str(folder),
+        "SPECLSP_VSCODE": workbench.stdout.strip(),
+        "CHROMIUM": str(chromium),
+    }
+    done = run("npm", "run", "--silent", "test:clients", cwd=EXTENSION, **environment)
+    print(done.stdout[-20_000:], done.stderr[-5_000:])  # noqa: T201  pytest shows it
+    cells: dict[str, str] = json.loads((folder / "found.json").read_text("utf-8"))
+    if IS_WRITTEN:
+        recordings = HERE / "recordings"
+        recordings.mkdir(exist_ok=True)
+        shutil.copy(folder / "sent.json", recordings / f"{NAME}.json")
+    return cells
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=feature(name)) for name in FEATURES if name != "real"]
+)
+def test_a_feature(
+    name: str, found: dict[str, str], record_property: Callable[[str, Any], None]
+) -> None:
+    record_property("client", NAME)
+    record_property("editor", "VS Code 1.139")
+    assert found.get(name) == "yes"
