@@ -111,7 +111,9 @@ class Settings:
         True, _COMPLETION, "Suggest completions; off frees the models' memory."
     )
     n_predict: _Positive = _setting(
-        128, _COMPLETION, "Maximum tokens of one completion.", aliases=("predict",), short="-n"
+        128, _COMPLETION, "Maximum tokens of one completion.",
+        aliases=("predict", "max_tokens"),
+        short="-n",
     )
     multiline: Multiline = _setting(
         "auto",
@@ -138,7 +140,10 @@ class Settings:
         "shows every edit.",
     )
     n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(
-        3, _COMPLETION, "Number of suggestions where you ask for them; while you type there is one."
+        3,
+        _COMPLETION,
+        "Number of suggestions where you ask for them; while you type there is one.",
+        aliases=("max_candidates",),
     )
     deadline_ms: _Positive = _setting(
         3000,
@@ -324,12 +329,14 @@ class Settings:
         0,
         _PROMPT,
         "Maximum prompt tokens in all; 0 takes 2048, less where the model's context is smaller.",
+        aliases=("prompt_tokens",),
     )
     n_context: _MinusOneOrMore = _setting(
         -1,
         _PROMPT,
         "Maximum prompt tokens of context from other files (your last edits, similar "
         "code); -1 takes a quarter of the prompt, 0 none.",
+        aliases=("context_tokens",),
     )
     fim_template: str = _setting(
         "",

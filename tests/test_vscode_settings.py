@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     for group in PACKAGE["contributes"]["configuration"]
     for name, row in group["properties"].items()
 }
-SERVERS = {f"speclsp.{vscode_settings.camel_case(name)}": name for name in settings.SHOWN}
+SERVERS = {vscode_settings.shown(name): name for name in settings.SHOWN}
 
 
 def test_the_extension_says_what_the_servers_table_says() -> None:
@@ -31,6 +32,14 @@ def test_the_server_knows_every_setting_that_is_not_the_extensions_own() -> None
     assert set(PROPERTIES) - own == set(SERVERS)
     for shown, name in SERVERS.items():
         assert canonical_name(shown.removeprefix("speclsp.")) == name
+
+
+def test_no_label_begins_with_a_letter_for_number() -> None:
+    """VS Code makes the label "N Predict" of ``speclsp.nPredict``."""
+    assert [shown for shown in SERVERS if re.match(r"speclsp\.n[A-Z]", shown)] == [
+        "speclsp.nCpuMoe",
+        "speclsp.nCpuFfn",
+    ]  # llama.cpp's own words
 
 
 @pytest.mark.parametrize("shown", sorted(SERVERS))

@@ -76,6 +76,16 @@ MOST_SET_OF_CLIENT = ("speclsp.nextEdits", "speclsp.server.path")
 """The extension's own settings that are not advanced."""
 
 
+READ_AS = {
+    "n_predict": "max_tokens",
+    "n_candidates": "max_candidates",
+    "n_gpu_layers": "gpu_layers",
+    "n_prompt": "prompt_tokens",
+    "n_context": "context_tokens",
+}
+"""Aliases that VS Code shows in place of names: it makes a label of each, such as "N Predict"."""
+
+
 def camel_case(name: str) -> str:
     """``n_gpu_layers`` as VS Code writes names: ``nGpuLayers``."""
     return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
@@ -101,11 +111,12 @@ def _property(name: str) -> dict[str, Any]:
         schema["type"] = "string"
     if name == "drafter_options":
         schema = _drafter_options()
+    elsewhere = f" Elsewhere: `{name}`." if name in READ_AS else ""
     return {
         **schema,
         "default": settings.default(name),
         "scope": _scope(name),
-        "markdownDescription": row.help + _EFFECT[row.scope],
+        "markdownDescription": row.help + _EFFECT[row.scope] + elsewhere,
     }
 
 
@@ -134,11 +145,11 @@ def configuration() -> list[dict[str, Any]]:
     Without ``order`` VS Code sorts categories and settings by their names.
     """
     server = [name for name in CLIENT_SETTINGS if name not in MOST_SET_OF_CLIENT]
-    groups = {"speclsp": [*map(_shown, settings.MOST_SET), *MOST_SET_OF_CLIENT], "server": server}
+    groups = {"speclsp": [*map(shown, settings.MOST_SET), *MOST_SET_OF_CLIENT], "server": server}
     for name in settings.SHOWN:
         if name not in settings.MOST_SET:
-            groups.setdefault(settings.info(name).group, []).append(_shown(name))
-    known = {_shown(name): _property(name) for name in settings.SHOWN} | CLIENT_SETTINGS
+            groups.setdefault(settings.info(name).group, []).append(shown(name))
+    known = {shown(name): _property(name) for name in settings.SHOWN} | CLIENT_SETTINGS
     return [
         {
             "title": title if title == "speclsp" else title.capitalize(),
@@ -152,14 +163,15 @@ def configuration() -> list[dict[str, Any]]:
     ]
 
 
-def _shown(name: str) -> str:
-    return f"speclsp.{camel_case(name)}"
+def shown(name: str) -> str:
+    """Return VS Code's name of a setting."""
+    return f"speclsp.{camel_case(READ_AS.get(name, name))}"
 
 
 def restricted() -> list[str]:
     """Return the settings that an untrusted workspace cannot give."""
     client = [name for name in CLIENT_SETTINGS if name.startswith("speclsp.server.")]
-    return sorted([*client, *map(_shown, OF_THE_MACHINE)])
+    return sorted([*client, *map(shown, OF_THE_MACHINE)])
 
 
 def with_settings(package: dict[str, Any]) -> dict[str, Any]:

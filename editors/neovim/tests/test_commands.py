@@ -60,6 +60,20 @@ def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
     editor.until(lambda: re.fullmatch(r"speclsp trial model, \d+ ms", editor.lua(statusline)))
 
 
+def test_the_suggestion_at_the_cursor_is_explained(editor: Editor) -> None:
+    editor.keys("o")
+    editor.type("def ")
+    editor.keys("<Esc>")
+    line, column = editor.lua("return vim.api.nvim_win_get_cursor(0)")
+    editor.nvim.command("Speclsp explain")
+    page = "\n".join(
+        editor.until(lambda: editor.lines if "model reads a prompt" in str(editor.lines) else 0)
+    )
+    assert f":{line}:{column + 1}" in page
+    assert "--n-context" in page.splitlines()[0] or "--min-probability" in page.splitlines()[0]
+    editor.keys("q")
+
+
 def messages_with(editor: Editor, words: str) -> str:
     return str(
         editor.until(lambda: m if words in (m := editor.nvim.command_output("messages")) else "")

@@ -277,7 +277,7 @@ export class Client implements vscode.Disposable {
   }
 
   /** Return the settings that are set: a default of the extension must not override the server's. */
-  private settingsFor(scope: vscode.Uri | undefined): Record<string, unknown> {
+  settingsFor(scope: vscode.Uri | undefined): Record<string, unknown> {
     const configuration = vscode.workspace.getConfiguration("speclsp", scope);
     const given: Record<string, unknown> = {};
     for (const [name, value] of Object.entries(configuration)) {

@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import { Client } from "./client.js";
 import { checkInstallation } from "./doctor.js";
+import { explain } from "./explain.js";
 import { openHelp } from "./help.js";
 import { Models } from "./models.js";
 import { NextEdits } from "./nextEdits.js";
@@ -48,6 +49,7 @@ export function activate(context: vscode.ExtensionContext): Api {
     }),
     command("chooseModel", () => models.choose()),
     command("checkInstallation", () => checkInstallation(client)),
+    command("explain", () => explain(client)),
     command("chooseExecutable", chooseExecutable),
     command("chooseEditModel", () => models.chooseForEdits()),
     command("offerModel", () => models.offer()),

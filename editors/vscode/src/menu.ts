@@ -84,7 +84,7 @@ export function menuItems(client: Client, stats: SessionStats | undefined): Menu
       isRunning,
       {
         label: "$(package) Choose a model",
-        description: model?.is_trial ? "the trial model is in use" : (model?.title ?? ""),
+        description: model?.is_trial ? "one that fits this computer" : (model?.title ?? ""),
         command: "speclsp.chooseModel",
       },
       {
@@ -100,6 +100,11 @@ export function menuItems(client: Client, stats: SessionStats | undefined): Menu
     ...where(isRunning, {
       label: "$(checklist) Check the installation",
       command: "speclsp.checkInstallation",
+    }),
+    ...where(isRunning && document?.uri.scheme === "file", {
+      label: "$(info) Explain the suggestion here",
+      description: "or why there is none",
+      command: "speclsp.explain",
     }),
     separator,
     ...where(isRunning, {

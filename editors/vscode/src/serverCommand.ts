@@ -58,6 +58,15 @@ async function named(setting: string, machine: Machine): Promise<string> {
   throw new ServerCommandError(`speclsp.server.path: there is no executable ${setting}.`);
 }
 
+/** Settings as options of the command line: numbers and texts alone. */
+export function asOptions(given: Record<string, unknown>): string[] {
+  return Object.entries(given).flatMap(([name, value]) => {
+    const isPlain = typeof value === "number" || (typeof value === "string" && value !== "");
+    const option = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    return isPlain ? [option, String(value)] : [];
+  });
+}
+
 export interface Ran {
   code: number | null;
   /** The end of what it wrote. */

@@ -32,6 +32,8 @@ const TRIAL = "trial model: choose a real one";
 export interface ShownState {
   icon: string;
   words: string;
+  /** What to do about it, where the words leave that open. */
+  hint: string;
   isProblem: boolean;
   isOff: boolean;
 }
@@ -40,21 +42,21 @@ export function shownState(status: Status, isBusy = false): ShownState {
   const { state, message, model } = status;
   const document = vscode.window.activeTextEditor?.document;
   if (state === "ready" && document !== undefined && !suggestsIn(document)) {
-    return { icon: ICONS.off, words: "off for this file", isProblem: false, isOff: true };
+    return { icon: ICONS.off, words: "off for this file", hint: "", isProblem: false, isOff: true };
   }
   const minutes = minutesSnoozed(status);
   if (minutes > 0) {
     const words = `snoozed, ${String(minutes)} min left`;
-    return { icon: "$(bell-slash)", words, isProblem: false, isOff: false };
+    return { icon: "$(bell-slash)", words, hint: "", isProblem: false, isOff: false };
   }
   if (state === "ready" && isBusy) {
-    return { icon: ICONS.loading, words: "busy", isProblem: false, isOff: false };
+    return { icon: ICONS.loading, words: "busy", hint: "", isProblem: false, isOff: false };
   }
   const isProblem = state === "failed" || state === "stopped" || state === "missing";
   const why = message !== "" && isProblem ? `: ${message}` : "";
-  const trial = state === "ready" && model?.is_trial ? `, ${TRIAL}` : "";
-  const words = WORDS[state] + trial + why;
-  return { icon: ICONS[state], words, isProblem, isOff: state === "off" };
+  const hint = state === "ready" && model?.is_trial ? TRIAL : "";
+  const words = WORDS[state] + why;
+  return { icon: ICONS[state], words, hint, isProblem, isOff: state === "off" };
 }
 
 /** Minutes that are left of a snooze, rounded up; 0 where there is none. */

@@ -85,7 +85,7 @@ export class StatusBar implements vscode.Disposable {
 
   private draw(): void {
     const { status } = this.client;
-    const { icon, words, isProblem, isOff } = shownState(status, this.isBusy);
+    const { icon, words, hint, isProblem, isOff } = shownState(status, this.isBusy);
     const minutes = minutesSnoozed(status);
     const situation = {
       state: status.state,
@@ -100,6 +100,7 @@ export class StatusBar implements vscode.Disposable {
     const text = `${icon} speclsp ${statusText(situation)}`.trim();
     const spoken = [
       `speclsp: ${words}`,
+      ...(hint === "" ? [] : [hint]),
       ...(whyNothing === undefined ? [] : [`no suggestion: ${whyNothing}`]),
       ...(latest === undefined ? [] : [`latest suggestion in ${latest.toFixed(0)} milliseconds`]),
       ...(this.nextEdits.words === "" ? [] : [this.nextEdits.words]),

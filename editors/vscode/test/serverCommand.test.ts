@@ -5,7 +5,13 @@ import { delimiter, dirname, join } from "node:path";
 import { test } from "node:test";
 import { executableIn, onPath, thisMachine, type Machine } from "../src/machine.js";
 import { EnvironmentError, findPython } from "../src/python.js";
-import { checkedArguments, findServer, run, ServerCommandError } from "../src/serverCommand.js";
+import {
+  ServerCommandError,
+  asOptions,
+  checkedArguments,
+  findServer,
+  run,
+} from "../src/serverCommand.js";
 
 const root = mkdtempSync(join(tmpdir(), "speclsp-command-"));
 
@@ -178,4 +184,23 @@ test("a command is stopped on request", async () => {
   const running = run("sleep", ["60"], stop.signal);
   stop.abort();
   assert.equal((await running).code, null);
+});
+
+test("settings become options: numbers and texts that are set", () => {
+  const given = {
+    model: "/m.gguf",
+    minProbability: 0,
+    maxTokens: 64,
+    enabled: true,
+    exclude: [],
+    device: "",
+  };
+  assert.deepEqual(asOptions(given), [
+    "--model",
+    "/m.gguf",
+    "--min-probability",
+    "0",
+    "--max-tokens",
+    "64",
+  ]);
 });

@@ -143,6 +143,36 @@ function subcommands.stats()
   end
 end
 
+--- Show the suggestion at the cursor of the file, which is written first, or why there is none.
+function subcommands.explain()
+  local client, file = server.client(), vim.api.nvim_buf_get_name(0)
+  if not client then
+    return not_running()
+  elseif vim.bo.buftype ~= '' or file == '' then
+    vim.notify('speclsp explains suggestions in files: open one, and put the cursor where none came.')
+    return
+  end
+  if vim.bo.modified then
+    vim.cmd('write')
+  end
+  local row, column = unpack(vim.api.nvim_win_get_cursor(0))
+  local before = vim.api.nvim_get_current_line():sub(1, column)
+  local place = ('%s:%d:%d'):format(file, row, vim.fn.strchars(before) + 1)
+  local args = { client.config.cmd[1], 'explain', place }
+  for name, value in vim.spairs(client.settings.speclsp) do
+    if type(value) == 'number' or type(value) == 'string' and value ~= '' then
+      vim.list_extend(args, { '--' .. name:gsub('_', '-'), tostring(value) })
+    end
+  end
+  vim.notify('speclsp: explaining the suggestion; the model is loaded for it')
+  vim.system(args, { text = true }, function(done)
+    vim.schedule(function()
+      local lines = vim.split(vim.trim(done.stdout .. done.stderr), '\n')
+      scratch('explanation', vim.list_extend({ table.concat(args, ' '), '' }, lines))
+    end)
+  end)
+end
+
 function subcommands.log()
   scratch('log', server.log)
   vim.cmd('normal! G')

@@ -131,12 +131,14 @@ test("the menu tells what is on, what it will do, and which model runs where", a
     /Suggestions everywhere: on.*switch off/,
     /Suggestions in this workspace: on.*switch off/,
     /Suggestions for Python: on.*switch off/,
-    /Choose a model.*trial model is in use/,
+    /Choose a model.*one that fits this computer/,
+    /Explain the suggestion here.*or why there is none/,
     /Show statistics.*accepted 1 of \d+ .*latency \d+ ms/,
     /Help/,
   ]) {
     assert.match(rows.all, row);
   }
+  assert.equal(`${rows.title}\n${rows.all}`.match(/trial model/gi)?.length, 1);
   await editor.picture("menu");
   await editor.keys("Escape");
 });
@@ -282,6 +284,21 @@ test("the suggestion list and ghost text stand beside each other", async () => {
   assert.ok(`gree${ghost}`.startsWith(selected), `${selected}: ${ghost}`);
   await editor.keys("Tab");
   await editor.saved(join(folder, "list.py"), (saved) => saved.trimEnd().endsWith(selected));
+});
+
+test("the suggestion at a place is explained, with the settings that are set", async () => {
+  await editor.openFile("killed.py");
+  await editor.toEnd();
+  await editor.command("speclsp: Explain the Suggestion Here");
+  const shown = editor.page.locator(".editor-instance .monaco-editor .view-lines").first();
+  const line = String(SAMPLE.split("\n").length);
+  await until("the explanation is shown", async () => {
+    const text = (await shown.innerText()).replaceAll("\u00a0", " ");
+    return text.includes(`killed.py:${line}:1`) && text.includes("--min-probability 0");
+  });
+  assert.doesNotMatch(await shown.innerText(), /Usage:|Error:/);
+  await editor.picture("explanation");
+  await editor.keys("Control+F4");
 });
 
 test("suggestions are switched off and on", async () => {
