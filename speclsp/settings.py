@@ -25,7 +25,7 @@ Scope = Literal["live", "engine", "restart"]
 KvCacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
 FlashAttn = Literal["on", "off", "auto"]
 FimLayout = Literal["anchored", "plain"]
-EditFormat = Literal["auto", "sweep-8", "sweep-21", "zeta-1", "zeta-2", "zeta-2.1"]
+EditFormat = Literal["auto", "sweep-8", "sweep-21", "zeta-1", "zeta-2", "zeta-2.1", "analogy"]
 Multiline = Literal["auto", "always", "never"]
 CompletionItems = Literal["auto", "always", "never"]
 DraftMode = Literal["auto", "tree", "chain", "first"]
@@ -131,7 +131,8 @@ class Settings:
     edit_format: EditFormat = _setting(
         "auto",
         _EDITS,
-        "Prompt format of next edits; `auto` follows from the model's name and vocabulary.",
+        "Prompt format of next edits; `auto` follows from the model's name and vocabulary, and is "
+        "`analogy` for models that were not trained for next edits.",
     )
     min_edit_confidence: _Probability = _setting(
         0.0,

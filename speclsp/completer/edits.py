@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from typing import ClassVar, Final
 
@@ -17,14 +18,25 @@ from speclsp.answers import Divergence, EditResult, FinishReason
 from speclsp.completer.completion_job import n_chunk_tokens
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params
 from speclsp.decoding.sampling import make_sampler
+from speclsp.decoding.session import summed
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.documents import TextEdit
 from speclsp.drafting.drafter import DraftContext, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.suffix import NAME as SUFFIX
-from speclsp.edits.edit import departures, hunks, is_far, repeated, smallest_edit, why_withheld
+from speclsp.edits.analogy import is_sure, next_place
+from speclsp.edits.edit import (
+    Hunk,
+    departures,
+    hunks,
+    is_far,
+    repeated,
+    smallest_edit,
+    why_withheld,
+)
 from speclsp.edits.formats import (
+    ANALOGY,
     FORMATS,
     EditFormat,
     EditPrompt,
@@ -32,9 +44,8 @@ from speclsp.edits.formats import (
     format_of,
     missing_tokens,
 )
-from speclsp.engine.draft_model import LoadedTarget
 from speclsp.engine.remote_target import RemoteTarget
-from speclsp.engine.weights import Tokenizer
+from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource
@@ -43,6 +54,7 @@ from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.requests import Change, EditRequest, PlacedRequest
 from speclsp.secrets.masked_text import PLACEHOLDER, masked_path
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats
 from speclsp.text.plain_text import PlainText
 
 EDIT_DRAFTERS: Final = f"{REGION},{SUFFIX}"
@@ -60,6 +72,9 @@ class EditJob(Job[EditRequest, EditResult]):
 
     is_edit: ClassVar[bool] = True
 
+    has_no_place: bool = False
+    """Whether there is nothing that the model could be asked about."""
+
     def plan(
         self,
         bench: Workbench,
@@ -67,25 +82,52 @@ class EditJob(Job[EditRequest, EditResult]):
         clock: Callable[[], float],  # noqa: ARG002
     ) -> EditPlan | None:
         """Return the prompt of the model's format, and what the answer is drafted from."""
-        request, settings, vocabulary = self.request, self.settings, bench.tokenizer.vocabulary
         try:
-            laid_out = lay_out(request, settings, bench, sources)
+            laid_out = lay_out(self.request, self.settings, bench, sources)
         except (SettingsError, EditRefusedError) as error:
             bench.report(SettingsError(error.message, remedy=error.remedy))
             return None
-        one, tokens, target = laid_out.edit_format, laid_out.tokens, bench.weights.target
-        regions = _regions(laid_out, vocabulary)
-        bench.prompts.prepare(tokens)
+        self.has_no_place = not laid_out.prompts
+        if self.has_no_place:
+            return None
+        plan = self._asking(0, (), laid_out, bench, sources)
+        bench.prompts.prepare(plan.context.prompt)
+        return plan
+
+    def unplanned(self) -> EditResult:
+        """Return an empty answer, with its reason."""
+        empty = self.request.plain.empty("stop")
+        return structs.replace(empty, withheld="no-place") if self.has_no_place else empty
+
+    def _asking(
+        self,
+        idx: int,
+        answers: tuple[RegionAnswer, ...],
+        laid_out: LaidOut,
+        bench: Workbench,
+        sources: DraftSources,
+    ) -> EditPlan:
+        """Return what is decoded for one of the regions; ``answers`` are those of others."""
+        settings, vocabulary = self.settings, bench.tokenizer.vocabulary
+        one, prompt = laid_out.edit_format, laid_out.prompts[idx]
+        target = bench.weights.target
+        tokens = laid_out.tokens[idx]
+        regions = _regions(one, prompt, laid_out.source, vocabulary)
         cost = bench.weights.pass_cost if settings.mode == "auto" else None
         ends = {*vocabulary.end_tokens, *_control_ids(one, vocabulary).values()}
+        if one.is_plain:
+            ends |= bench.tokenizer.family.end_tokens
         n_predict = min(_GROWTH * len(regions[0]) + _LEAST_PREDICTED, target.n_ctx - len(tokens))
         remote = None
         if isinstance(target, RemoteTarget):
-            remote = _remote(laid_out, n_predict, settings, bench)
+            remote = _remote(prompt, tokens, n_predict, settings, bench)
         return EditPlan(
-            request=request,
+            request=self.request,
             laid_out=laid_out,
-            changes=[one for one in sources.changes if one.path == request.path],
+            idx=idx,
+            answers=answers,
+            ask=partial(self._asking, laid_out=laid_out, bench=bench, sources=sources),
+            changes=[change for change in sources.changes if change.path == self.request.path],
             settings=settings,
             context=DraftContext(
                 prompt=tokens,
@@ -98,20 +140,46 @@ class EditJob(Job[EditRequest, EditResult]):
                 single_s=cost.single_s if cost is not None else 0.0,
             ),
             remote=remote,
-            output=PlainText(vocabulary, ends, stops=one.stops),
+            output=PlainText(vocabulary, ends, stops=one.stops, n_lines=prompt.n_lines),
             sampler=make_sampler(sampling_params(settings)),
-            scores=TokenScores(copy=regions[0]),
+            scores=TokenScores(copy=() if one.is_plain else regions[0]),
             n_predict=n_predict,
             piece=vocabulary.piece,
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionAnswer:
+    """What became of one region."""
+
+    prompt: EditPrompt
+    hunks: tuple[Hunk, ...]
+    divergences: tuple[Divergence, ...]
+    withheld: str
+    """Why none of it is shown; empty if it is."""
+    stats: RequestStats
+
+    @property
+    def moved(self) -> tuple[Hunk, ...]:
+        """The hunks by their offsets in the document."""
+        start = self.prompt.region.start
+        return tuple(
+            replace(one, start=one.start + start, end=one.end + start) for one in self.hunks
+        )
+
+
 @dataclass(slots=True, kw_only=True)
 class EditPlan(Plan[EditResult]):
-    """What is decoded for a next edit, and how that becomes the edit."""
+    """What is decoded for a region of a next edit, and how the answers become the edit."""
 
     request: PlacedRequest[EditRequest]
     laid_out: LaidOut
+    idx: int
+    """Which prompt."""
+    answers: tuple[RegionAnswer, ...]
+    """Those of the regions that were asked about before."""
+    ask: Callable[[int, tuple[RegionAnswer, ...]], EditPlan] = field(repr=False)
+    """Returns the plan for another prompt, and takes the answers until then."""
     changes: Sequence[Change]
     """The document's, also those that the prompt has no room for."""
     settings: Settings
@@ -119,55 +187,101 @@ class EditPlan(Plan[EditResult]):
     scores: TokenScores
     piece: Callable[[int], bytes] = field(repr=False)
 
+    def following(self, generation: Generation) -> EditPlan | None:
+        """Return the plan for the next region, if there is one to ask about."""
+        prompts = self.laid_out.prompts
+        if self.idx + 1 >= len(prompts) or generation.finish_reason in ("cancelled", "deadline"):
+            return None
+        answers = (*self.answers, self._answer(generation))
+        shown = [
+            idx
+            for idx, one in enumerate(prompts)
+            if any(not answer.withheld and answer.prompt is one for answer in answers)
+        ]
+        regions = [(one.region.start, one.region.end) for one in prompts]
+        text = self.laid_out.source.text
+        idx = next_place(text, regions, self.idx + 1, shown)
+        return None if idx is None else self.ask(idx, answers)
+
     def finish(
         self,
         generation: Generation,
         interrupted: Callable[[], FinishReason | None],  # noqa: ARG002
     ) -> EditResult:
         """Return the smallest edit, or why there is none."""
-        reason = generation.finish_reason
-        empty = EditResult(
-            completion_id=self.request.completion_id, finish_reason=reason, stats=generation.stats
+        reason, answers = generation.finish_reason, self.answers
+        stats = generation.stats
+        for one in answers:
+            stats = summed(one.stats, stats)
+        if reason not in ("cancelled", "deadline"):
+            answers = (*answers, self._answer(generation))
+        shown = [one for one in answers if not one.withheld]
+        divergences = tuple(each for one in shown or answers for each in one.divergences)
+        result = EditResult(
+            completion_id=self.request.completion_id,
+            finish_reason=reason,
+            stats=stats,
+            probability=divergences[0].probability if divergences else None,
+            divergences=divergences,
         )
-        if reason in ("cancelled", "deadline"):
-            return empty
-        laid_out, source, prompt = self.laid_out, self.laid_out.source, self.laid_out.prompt
-        old, start = prompt.old, prompt.region.start
-        new = laid_out.edit_format.rewritten(prompt, self.output.text)
-        if new is None:
-            return structs.replace(empty, withheld="unchanged")
-        divergences = self._divergences(generation)
-        probability = divergences[0].probability if divergences else None
-        empty = structs.replace(empty, probability=probability, divergences=divergences)
-        why: str | None = why_withheld(
-            old,
-            new,
-            cursor=source.cursor - start,
-            edit_format=laid_out.edit_format,
-            is_whole=reason == "stop",
-            changes=self.changes,
-            declined=set(self.request.plain.declined),
+        if reason == "cancelled" or not answers:
+            return structs.replace(result, probability=None, divergences=())
+        if not shown:
+            why = next((one.withheld for one in answers if one.hunks), answers[0].withheld)
+            return structs.replace(result, withheld=why)
+        source = self.laid_out.source
+        changed = sorted((hunk for one in shown for hunk in one.moved), key=lambda one: one.start)
+        edit = smallest_edit(changed, source.text)
+        return structs.replace(
+            result,
+            edit=edit,
+            hunks=tuple(TextEdit(one.start, one.end, one.new) for one in changed),
+            is_far=is_far(source.text, edit, source.cursor),
         )
-        changed = hunks(old, new)
+
+    def _answer(self, generation: Generation) -> RegionAnswer:
+        """Return what the output makes of the region, and whether that is shown."""
+        prompt, one = self.laid_out.prompts[self.idx], self.laid_out.edit_format
+        old = prompt.old
+        new = one.rewritten(prompt, self.output.text)
+        divergences = () if new is None else self._divergences(prompt, generation)
+        changed = () if new is None else tuple(hunks(old, new))
+        why: str | None = "unchanged"
+        if new is not None:
+            why = why_withheld(
+                old,
+                new,
+                cursor=self.laid_out.source.cursor - prompt.region.start,
+                edit_format=one,
+                is_whole=generation.finish_reason == "stop",
+                changes=self.changes,
+                declined=set(self.request.plain.declined),
+            )
         if why is None and any(PLACEHOLDER in hunk.old + hunk.new for hunk in changed):
             why = "secret"
         least = self.settings.min_edit_confidence
-        if why is None and probability is not None and probability < least:
+        if why is None and any(each.probability < least for each in divergences[:1]):
             why = "uncertain"
-        if why is not None:
-            return structs.replace(empty, withheld=why)
-        edit = smallest_edit(changed, old)
-        moved = TextEdit(edit.start + start, edit.end + start, edit.text)
-        return structs.replace(
-            empty,
-            edit=moved,
-            hunks=tuple(TextEdit(one.start + start, one.end + start, one.new) for one in changed),
-            is_far=is_far(source.text, moved, source.cursor),
+        if prompt.place is not None:
+            # The window asks elsewhere where a region is left as it is; these are all regions.
+            why = "kept" if why == "unchanged" else why
+            if why is None and not is_sure(prompt.place, self.output.text, self._least):
+                why = "uncertain"
+        return RegionAnswer(
+            prompt=prompt,
+            hunks=changed,
+            divergences=divergences,
+            withheld=why or "",
+            stats=generation.stats,
         )
 
-    def _divergences(self, generation: Generation) -> tuple[Divergence, ...]:
+    @property
+    def _least(self) -> float:
+        """The least probability of the output's tokens; NaN where none is known."""
+        return math.exp(min(filter(math.isfinite, self.scores.logprobs), default=math.nan))
+
+    def _divergences(self, prompt: EditPrompt, generation: Generation) -> tuple[Divergence, ...]:
         """Return the tokens with which the answer leaves the region as it is."""
-        prompt = self.laid_out.prompt
         copy = self.laid_out.edit_format.answer(prompt, prompt.old).rstrip("\n") + "\n"
         answer = self.output.text.rstrip("\n") + "\n"
         ends = list(accumulate(len(self.piece(token)) for token in generation.tokens))
@@ -190,8 +304,10 @@ class LaidOut:
     edit_format: EditFormat
     source: EditSource
     """With the changes that the prompt has room for."""
-    prompt: EditPrompt
-    tokens: list[int]
+    prompts: Sequence[EditPrompt]
+    """Of the regions that may be asked about, in turn; none where nothing can be."""
+    tokens: Sequence[list[int]]
+    """Those of each prompt."""
 
 
 def lay_out(
@@ -206,7 +322,7 @@ def lay_out(
     :class:`~speclsp.errors.EditRefusedError` where the text cannot be in a prompt.
     """
     target = bench.weights.target
-    one = edit_format(settings, bench.model_name, bench.tokenizer, target)
+    one = edit_format(settings, bench.model_name, bench.tokenizer, bench.weights)
     shown_path = masked_path if settings.mask_secrets else str
     changes = (replace(change, path=shown_path(change.path)) for change in sources.changes)
     source = EditSource(
@@ -218,14 +334,23 @@ def lay_out(
     )
     vocabulary = bench.tokenizer.vocabulary
     while True:
-        prompt = one.prompt(source)
-        tokens = edit_tokens(prompt.text, one, vocabulary)
-        n_answer = len(vocabulary.tokenize(prompt.old)) + _LEAST_PREDICTED
-        if len(tokens) + n_answer <= target.n_ctx:
-            return LaidOut(edit_format=one, source=source, prompt=prompt, tokens=tokens)
+        prompts = one.prompts(source)
+        tokens = [
+            _begun(edit_tokens(prompt.text, one, vocabulary), one, bench.tokenizer)
+            for prompt in prompts
+        ]
+        n_needed = max(
+            (
+                len(its_tokens) + len(vocabulary.tokenize(prompt.old)) + _LEAST_PREDICTED
+                for prompt, its_tokens in zip(prompts, tokens, strict=True)
+            ),
+            default=0,
+        )
+        if n_needed <= target.n_ctx:
+            return LaidOut(edit_format=one, source=source, prompts=prompts, tokens=tokens)
         if not (source.files or source.changes):
             raise EditRefusedError(
-                f"no next edit: the prompt has {len(tokens)} tokens, and the model's context "
+                f"no next edit: prompt and answer need {n_needed} tokens, and the model's context "
                 f"{target.n_ctx}.",
                 remedy="Raise `n_ctx`.",
             )
@@ -236,13 +361,13 @@ def lay_out(
 
 
 def edit_format(
-    settings: Settings, model_name: str, tokenizer: Tokenizer, target: LoadedTarget
+    settings: Settings, model_name: str, tokenizer: Tokenizer, weights: Weights
 ) -> EditFormat:
     """Return the format that the settings name, or that the model has.
 
     Raises :class:`~speclsp.errors.SettingsError` where there is none.
     """
-    find_token = tokenizer.vocabulary.special
+    find_token, target = tokenizer.vocabulary.special, weights.target
     if isinstance(target, RemoteTarget):
         if not target.takes_text:
             raise SettingsError(
@@ -254,13 +379,12 @@ def edit_format(
             find_token = target.special
     if settings.edit_format == "auto":
         found = format_of(model_name, find_token)
-        if found is None:
+        if found is None and weights.is_trial:
             raise SettingsError(
-                "no next edits: the model is not known to propose them.",
-                remedy="Choose Sweep's next-edit models or Zeta, or name the model's prompt "
-                "format with `edit_format`.",
+                "no next edits: the embedded model is too small to propose them.",
+                remedy="Choose a real model, or set `edit_model` to embedded to see what they are.",
             )
-        return found
+        return found or ANALOGY
     named = FORMATS[settings.edit_format]
     if missing := missing_tokens(named, find_token):
         raise SettingsError(
@@ -344,25 +468,32 @@ def _control_ids(one: EditFormat, vocabulary: Vocabulary) -> dict[str, int]:
     return {name: token for name, token in found if token is not None}
 
 
-def _regions(laid_out: LaidOut, vocabulary: Vocabulary) -> tuple[TokenArray, ...]:
+def _begun(tokens: list[int], one: EditFormat, tokenizer: Tokenizer) -> list[int]:
+    """Return a prompt's tokens behind the one that begins a text, where the format wants it."""
+    bos = tokenizer.family.bos
+    return tokens if bos is None or not one.is_plain else [bos, *tokens]
+
+
+def _regions(
+    one: EditFormat, prompt: EditPrompt, source: EditSource, vocabulary: Vocabulary
+) -> tuple[TokenArray, ...]:
     """Return the answer that changes nothing, and the one that repeats the latest change."""
-    one, prompt = laid_out.edit_format, laid_out.prompt
     texts = [prompt.old]
-    for change in laid_out.source.changes[-1:]:
-        again = repeated(prompt.old, change)
-        if again is not None and again.startswith(prompt.prefill):
-            texts.append(again)
+    again = prompt.again
+    for change in source.changes[-1:]:
+        again = again or repeated(prompt.old, change) or ""
+    if again and again != prompt.old and again.startswith(prompt.prefill):
+        texts.append(again)
     answers = (edit_tokens(one.answer(prompt, text), one, vocabulary) for text in texts)
     return tuple(np.array(tokens, dtype=np.int32) for tokens in answers)
 
 
 def _remote(
-    laid_out: LaidOut, n_predict: int, settings: Settings, bench: Workbench
+    prompt: EditPrompt, tokens: Sequence[int], n_predict: int, settings: Settings, bench: Workbench
 ) -> tuple[RemotePrompt, RemoteParams]:
-    text = laid_out.prompt.text
-    known = () if bench.tokenizer.is_estimate else tuple(laid_out.tokens)
+    known = () if bench.tokenizer.is_estimate else tuple(tokens)
     return (
-        RemotePrompt(prefix=text, suffix="", text=text, tokens=known),
+        RemotePrompt(prefix=prompt.text, suffix="", text=prompt.text, tokens=known),
         RemoteParams(
             n_predict=n_predict,
             wants_logprobs=True,

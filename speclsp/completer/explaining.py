@@ -119,18 +119,21 @@ def explain_edit(
         laid_out = lay_out(request, request.settings_over(settings), bench, sources)
     except (SettingsError, EditRefusedError) as error:
         return EditExplanation(refused=str(error))
-    region = laid_out.prompt.region
+    if not laid_out.prompts:
+        return EditExplanation(refused="nothing in this file is like what was edited last.")
+    prompt, tokens = laid_out.prompts[0], laid_out.tokens[0]
+    region = prompt.region
     first_line = request.text.count("\n", 0, region.start) + 1
     return EditExplanation(
         edit_format=laid_out.edit_format.name,
         model=bench.weights.description,
-        n_tokens=len(laid_out.tokens),
+        n_tokens=len(tokens),
         n_tokens_max=bench.weights.target.n_ctx,
         first_line=first_line,
-        last_line=first_line + laid_out.prompt.old.removesuffix("\n").count("\n"),
+        last_line=first_line + prompt.old.removesuffix("\n").count("\n"),
         changes=tuple(laid_out.source.changes),
         files=tuple(path for path, _ in laid_out.source.files),
-        text=laid_out.prompt.text,
+        text=prompt.text,
     )
 
 

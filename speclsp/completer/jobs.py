@@ -131,6 +131,10 @@ class Plan(ABC, Generic[R]):
         """Take the next token, which was scored already; return whether to stop."""
         return self.output.feed(token)
 
+    def following(self, generation: Generation) -> Plan[R] | None:  # noqa: ARG002
+        """Return what to decode next, after this; None where the answer can be made."""
+        return None
+
     @abstractmethod
     def finish(self, generation: Generation, interrupted: Callable[[], FinishReason | None]) -> R:
         """Return the answer; ``interrupted`` is asked between further decodes, if it needs any."""
@@ -165,6 +169,11 @@ class Job(ABC, Generic[Q, R]):
         self, bench: Workbench, sources: DraftSources, clock: Callable[[], float]
     ) -> Plan[R] | None:
         """Return what to decode; None where the settings want no answer here."""
+
+    def unplanned(self) -> R:
+        """Return the answer where :meth:`plan` returned nothing to decode."""
+        empty: R = self.request.plain.empty("stop")
+        return empty
 
     def grew(self, running: RunningJob[Q, R]) -> None:
         """Look at the text so far, before each decode."""
@@ -288,8 +297,7 @@ def run(running: RunningJob[Q, R], bench: Workbench, control: RunControl) -> R:
     started = control.clock()
     plan = job.plan(bench, job.window.sources(job.request), control.clock)
     if plan is None:
-        empty: R = job.request.plain.empty("stop")
-        return empty
+        return job.unplanned()
     running.output = plan.output
     tokenized = control.clock()
     bench.weights.set_interrupt(lambda: control.aborted() is not None)
@@ -297,6 +305,10 @@ def run(running: RunningJob[Q, R], bench: Workbench, control: RunControl) -> R:
         generation = _decoded(plan, bench, control, job.settings.deadline_ms / 1000)
         running.is_cut_off = running.is_preempted and generation.finish_reason == "cancelled"
         _keep_generated(generation, plan.context.prefix, bench)
+        while (following := plan.following(generation)) is not None:
+            plan = following
+            running.output = plan.output
+            generation = _decoded(plan, bench, control, job.settings.deadline_ms / 1000)
         stats = dataclasses.replace(generation.stats, ms_tokenize=1000 * (tokenized - started))
         generation = dataclasses.replace(generation, stats=stats)
         result = plan.finish(generation, control.interrupted)

@@ -22,6 +22,9 @@ Withheld = Literal[
     "undoes",
     "blanks",
     "declined",
+    "no-place",
+    "kept",
+    "uncertain",
 ]
 """Why an edit is withheld; the region's having changed meanwhile is seen by the window."""
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
+from speclsp.edits.analogy import Place, indentation, latest_places, shown_pairs
 from speclsp.errors import EditRefusedError
 from speclsp.requests import Change
 
@@ -62,10 +63,20 @@ class EditPrompt:
     """The region's text."""
     prefill: str = ""
     """The beginning of the region, which the prompt ends with and the answer continues."""
+    again: str = ""
+    """The region as it is with the latest change made again; empty where that is not known."""
+    n_lines: int = 0
+    """Lines of the answer; 0 where it ends itself."""
+    place: Place | None = None
+    """What the region is like, where the prompt shows nothing but that."""
 
 
 class EditFormat(ABC):
     """A prompt format."""
+
+    is_plain = False
+    """Whether it is for models that were not trained for next edits: a prompt begins as their texts
+    do, and their tokens of other prompts end an answer."""
 
     name: str
     control: tuple[str, ...]
@@ -88,6 +99,13 @@ class EditFormat(ABC):
     def region(self, text: str, cursor: int) -> Region:
         """Return the region around a cursor."""
 
+    def prompts(self, source: EditSource) -> list[EditPrompt]:
+        """Return the prompts of all regions that are asked about, in turn; most formats have one.
+
+        Raises what :meth:`prompt` does.
+        """
+        return [self.prompt(source)]
+
     def prompt(self, source: EditSource, region: Region | None = None) -> EditPrompt:
         """Write the prompt.
 
@@ -95,13 +113,16 @@ class EditFormat(ABC):
         gives a meaning: the model could not tell it from the prompt's own.
         """
         region = region or self.region(source.text, source.cursor)
+        self._check(source)
+        return self._prompt(source, region)
+
+    def _check(self, source: EditSource) -> None:
         if mark := self.mark_in(*_texts(source)):
             raise EditRefusedError(
                 f"no next edit: the text holds {mark!r}, which has a meaning in the model's "
                 "prompts.",
                 remedy="Edit this place by hand.",
             )
-        return self._prompt(source, region)
 
     @abstractmethod
     def _prompt(self, source: EditSource, region: Region) -> EditPrompt:
@@ -478,9 +499,89 @@ class Zeta21(_Seed):
         return [*places, len(text)]
 
 
+# Models that were not trained for next edits
+
+
+class Analogy(EditFormat):
+    """The latest edit as an example, and one place that it may concern.
+
+    The prompts of an edit's places have their beginnings in common, and lines are shown without
+    their indentation.
+    """
+
+    name = "analogy"
+    is_plain = True
+    shows_files = False
+    control = ()
+    marks = ("--- before\n", "+++ after\n")
+    stops = ("--- before",)
+    shown = re.compile(
+        r".*--- before\n(?P<old>(?:(?!\+\+\+ after\n).)*)\+\+\+ after\n\Z", re.DOTALL
+    )
+
+    def region(self, text: str, cursor: int) -> Region:
+        """Return the cursor's line."""
+        start = text.rfind("\n", 0, cursor) + 1
+        end = text.find("\n", cursor) + 1 or len(text)
+        return Region(start, end, start, end)
+
+    def prompts(self, source: EditSource) -> list[EditPrompt]:
+        """Return a prompt for each place that the latest edit may concern, the nearest first."""
+        found = latest_places(source.text, source.path, source.cursor, source.changes)
+        if found:
+            self._check(source)
+        return [
+            self._of(source, Region(one.start, one.end, one.start, one.end), one) for one in found
+        ]
+
+    def _prompt(self, source: EditSource, region: Region) -> EditPrompt:
+        return self._of(source, region, None)
+
+    def _of(self, source: EditSource, region: Region, place: Place | None) -> EditPrompt:
+        old = source.text[region.start : region.end]
+        pairs = shown_pairs(source.changes, place)
+        parts = [f"{source.path}\n"]
+        parts += [f"--- before\n{one.old}\n+++ after\n{one.new}\n" for one in pairs]
+        parts.append(f"--- before\n{_ended(_flush(old, _depth(old)))}+++ after\n")
+        again = "" if place is None else _indented(place.guess, old)
+        return EditPrompt(
+            text="".join(parts),
+            region=region,
+            old=old,
+            again=again,
+            n_lines=0 if place is None else place.pair.n_new_lines,
+            place=place,
+        )
+
+    def answer(self, prompt: EditPrompt, new: str) -> str:
+        """Return the lines without the place's indentation."""
+        return _ended(_flush(new, _depth(prompt.old)))
+
+    def _rewritten(self, prompt: EditPrompt, answer: str) -> str | None:
+        lines = answer.rstrip("\n")
+        return _indented(lines, prompt.old) if lines.strip() else None
+
+
+def _depth(text: str) -> int:
+    return len(indentation(text.split("\n")))
+
+
+def _flush(text: str, depth: int) -> str:
+    """Return a text with the first ``depth`` characters of each line taken away."""
+    return "\n".join(line[depth:] for line in text.split("\n"))
+
+
+def _indented(text: str, old: str) -> str:
+    """Return lines in the place of ``old`` ones: indented as these are, and ended if they are."""
+    indent = indentation(old.split("\n"))
+    lines = (indent + line if line else line for line in text.split("\n"))
+    return "\n".join(lines) + ("\n" if old.endswith("\n") else "")
+
+
 FORMATS: Final[dict[str, EditFormat]] = {
-    one.name: one for one in (Sweep8(), Sweep21(), Zeta1(), Zeta2(), Zeta21())
+    one.name: one for one in (Sweep8(), Sweep21(), Zeta1(), Zeta2(), Zeta21(), Analogy())
 }
+ANALOGY: Final = FORMATS[Analogy.name]
 
 
 def format_of(name: str, find_token: Callable[[str], int | None]) -> EditFormat | None:

@@ -34,9 +34,11 @@ class PlainText:
         budget_s: float = 0.0,
         clock: Callable[[], float] = lambda: 0.0,
         typed: str = "",
+        n_lines: int = 0,
     ) -> None:
         """``stops``, ``n_indent`` and ``budget_s`` are those of a ``TextRequest``.
 
+        ``n_lines`` is how many lines the text has, at most; 0 for any number.
         ``typed`` is the text before the cursor that the model repeats first (token healing).
         """
         self._piece = vocabulary.piece
@@ -44,6 +46,7 @@ class PlainText:
         self._stops = StopStrings(stops)
         self._n_indent = n_indent
         self._budget_s = budget_s
+        self._n_lines = n_lines
         self._clock = clock
         self.began_at: float | None = None
         """The time of the first token, from which ``budget_s`` counts."""
@@ -96,6 +99,10 @@ class PlainText:
             place, self.stopping_word = found
             self.text = self.text[: before + place]
             self.stopped_by = "word"
+        elif 0 < self._n_lines <= self.text.count("\n"):
+            lines = self.text.split("\n")[: self._n_lines]
+            self.text = "".join(f"{line}\n" for line in lines)
+            self.stopped_by = "limit"
         elif self._is_too_shallow(before) or ("\n" in new and self._is_time_up()):
             self.stopped_by = "limit"
 

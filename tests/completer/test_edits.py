@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -560,16 +561,129 @@ def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(make, text, re
 
 
 def test_a_model_without_a_format_says_so_once(make) -> None:
-    edited = make(ReplayingRemote("qwen2.5-coder-7b"))
+    edited = make()
     edited.become(CODE)
     for _ in range(2):
         assert edited.ask(0).is_empty
     lines: list[str] = []
     while (event := edited.window.completer.next_event(0.1)) is not None:
         lines.append(getattr(event, "message", ""))
-    assert sum("no next edits: the model is not known" in line for line in lines) == 1
+    assert sum("no next edits: the embedded model is too small" in line for line in lines) == 1
     said = edited.window.statistics().next_edits
-    assert said.startswith("none: the model is not known to propose them (qwen2.5-coder-7b")
+    assert said.startswith("none: the embedded model is too small to propose them (embedded")
+
+
+# By analogy, with a model that was not trained for next edits
+
+CALLS = """def load(path, **options):
+    return path
+
+
+a = load("a.txt", mode="r")
+b = load("b.txt", mode="r")
+print(a)
+    c = load("c.txt", mode="r")
+"""
+
+
+def renamed(text: str) -> str:
+    """The first call with another argument's name."""
+    return text.replace('load("a.txt", mode=', 'load("a.txt", how=')
+
+
+class AnsweringRemote(ReplayingRemote):
+    """Answers each place by ``becomes``, each piece with ``probability``; None tells none."""
+
+    becomes: Callable[[str], str]
+    probability: float | None = 0.9
+
+    def stream(
+        self,
+        prompt: RemotePrompt,
+        params: RemoteParams,
+        interrupted: Callable[[], bool],
+        deadline_s: float,
+    ) -> Generator[Piece]:
+        place = prompt.text.rpartition("--- before\n")[2].removesuffix("+++ after\n")
+        self.answer = self.becomes(place) + "--- before\n"
+        told = () if self.probability is None else (math.log(self.probability),)
+        for piece in super().stream(prompt, params, interrupted, deadline_s):
+            yield replace(piece, logprobs=told)
+
+
+def by_analogy(make: Callable[..., Edited], **fields: Any) -> tuple[Edited, AnsweringRemote]:
+    remote = AnsweringRemote("qwen2.5-coder-7b")
+    remote.becomes = lambda place: place.replace("mode=", "how=")
+    for name, value in fields.items():
+        setattr(remote, name, value)
+    edited = make(remote)
+    edited.become(CALLS)
+    edited.become(renamed(CALLS))
+    return edited, remote
+
+
+def test_an_ordinary_model_makes_the_edit_again_at_near_places(make) -> None:
+    edited, remote = by_analogy(make)
+    text = renamed(CALLS)
+    result = edited.ask(text.index("how=") + 4)
+    assert result.edit is not None
+    assert result.edit.applied_to(text) == CALLS.replace("mode=", "how=")
+    assert [one.text for one in result.hunks] == [
+        'b = load("b.txt", how="r")\n',
+        '    c = load("c.txt", how="r")\n',
+    ]
+    assert edited.window.statistics().next_edits.startswith("format analogy, qwen2.5-coder-7b")
+    first, second = (prompt.text for prompt, _ in remote.sent)
+    # The engine has the beginning in its KV cache: only the place differs.
+    assert first.replace('b = load("b.txt"', 'c = load("c.txt"') == second
+    assert first.startswith("a.py\n--- before\n")
+
+
+def test_without_a_place_the_model_is_not_asked(make) -> None:
+    remote = AnsweringRemote("qwen2.5-coder-7b")
+    edited = make(remote)
+    edited.become(CALLS)
+    text = CALLS.replace("print(a)", "print(b)")
+    edited.become(text)
+    result = edited.ask(text.index("print"))
+    assert result.withheld == "no-place"
+    assert not remote.sent
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "n_asked"),
+    [
+        ({"becomes": lambda place: place}, "kept", 2),
+        ({"probability": 0.3}, "uncertain", 2),
+        ({"becomes": lambda place: place.replace("mode", "other")}, "uncertain", 2),
+        ({"becomes": lambda _: "\n"}, "kept", 2),
+        ({"probability": None}, "", 2),
+    ],
+)
+def test_what_an_analogy_withholds(make, fields, reason, n_asked) -> None:
+    """Without probabilities the edit's own substitution is shown."""
+    edited, remote = by_analogy(make, **fields)
+    result = edited.ask(renamed(CALLS).index("how="))
+    assert (result.withheld, result.edit is None) == (reason, bool(reason))
+    assert len(remote.sent) == n_asked
+
+
+def test_a_declined_place_is_not_offered_again(make) -> None:
+    edited, _ = by_analogy(make)
+    cursor = renamed(CALLS).index("how=")
+    edited.window.next_edits.declined(edited.ask(cursor).completion_id)
+    assert edited.ask(cursor).withheld == "declined"
+
+
+def test_what_is_typed_with_pauses_is_one_edit(make) -> None:
+    edited, remote = by_analogy(make)
+    text = renamed(CALLS)
+    for name in ("h", "ho", "how", "howto"):
+        text = re.sub(r'(load\("a.txt", )\w+=', rf"\1{name}=", text)
+        edited.become(text)
+        edited.ask(text.index(name + "="))
+    assert remote.sent[-1][0].text.count("--- before\n") == 2
+    assert 'a = load("a.txt", howto="r")\n--- before' in remote.sent[-1][0].text
 
 
 @pytest.mark.parametrize(
@@ -721,7 +835,7 @@ def test_no_drafter_changes_the_answer(make, drafters, sampling, monkeypatch) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 7}])
-@pytest.mark.parametrize("edit_format", ["sweep-8", "sweep-21", "zeta-1"])
+@pytest.mark.parametrize("edit_format", ["sweep-8", "sweep-21", "zeta-1", "analogy"])
 def test_drafts_do_not_change_the_answer(make, edit_format, sampling) -> None:
     answers, n_passes = with_and_without_drafts(make, edit_format, sampling)
     assert answers[0] == answers[1]
@@ -739,8 +853,8 @@ def with_and_without_drafts(
         edited = make(
             edit_format=edit_format, speculation=speculation, mode="tree", threads=1, **sampling
         )
-        edited.become(CODE.replace("prices", "numbers"))
         edited.become(CODE)
+        edited.become(CODE.replace("prices", "numbers", 1))
         results = [edited.ask(offset) for offset in (10, 30, 60)]
         assert all(result.finish_reason in ("stop", "length") for result in results)
         (generated,) = edited.window.completer._engine.models._target.generated.values()

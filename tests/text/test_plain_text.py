@@ -87,3 +87,19 @@ def test_a_character_that_is_split_over_tokens_is_told_whole() -> None:
 def test_the_typed_beginning_is_left_out() -> None:
     plain, _ = fed("return x", typed="ret")
     assert plain.text == "urn x"
+
+
+def test_a_number_of_lines_ends_it_behind_the_last_one() -> None:
+    """Whatever else came with that line's end in one piece."""
+    plain, n_fed = fed("a\nb\nc", n_lines=2)
+    assert (plain.text, plain.stopped_by, n_fed) == ("a\nb\n", "limit", 4)
+    plain = PlainText(Pieces(), {END}, n_lines=1)  # type: ignore[arg-type]
+    assert plain.feed(0)
+    assert plain.text == "a\n"
+
+
+class Pieces:
+    """A vocabulary of one token."""
+
+    def piece(self, _token: int) -> bytes:
+        return b"a\n--- before"
