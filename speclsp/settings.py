@@ -221,7 +221,7 @@ class Settings:
         "",
         _MODEL_FILES,
         "Model for next edits, named as `model`, but for `auto`; `embedded` is a small one to try "
-        "them with. Empty lets the target propose them, if it was trained for that.",
+        "them with. Empty lets the target propose them.",
     )
     n_gpu_layers: GpuLayers = _setting(
         "auto",
