@@ -111,7 +111,9 @@ class Settings:
         True, _COMPLETION, "Suggest completions; off frees the models' memory."
     )
     n_predict: _Positive = _setting(
-        128, _COMPLETION, "Maximum tokens of one completion.",
+        128,
+        _COMPLETION,
+        "Maximum tokens of one completion.",
         aliases=("predict", "max_tokens"),
         short="-n",
     )
