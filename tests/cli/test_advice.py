@@ -84,6 +84,7 @@ def test_a_draft_model_larger_than_its_target_is_named() -> None:
     (line,) = advice(
         "-m", str(MODELS / "embedded-draft-q8_0.gguf"),
         "-md", str(MODELS / "embedded-target-f16.gguf"),
+        "--mode", "tree",
     )  # fmt: skip
     assert line.startswith("speculation costs more than it saves here")
     assert "most by draft" in line
