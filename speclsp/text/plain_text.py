@@ -46,7 +46,7 @@ class PlainText:
         self._stops = StopStrings(stops)
         self._n_indent = n_indent
         self._budget_s = budget_s
-        self._n_lines = n_lines
+        self._max_lines = n_lines
         self._clock = clock
         self.began_at: float | None = None
         """The time of the first token, from which ``budget_s`` counts."""
@@ -99,8 +99,8 @@ class PlainText:
             place, self.stopping_word = found
             self.text = self.text[: before + place]
             self.stopped_by = "word"
-        elif 0 < self._n_lines <= self.text.count("\n"):
-            lines = self.text.split("\n")[: self._n_lines]
+        elif 0 < self._max_lines <= self.text.count("\n"):
+            lines = self.text.split("\n")[: self._max_lines]
             self.text = "".join(f"{line}\n" for line in lines)
             self.stopped_by = "limit"
         elif self._is_too_shallow(before) or ("\n" in new and self._is_time_up()):
