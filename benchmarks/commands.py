@@ -187,6 +187,24 @@ _benchmark(
     ),
 )  # fmt: skip
 _benchmark(
+    "commit-edits",
+    "commit_edits:run",
+    "Ask for the next edits behind the first hunks of commits in CASES, and judge them by the rest.",
+    click.Argument(
+        ["cases_path"], metavar="CASES",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    ),
+    click.Option(
+        ["--half"], type=click.Choice(["tuning", "final", "all"]), default="final",
+        show_default=True, help="Rules were found on the cases of `tuning`.",
+    ),
+    click.Option(
+        ["--answers", "answers_path"], type=click.Path(dir_okay=False, path_type=Path),
+        help="Keep what came of each case in this file, and go on with it.",
+    ),
+    _number("--limit", "n_cases", 0, "Ask for so many cases more; 0 for all.", least=0),
+)  # fmt: skip
+_benchmark(
     "engine",
     "engine:run",
     "Compare a shared engine with one's own: keystrokes, memory, bytes on the socket.",
