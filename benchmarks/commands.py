@@ -189,7 +189,7 @@ _benchmark(
 _benchmark(
     "commit-edits",
     "commit_edits:run",
-    "Ask for the next edits behind the first hunks of commits in CASES, and judge them by the rest.",
+    "Ask for next edits behind first hunks of commits in CASES, and judge them by the rest.",
     click.Argument(
         ["cases_path"], metavar="CASES",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -1,4 +1,4 @@
-"""``python -m benchmarks commit-edits``: next edits against what commits did, and textual repetition.
+"""``python -m benchmarks commit-edits``: next edits against commits, and repetition.
 
 Every case is asked through a window as an editor asks: the file as it was, then the edit.
 """
@@ -50,7 +50,7 @@ class CaseRecord(msgspec.Struct, frozen=True, kw_only=True):
 def run(
     settings: Settings, *, cases_path: Path, half: str, answers_path: Path | None, n_cases: int
 ) -> Report:
-    """Ask for each case's next edit; cases whose records ``answers_path`` has are not asked again."""
+    """Ask for each case's next edit; those that ``answers_path`` has are kept."""
     records = _known(answers_path)
     asked = {(one.idx, one.is_done) for one in records}
     places = [
