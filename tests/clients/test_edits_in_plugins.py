@@ -224,6 +224,13 @@ def test_closed(session: PluginSession, code: str) -> None:
     session.until_ended()
 
 
+@pytest.mark.parametrize(
+    "_row", [pytest.param(name, marks=feature(name)) for name in ("word", "line", "typed-through")]
+)
+def test_what_edits_have_not(plugin: Plugin, _row: str) -> None:
+    pytest.skip("the clients take an edit whole, and drop it at a key")
+
+
 def test_the_block_of_the_documents(
     plugin: Plugin, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
