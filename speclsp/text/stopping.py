@@ -47,6 +47,8 @@ _N_SUBSTANTIAL: Final = 8
 """Least letters and digits of a line that counts as a repetition of a later one."""
 
 _WORD_START: Final = re.compile(r"\w")
+_STRING_PREFIX: Final = re.compile(r"(?<!\w)[bBfFrRuU]{1,2}$")
+"""As in Python's ``f""``.  Behind it stands a quote."""
 _WORD_END: Final = re.compile(r"\w+\Z")
 
 _HALF: Final = re.compile(r"(?:[ \t,.+\-*/%=&|(\[{:<^~]|(?<=[-=\s])>|(?<!\w)[!?])+\Z")
@@ -165,10 +167,13 @@ class CompletionText:
     def end_before(self, following: bytes) -> None:
         """End the text before the token ``following``, at the end of a line or of a word.
 
-        A word that goes on with ``following`` is left out, and so is what joins it to the others.
+        A word that goes on with ``following`` is left out, and so is what joins it to the others;
+        so are letters that say what kind of string begins there.
         """
         self.stopped_by = "unsure"
         characters = following.decode("utf-8", "ignore")
+        if characters[:1] in ("'", '"'):
+            self._text = _STRING_PREFIX.sub("", self._text)
         if _WORD_START.match(characters) or self._names_argument(characters):
             self._text = _WORD_END.sub("", self._text)
         if characters[:1] not in ("\n", "\r"):

@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 from client_features import FEATURES, HERE, IS_WRITTEN, checkout, feature
+from client_recordings import RECORDINGS, of_http, write_recording
 
 REPOSITORY = HERE.parents[1]
 EXTENSION = REPOSITORY / "editors" / "vscode"
 NAME = "llama.vscode"
+EDITOR = "VS Code 1.139"
 UNREACHABLE = 69
 FETCHED = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 pytestmark = pytest.mark.xdist_group(NAME)
@@ -71,10 +73,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     done = run("npm", "run", "--silent", "test:clients", cwd=EXTENSION, **environment)
     print(done.stdout[-20_000:], done.stderr[-5_000:])  # noqa: T201  pytest shows it
     cells: dict[str, str] = json.loads((folder / "found.json").read_text("utf-8"))
-    if IS_WRITTEN:
-        recordings = HERE / "recordings"
-        recordings.mkdir(exist_ok=True)
-        shutil.copy(folder / "sent.json", recordings / f"{NAME}.json")
+    sent = json.loads((folder / "sent.json").read_text("utf-8"))
+    entries = of_http([{**one, "status": None} for one in sent])
+    for entry in entries:
+        del entry["status"]
+    write_recording(RECORDINGS if IS_WRITTEN else folder, NAME, EDITOR, "http", entries)
     return cells
 
 
@@ -85,5 +88,5 @@ def test_a_feature(
     name: str, found: dict[str, str], record_property: Callable[[str, Any], None]
 ) -> None:
     record_property("client", NAME)
-    record_property("editor", "VS Code 1.139")
+    record_property("editor", EDITOR)
     assert found.get(name) == "yes"

@@ -389,6 +389,25 @@ def test_a_fence_that_belongs_there(complete, language, document, generated, exp
 
 
 @pytest.mark.parametrize(
+    ("generated", "following", "expected"),
+    [
+        (b"return f", b'"{', "return"),
+        (b"x = rb", b"'a", "x"),
+        (b"return half", b'"', "return half"),
+        (b"return f", b"(", "return f"),
+    ],
+)
+def test_no_letters_of_a_string_are_left_without_it(
+    byte_vocabulary, rules_at, generated, following, expected
+):
+    text = CompletionText(byte_vocabulary(), rules_at("▮"), budget_s=0, clock=lambda: 0.0)
+    for token in generated:
+        text.feed(token)
+    text.end_before(following)
+    assert text.so_far == expected
+
+
+@pytest.mark.parametrize(
     ("budget_s", "expected"),
     [(0.0, "a = 1"), (5.0, "a = 1"), (5.5, "a = 1\nb = 2"), (99.0, "a = 1\nb = 2\n")],
 )
