@@ -101,11 +101,6 @@ export function menuItems(client: Client, stats: SessionStats | undefined): Menu
       label: "$(checklist) Check the installation",
       command: "speclsp.checkInstallation",
     }),
-    ...where(isRunning && document?.uri.scheme === "file", {
-      label: "$(info) Explain the suggestion here",
-      description: "or why there is none",
-      command: "speclsp.explain",
-    }),
     separator,
     ...where(isRunning, {
       label: "$(refresh) Rebuild the project index",

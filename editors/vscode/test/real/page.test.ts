@@ -132,7 +132,6 @@ test("the menu tells what is on, what it will do, and which model runs where", a
     /Suggestions in this workspace: on.*switch off/,
     /Suggestions for Python: on.*switch off/,
     /Choose a model.*one that fits this computer/,
-    /Explain the suggestion here.*or why there is none/,
     /Show statistics.*accepted 1 of \d+ .*latency \d+ ms/,
     /Help/,
   ]) {
