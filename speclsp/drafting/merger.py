@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from speclsp.drafting.acceptance import MEMORY, SMALL_MODEL, AcceptanceTable
-from speclsp.drafting.cost import GPU_SLOPE, SHAPES, straight_curve
+from speclsp.drafting.cost import PRIOR_SLOPE, SHAPES, straight_curve
 from speclsp.drafting.drafter import (
     NO_CONTEXT,
     NO_DRAFT,
@@ -48,7 +48,7 @@ from speclsp.statistics import DrafterStats
 _PRIOR_TRIES: Final = 8.0
 """How many tokens the prior of a draft model counts as: a few wrong ones say little."""
 
-_NOMINAL: Final = straight_curve(GPU_SLOPE)
+_NOMINAL: Final = straight_curve(PRIOR_SLOPE)
 
 
 class _ModelHits:

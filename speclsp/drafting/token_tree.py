@@ -28,9 +28,8 @@ from speclsp.drafting.acceptance import (
     BEHIND,
     FEW_PLACES,
     MANY_PLACES,
-    MORE_TOKENS,
     ONE_PLACE,
-    TWO_TOKENS,
+    SEVERAL_TOKENS,
     AcceptanceTable,
     Cell,
     observe,
@@ -299,5 +298,5 @@ def _prior_of(candidate: Candidate) -> float:
 
 def _agreement(n_tokens: int, n_places: float) -> int:
     if n_tokens > 1:
-        return TWO_TOKENS if n_tokens == 2 else MORE_TOKENS
+        return SEVERAL_TOKENS
     return ONE_PLACE if n_places < 1.5 else FEW_PLACES if n_places < 4 else MANY_PLACES

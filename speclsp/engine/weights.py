@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from speclsp import embedded
-from speclsp.drafting.cost import CPU_SLOPE, CPU_STEP, GPU_SLOPE, PassCost
+from speclsp.drafting.cost import PassCost
 from speclsp.embedded import edit_model_settings, model_files
 from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.draft_text import SpelledVocabulary, TextCrossing, replacement_pairs
@@ -173,7 +173,6 @@ class LlamaLoader:
     ) -> Weights:
         """Load target and draft model; an unusable draft model is reported in ``problems``."""
         from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
-        from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
 
         path, draft_path, edit_path = model_files(settings)
         if not settings.speculation:
@@ -190,14 +189,9 @@ class LlamaLoader:
         )
         given = repr([getattr(settings, name) for name in _OF_PASSES])
         placed = (target.n_ctx, *target.model.layers.items())
-        on_cpu = not offload_devices(settings)
         pass_cost = self._pass_costs.setdefault(
             (path, _version(path), given, placed),
-            PassCost(
-                CPU_SLOPE if on_cpu else GPU_SLOPE,
-                CPU_STEP if on_cpu else 0.0,
-                evaluates_again=target.evaluates_again,
-            ),
+            PassCost(evaluates_again=target.evaluates_again),
         )
         problems: list[SpecLspError] = []
         draft: DraftModelDrafter | None = None

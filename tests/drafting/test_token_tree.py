@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from speclsp.drafting.acceptance import PRIORS, AcceptanceTable
+from speclsp.drafting.acceptance import PRIOR, AcceptanceTable
 from speclsp.drafting.drafter import Candidate
 from speclsp.drafting.token_tree import SIZES, CandidateTrie, GrownTree, node_depths
 
@@ -93,9 +93,9 @@ def test_a_better_match_has_the_word_and_the_others_what_it_leaves() -> None:
     tree = grow(candidate("x", 8), candidate("xq", 8, source="project"), candidate("y", 2))
     assert paths(tree)[:2] == ["x", "y"] or paths(tree)[0] == "x"
     by_path = dict(zip(paths(tree), tree.probabilities, strict=True))
-    assert by_path["x"] == PRIORS["buffer"][3]
+    assert by_path["x"] == PRIOR[3]
     # The project's match has the same token; the shortest has what both leave.
-    left = (1.0 - PRIORS["buffer"][3]) * PRIORS["buffer"][1]
+    left = (1.0 - PRIOR[3]) * PRIOR[1]
     assert math.isclose(by_path["y"], left)
 
 
@@ -216,8 +216,8 @@ def test_only_places_that_were_asked_teach() -> None:
     trie.learn([ord("a"), ord("x"), ord("x")])
     trie.learn([])
     # Of 3 tokens of context one was right; of 4, which the second has, nothing is known.
-    assert grow(candidate("abc", 3), table=table).probabilities[0] > PRIORS["buffer"][1]
-    assert grow(candidate("abc", 4), table=table).probabilities[0] == PRIORS["buffer"][2]
+    assert grow(candidate("abc", 3), table=table).probabilities[0] > PRIOR[1]
+    assert grow(candidate("abc", 4), table=table).probabilities[0] == PRIOR[2]
 
 
 _CANDIDATES = st.lists(
