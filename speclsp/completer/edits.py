@@ -352,7 +352,7 @@ def lay_out(
             raise EditRefusedError(
                 f"no next edit: prompt and answer need {n_needed} tokens, and the model's context "
                 f"{target.n_ctx}.",
-                remedy="Raise `n_ctx`.",
+                remedy="Raise `ctx_size`, or the context of the server that runs the model.",
             )
         if source.files:
             source = replace(source, files=source.files[1:])

@@ -20,6 +20,8 @@ ENOUGH: Final = 50
 share of 50 is known to within 0.14 (95 %)."""
 ENOUGH_PASSES: Final = 20
 """Passes from which on a speed-up is judged."""
+ENOUGH_SINGLE: Final = 3
+"""Passes without a draft that T(1) is known by: `mode` first makes few."""
 ENOUGH_CALLS: Final = 20
 """Calls without a proposal from which on a drafter is silent: it proposes in less than 0.14 of them
 (95 %).  Mode auto asks a draft model that saves nothing ever less."""
@@ -57,8 +59,10 @@ KNOBS: Final = {
 """By drafter; those of other packages have none."""
 
 
-def advice_lines(totals: RequestStats, settings: Settings) -> list[str]:
+def advice_lines(totals: RequestStats, settings: Settings, *, has_gpu: bool) -> list[str]:
     """Return lines of advice on a session; none where its drafters do well.
+
+    ``has_gpu``: some layers are on one.
 
     A drafter that was asked often and proposed nothing has a line of its own; of the others, the
     one to blame for a loss of time, or else for rejected tokens, or else one that may draft more.
@@ -72,7 +76,7 @@ def advice_lines(totals: RequestStats, settings: Settings) -> list[str]:
     ]
     speedup = _speedup_at_most(totals)
     if speedup is not None and speedup < LOSS and totals.drafters:
-        worst, loss = _loss(totals, settings, speedup)
+        worst, loss = _loss(totals, settings, speedup, has_gpu=has_gpu)
         lines = [loss, *(_silent(name, totals, settings) for name in silent if name != worst)]
     else:
         lines = [_silent(name, totals, settings) for name in silent]
@@ -112,7 +116,9 @@ def _silent(name: str, totals: RequestStats, settings: Settings) -> str:
     )
 
 
-def _loss(totals: RequestStats, settings: Settings, speedup: float) -> tuple[str, str]:
+def _loss(
+    totals: RequestStats, settings: Settings, speedup: float, *, has_gpu: bool
+) -> tuple[str, str]:
     """Return the drafter that lost most time, and what to do about it; "" where none lost any."""
     n_passes = max(1, totals.n_decode_passes)
     single_ms = single_pass_ms(totals) or totals.ms_verify / n_passes
@@ -150,9 +156,10 @@ def _loss(totals: RequestStats, settings: Settings, speedup: float) -> tuple[str
             return worst, held_back
         elif worst == DRAFT_MODEL:
             remedies = [
-                "name a draft model (`spec_draft_model`) of a fifth of the target's size or less",
-                "put both models on the GPU (`n_gpu_layers`, `spec_draft_ngl`)",
+                "name a draft model (`spec_draft_model`) of a tenth of the target's size or less"
             ]
+            if has_gpu:
+                remedies.append("put both models on the GPU (`n_gpu_layers`, `spec_draft_ngl`)")
         else:
             remedies = [f"take `{worst}` out of `drafters`"]
     if settings.mode != "auto":
@@ -189,8 +196,8 @@ def _rejected(totals: RequestStats, settings: Settings) -> str:
 
 def _longer(totals: RequestStats, settings: Settings) -> str:
     """Return the advice to draft more, where a setting ended most drafts of a good drafter."""
-    if (_speedup(totals) or 1.0) < 1.0:
-        return ""
+    if (measured_speedup(totals) or 1.0) < 1.0:
+        return ""  # to draft more would lose more
     for name, one in totals.drafters.items():
         rate = one.n_accepted / max(1, one.n_drafted)
         if name not in KNOBS or one.n_drafted < ENOUGH or rate <= HIGH:
@@ -207,8 +214,9 @@ def _longer(totals: RequestStats, settings: Settings) -> str:
 
 
 def _speedup(totals: RequestStats) -> float | None:
-    """Return the measured speed-up; None after few passes without a draft."""
-    return measured_speedup(totals) if totals.n_single_passes >= ENOUGH_PASSES else None
+    """Return the measured speed-up; None after few passes, or few without a draft."""
+    is_known = totals.n_decode_passes >= ENOUGH_PASSES and totals.n_single_passes >= ENOUGH_SINGLE
+    return measured_speedup(totals) if is_known else None
 
 
 def _speedup_at_most(totals: RequestStats) -> float | None:

@@ -51,7 +51,7 @@ def report_lines(stats: SessionStats, settings: Settings) -> list[str]:
             if not (stats.engine and stage == "verify")
         ),
         *edit_lines(stats),
-        *advice_lines(totals, settings),
+        *advice_lines(totals, settings, has_gpu=not stats.layers.keys() <= {"CPU"}),
     ]
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.metadata import entry_points
 
 import pytest
@@ -75,9 +76,9 @@ def unknown_gain(**drafters: DrafterStats) -> RequestStats:
     return session(n_single_passes=0, **drafters)
 
 
-def advice(totals: RequestStats, **options) -> str:
+def advice(totals: RequestStats, *, has_gpu: bool = False, **options) -> str:
     """Return the only line of advice, or an empty string."""
-    lines = advice_lines(totals, resolve([options]).settings)
+    lines = advice_lines(totals, resolve([options]).settings, has_gpu=has_gpu)
     assert len(lines) <= 1
     return lines[0] if lines else ""
 
@@ -191,18 +192,20 @@ def test_the_drafter_with_most_rejected_tokens_is_named() -> None:
 
 def test_a_slow_down_is_blamed_on_the_drafter_that_took_the_time() -> None:
     slow = drafter(20, 15, ms_draft=2200.0)
-    line = advice(session(ms_predict=5000.0, draft=slow, suffix=drafter(60, 40, ms_draft=90.0)))
+    totals = session(ms_predict=5000.0, draft=slow, suffix=drafter(60, 40, ms_draft=90.0))
+    line = advice(totals, has_gpu=True)
     assert line.startswith(
         "advice: speculation costs more than it saves here (0.80x), most by draft: 2200.0 ms to "
         "draft and "
     )
-    assert "a draft model (`spec_draft_model`) of a fifth of the target's size or less" in line
+    assert "a draft model (`spec_draft_model`) of a tenth of the target's size or less" in line
     assert settings_named(line) == [
         "spec_draft_model",
         "n_gpu_layers",
         "spec_draft_ngl",
         "speculation",
     ]
+    assert settings_named(advice(totals)) == ["spec_draft_model", "speculation"]
 
 
 def test_a_draft_model_that_was_never_right_is_blamed_too() -> None:
@@ -248,6 +251,24 @@ def test_a_slow_down_by_verifying_asks_for_shorter_drafts() -> None:
         "draft.p_min",
         "speculation",
     ]
+
+
+@pytest.mark.parametrize("mode", ["first", "tree"])
+def test_few_passes_to_compare_with_suffice_for_a_loss_where_nearly_all_have_drafts(
+    mode: str,
+) -> None:
+    slow = drafter(190, 183, ms_draft=3000.0)
+    totals = session(ms_predict=5200.0, n_single_passes=3, draft=slow)
+    line = advice(totals, mode=mode)
+    assert "costs more than it saves here (0." in line
+    assert settings_named(line)[:2] == ["mode", "auto"]
+
+
+def test_to_draft_more_is_no_advice_beside_a_loss() -> None:
+    ended = drafter(96, 90, depth=8)
+    assert "raise it" in advice(session(draft=ended), draft=8)
+    few = replace(session(n_single_passes=2, draft=ended), n_predicted=100, n_decode_passes=12)
+    assert advice(few, draft=8) == ""  # 0.5x
 
 
 def test_without_passes_to_compare_with_a_certain_loss_is_told() -> None:
@@ -380,7 +401,9 @@ def test_a_drafter_whose_drafts_are_mostly_dropped_took_its_time_for_nothing() -
 
 def test_each_silent_drafter_has_its_line_beside_that_on_time() -> None:
     slow = drafter(20, 15, ms_draft=2200.0)
-    lines = advice_lines(session(ms_predict=5000.0, draft=slow, ngram_mod=SILENT), Settings())
+    lines = advice_lines(
+        session(ms_predict=5000.0, draft=slow, ngram_mod=SILENT), Settings(), has_gpu=False
+    )
     assert ["most by draft" in line for line in lines] == [True, False]
     assert lines[1].startswith("advice: ngram-mod proposed nothing")
 
