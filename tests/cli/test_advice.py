@@ -88,7 +88,7 @@ def test_a_draft_model_larger_than_its_target_is_named() -> None:
     )  # fmt: skip
     assert line.startswith("speculation costs more than it saves here")
     assert "most by draft" in line
-    assert "name a draft model (`spec_draft_model`) of a fifth of the target's size" in line
+    assert "name a draft model (`spec_draft_model`) of a tenth of the target's size" in line
     assert "max_draft" not in line
 
 
