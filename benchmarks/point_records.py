@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from speclsp.documents import common_head
 from speclsp.errors import SpecLspError
 from speclsp.text.confidence import TextScores, text_scores
 
@@ -113,10 +114,7 @@ def judged(text: str, point: Point) -> Judged:
     text, human = text.replace("\r", "").rstrip(), point.human.replace("\r", "")
     if not text:
         return Judged()
-    n_common = next(
-        (idx for idx, (a, b) in enumerate(zip(text, human, strict=False)) if a != b),
-        min(len(text), len(human)),
-    )
+    n_common = common_head(text, human)
     is_right = n_common == len(text)
     n_line = len(text) - len(text.lstrip())
     n_line += len(text[n_line:].partition("\n")[0].rstrip())

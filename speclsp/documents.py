@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -105,9 +106,9 @@ def shortest_edit(old: str, new: str, edit: TextEdit | None) -> TextEdit:
     return TextEdit(edit.start + inner.start, edit.start + inner.end, inner.text)
 
 
-def common_head(old: str, new: str, n_max: int) -> int:
-    """Return the length of the texts' common beginning, at most ``n_max``."""
-    n_max = min(n_max, len(old), len(new))
+def common_head(old: Sequence[str], new: Sequence[str], n_max: int | None = None) -> int:
+    """Return the length of the common beginning of two texts, or lists, at most ``n_max``."""
+    n_max = min(len(old) if n_max is None else n_max, len(old), len(new))
     n_alike, step = 0, _STEP
     while step and n_alike < n_max:
         end = min(n_alike + step, n_max)
@@ -118,8 +119,9 @@ def common_head(old: str, new: str, n_max: int) -> int:
     return n_alike
 
 
-def common_tail(old: str, new: str, n_max: int) -> int:
-    """Return the length of the texts' common end, at most ``n_max``."""
+def common_tail(old: Sequence[str], new: Sequence[str], n_max: int | None = None) -> int:
+    """Return the length of the common end of two texts, or lists, at most ``n_max``."""
+    n_max = min(len(old) if n_max is None else n_max, len(old), len(new))
     n_alike, step = 0, _STEP
     while step and n_alike < n_max:
         n_more = min(step, n_max - n_alike)

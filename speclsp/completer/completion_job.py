@@ -15,8 +15,8 @@ from speclsp.completer.coalescing import RunningCompletion
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
+from speclsp.documents import common_head
 from speclsp.drafting.drafter import DraftContext, HeldText
-from speclsp.edits.formats import n_common
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
@@ -246,7 +246,7 @@ def _drafted_ranges(
     pieces = [piece(token) for token in generation.tokens]
     ends = [*accumulate(map(len, pieces), initial=-n_typed)]
     generated = b"".join(pieces)[n_typed:]
-    n_same = n_common(generated.decode("utf-8", "replace"), text)
+    n_same = common_head(generated.decode("utf-8", "replace"), text)
 
     def n_chars(n_bytes: int) -> int:
         return min(len(generated[: max(0, n_bytes)].decode("utf-8", "ignore")), n_same)

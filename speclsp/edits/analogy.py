@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from typing import Final
 
+from speclsp.documents import common_head, common_tail
 from speclsp.requests import Change
 
 N_ASKED: Final = 4
@@ -121,7 +122,7 @@ class Place:
     @cached_property
     def guess(self) -> str:
         """The lines with the edit's substitutions made where they fit."""
-        return repeated(self.old, self.pair)
+        return made_again(self.pair, self.old)
 
 
 def words_of(text: str) -> list[str]:
@@ -212,7 +213,7 @@ def places(text: str, pairs: Sequence[Pair], start: int, end: int) -> list[Place
             if row + one.n_lines > first and row <= last:
                 continue
             block = lines[row : row + one.n_lines]
-            place = Place(starts[row], starts[row + one.n_lines], _dedented(block), one)
+            place = Place(starts[row], starts[row + one.n_lines], flush(block), one)
             if not concerns(words_of(place.old), one):
                 continue
             if row not in found or found[row].likeness < place.likeness:
@@ -277,7 +278,7 @@ def is_sure(place: Place, new: str, least: float) -> bool:
     return bool(kinds & made) and least >= _LEAST_OTHER
 
 
-def repeated(text: str, pair: Pair) -> str:
+def made_again(pair: Pair, text: str) -> str:
     """Return ``text`` with the substitutions of an edit made where they fit."""
     for one in pair.substitutions:
         if one.gone:
@@ -303,17 +304,18 @@ def indentation(lines: Sequence[str]) -> str:
     """Return the white space that all lines begin with, but for blank ones."""
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
     least, most = min(indents, default=""), max(indents, default="")
-    return least[: _n_common(least, most)]
+    return least[: common_head(least, most)]
+
+
+def flush(lines: Sequence[str], depth: int | None = None) -> str:
+    """Return lines without their first ``depth`` characters, by default without indentation."""
+    depth = len(indentation(lines)) if depth is None else depth
+    return "\n".join(line[depth:] for line in lines)
 
 
 def _pair(was: Sequence[str], now: Sequence[str]) -> Pair:
     depth = len(indentation([*was, *now]))
-    return Pair(*("\n".join(line[depth:] for line in lines) for lines in (was, now)))
-
-
-def _dedented(lines: Sequence[str]) -> str:
-    depth = len(indentation(lines))
-    return "\n".join(line[depth:] for line in lines)
+    return Pair(flush(was, depth), flush(now, depth))
 
 
 def _has(words: Sequence[str], part: Sequence[str]) -> bool:
@@ -330,16 +332,10 @@ def _has_part(words: Sequence[str], one: Substitution) -> bool:
     if len(one.gone) != 1 or not one.come.isidentifier():
         return False
     was, now = _PART.findall(one.gone[0]), _PART.findall(one.come)
-    head = _n_common(was, now)
-    tail = _n_common(was[head:][::-1], now[head:][::-1])
+    head = common_head(was, now)
+    tail = common_tail(was[head:], now[head:])
     lost = "".join(was[head : len(was) - tail]).lower()
     got = "".join(now[head : len(now) - tail]).lower()
     return len(lost) >= _LEAST_PART and any(
         lost in word.lower() and not (got and got in word.lower()) for word in words
     )
-
-
-def _n_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return in how many elements two sequences begin alike."""
-    same = takewhile(lambda both: both[0] == both[1], zip(one, other, strict=False))
-    return sum(1 for _ in same)

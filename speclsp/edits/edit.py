@@ -9,8 +9,8 @@ from difflib import SequenceMatcher
 from itertools import accumulate
 from typing import Final, Literal
 
-from speclsp.documents import TextEdit
-from speclsp.edits.formats import EditFormat, lines_of, n_common
+from speclsp.documents import TextEdit, common_head, common_tail
+from speclsp.edits.formats import EditFormat, lines_of
 from speclsp.requests import Change
 
 Withheld = Literal[
@@ -69,7 +69,7 @@ def departures(copy: str, answer: str) -> list[int]:
     places: list[int] = []
     shift = 0
     for hunk in hunks(copy, answer):
-        places.append(hunk.start + shift + n_common(hunk.old, hunk.new))
+        places.append(hunk.start + shift + common_head(hunk.old, hunk.new))
         shift += len(hunk.new) - len(hunk.old)
     return places
 
@@ -88,10 +88,10 @@ def smallest_edit(changed: Sequence[Hunk], old: str) -> TextEdit:
         at = hunk.end
     text, was = "".join(texts), old[start:end]
     if changed[0].old and changed[0].new:
-        n_same = n_common(was, text)
+        n_same = common_head(was, text)
         start, was, text = start + n_same, was[n_same:], text[n_same:]
     if changed[-1].old and changed[-1].new:
-        n_same = n_common(was[::-1], text[::-1])
+        n_same = common_tail(was, text)
         end, text = end - n_same, text[: len(text) - n_same]
     return TextEdit(start, end, text)
 
@@ -250,8 +250,8 @@ def _replaced_words(change: Change) -> dict[str, str]:
 
 def _middles(old: str, new: str) -> tuple[str, str]:
     """Return the texts between what two texts have in common at their beginnings and ends."""
-    start = n_common(old, new)
-    tail = n_common(old[start:][::-1], new[start:][::-1])
+    start = common_head(old, new)
+    tail = common_tail(old[start:], new[start:])
     return old[start : len(old) - tail], new[start : len(new) - tail]
 
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-from speclsp.edits.analogy import Place, indentation, latest_places, shown_pairs
+from speclsp.documents import common_head, common_tail
+from speclsp.edits.analogy import Place, flush, indentation, latest_places, shown_pairs
 from speclsp.errors import EditRefusedError
 from speclsp.requests import Change
 
@@ -443,8 +444,8 @@ class Zeta21(_Seed):
         """Return the blocks that differ, between their marks."""
         old = prompt.old
         places = self._blocks(old)
-        n_same = n_common(old, new)
-        n_tail = n_common(old[n_same:][::-1], new[n_same:][::-1])
+        n_same = common_head(old, new)
+        n_tail = common_tail(old[n_same:], new[n_same:])
         first = max(number for number, place in enumerate(places) if place <= n_same)
         first = min(first, len(places) - 2)
         last = next(
@@ -542,7 +543,8 @@ class Analogy(EditFormat):
         pairs = shown_pairs(source.changes, place)
         parts = [f"{source.path}\n"]
         parts += [f"--- before\n{one.old}\n+++ after\n{one.new}\n" for one in pairs]
-        parts.append(f"--- before\n{_ended(_flush(old, _depth(old)))}+++ after\n")
+        shown = _ended(flush(old.split("\n")))
+        parts.append(f"--- before\n{shown}+++ after\n")
         again = "" if place is None else _indented(place.guess, old)
         return EditPrompt(
             text="".join(parts),
@@ -555,20 +557,12 @@ class Analogy(EditFormat):
 
     def answer(self, prompt: EditPrompt, new: str) -> str:
         """Return the lines without the place's indentation."""
-        return _ended(_flush(new, _depth(prompt.old)))
+        depth = len(indentation(prompt.old.split("\n")))
+        return _ended(flush(new.split("\n"), depth))
 
     def _rewritten(self, prompt: EditPrompt, answer: str) -> str | None:
         lines = answer.rstrip("\n")
         return _indented(lines, prompt.old) if lines.strip() else None
-
-
-def _depth(text: str) -> int:
-    return len(indentation(text.split("\n")))
-
-
-def _flush(text: str, depth: int) -> str:
-    """Return a text with the first ``depth`` characters of each line taken away."""
-    return "\n".join(line[depth:] for line in text.split("\n"))
 
 
 def _indented(text: str, old: str) -> str:
@@ -691,11 +685,3 @@ def _ended(text: str) -> str:
 def lines_of(text: str) -> list[str]:
     """Return the lines with their ends; only LF ends one."""
     return [line for line in re.split("(?<=\n)", text) if line]
-
-
-def n_common(one: str, other: str) -> int:
-    """Return how many characters two texts have in common from their beginnings on."""
-    return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )

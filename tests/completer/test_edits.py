@@ -60,13 +60,20 @@ CART = """class Cart:
 
 
 class ReplayingRemote(ScriptedRemote):
-    """Answers every prompt with ``answer``, in pieces of three characters."""
+    """Answers every prompt with ``answer``, in pieces of three characters.
+
+    Each piece has ``probability``; None tells none.
+    """
 
     def __init__(self, model: str) -> None:
         super().__init__(
             model=RemoteModel(kind="llama-server", name=model, n_ctx=4096, takes_text=True)
         )
         self.answer = ""
+        self.probability: float | None = None
+
+    def answer_to(self, prompt: RemotePrompt) -> str:
+        return self.answer
 
     def stream(
         self,
@@ -76,10 +83,12 @@ class ReplayingRemote(ScriptedRemote):
         deadline_s: float,
     ) -> Generator[Piece]:
         self.sent.append((prompt, params))
-        for start in range(0, len(self.answer), 3):
+        answer = self.answer_to(prompt)
+        told = () if self.probability is None else (math.log(self.probability),)
+        for start in range(0, len(answer), 3):
             if interrupted():
                 return
-            yield Piece(self.answer[start : start + 3])
+            yield Piece(answer[start : start + 3], logprobs=told)
 
 
 class Edited:
@@ -592,23 +601,17 @@ def renamed(text: str) -> str:
 
 
 class AnsweringRemote(ReplayingRemote):
-    """Answers each place by ``becomes``, each piece with ``probability``; None tells none."""
+    """Answers each place by what ``becomes`` makes of it."""
 
     becomes: Callable[[str], str]
-    probability: float | None = 0.9
 
-    def stream(
-        self,
-        prompt: RemotePrompt,
-        params: RemoteParams,
-        interrupted: Callable[[], bool],
-        deadline_s: float,
-    ) -> Generator[Piece]:
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self.probability = 0.9
+
+    def answer_to(self, prompt: RemotePrompt) -> str:
         place = prompt.text.rpartition("--- before\n")[2].removesuffix("+++ after\n")
-        self.answer = self.becomes(place) + "--- before\n"
-        told = () if self.probability is None else (math.log(self.probability),)
-        for piece in super().stream(prompt, params, interrupted, deadline_s):
-            yield replace(piece, logprobs=told)
+        return self.becomes(place) + "--- before\n"
 
 
 def by_analogy(make: Callable[..., Edited], **fields: Any) -> tuple[Edited, AnsweringRemote]:

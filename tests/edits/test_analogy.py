@@ -13,9 +13,9 @@ from speclsp.edits.analogy import (
     is_sure,
     latest,
     latest_places,
+    made_again,
     next_place,
     pairs_of,
-    repeated,
     shown_pairs,
 )
 from speclsp.edits.formats import ANALOGY, EditSource
@@ -112,7 +112,7 @@ def test_earlier_edits_of_the_same_kind_are_examples() -> None:
     ],
 )
 def test_a_guess_puts_the_same_words_in_place_of_the_same(old, new, line, again) -> None:
-    assert repeated(line, Pair(old, new)) == again
+    assert made_again(Pair(old, new), line) == again
 
 
 def test_the_prompts_of_an_edit_differ_behind_the_last_before() -> None:

@@ -26,26 +26,6 @@ end
 local function ours(item) return item and item.data and item.data.speclsp ~= nil end
 """
 
-GHOST: Final = """
-local names = ...
-local shown = {}
-for name, namespace in pairs(vim.api.nvim_get_namespaces()) do
-  if vim.tbl_contains(names, name) then
-    local marks = vim.api.nvim_buf_get_extmarks(0, namespace, 0, -1, { details = true })
-    for _, mark in ipairs(marks) do
-      for _, chunk in ipairs(mark[4].virt_text or {}) do
-        if chunk[2] ~= 'llama_hl_fim_info' then shown[#shown + 1] = chunk[1] end
-      end
-      for _, line in ipairs(mark[4].virt_lines or {}) do
-        shown[#shown + 1] = '\\n'
-        for _, chunk in ipairs(line) do shown[#shown + 1] = chunk[1] end
-      end
-    end
-  end
-end
-return table.concat(shown)
-"""
-
 
 def block(page: str, heading: str, number: int = 1) -> str:
     """Return a Lua block of a page below a heading."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from http_tee import HttpTee
-from nvim_plugins import GHOST, Plugin, server_in
+from nvim_plugins import Plugin, server_in
 from nvim_terminal import TIMEOUT_S, NvimTerminal
+from real_neovim import GHOST
 from speclsp_http import Server
 
 EDITORS = {"forky": "Neovim 0.12.4", "trixie": "Neovim 0.10.4"}

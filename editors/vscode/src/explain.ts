@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import type { Client } from "./client.js";
-import { asOptions, run } from "./serverCommand.js";
+import { showOutput } from "./commandOutput.js";
+import { asOptions } from "./serverCommand.js";
 
 /** Show the suggestion at the cursor of a file as it is saved, or why there is none, and its prompt. */
 export async function explain(client: Client): Promise<void> {
@@ -29,21 +30,5 @@ export async function explain(client: Client): Promise<void> {
     ...(folder === undefined ? [] : ["--project", folder.uri.fsPath]),
     ...asOptions(client.settingsFor(document.uri)),
   ];
-  const { output } = await vscode.window.withProgress(
-    {
-      location: vscode.ProgressLocation.Notification,
-      title: "speclsp: explaining the suggestion; the model is loaded for it",
-      cancellable: true,
-    },
-    (_, token) => {
-      const stop = new AbortController();
-      token.onCancellationRequested(() => {
-        stop.abort();
-      });
-      return run(command, args, stop.signal);
-    },
-  );
-  const content = `${command} ${args.join(" ")}\n\n${output}`;
-  const shown = await vscode.workspace.openTextDocument({ language: "plaintext", content });
-  await vscode.window.showTextDocument(shown);
+  await showOutput(command, args, "speclsp: explaining the suggestion; the model is loaded for it");
 }

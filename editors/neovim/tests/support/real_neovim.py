@@ -22,12 +22,15 @@ SERVER = Path(os.environ.get("SPECLSP_SERVER", Path(sys.executable).with_name("s
 TIMEOUT_S = 90.0
 
 GHOST = """
+local names = ...
 local shown = {}
 for name, namespace in pairs(vim.api.nvim_get_namespaces()) do
-  if name == 'speclsp' or name == 'nvim.lsp.inline_completion' then
+  if vim.tbl_contains(names, name) then
     local marks = vim.api.nvim_buf_get_extmarks(0, namespace, 0, -1, { details = true })
     for _, mark in ipairs(marks) do
-      for _, chunk in ipairs(mark[4].virt_text or {}) do shown[#shown + 1] = chunk[1] end
+      for _, chunk in ipairs(mark[4].virt_text or {}) do
+        if chunk[2] ~= 'llama_hl_fim_info' then shown[#shown + 1] = chunk[1] end
+      end
       for _, line in ipairs(mark[4].virt_lines or {}) do
         shown[#shown + 1] = '\\n'
         for _, chunk in ipairs(line) do shown[#shown + 1] = chunk[1] end
@@ -37,6 +40,8 @@ for name, namespace in pairs(vim.api.nvim_get_namespaces()) do
 end
 return table.concat(shown)
 """
+"""The virtual text in the namespaces of these names, but for the timings of llama.vim."""
+OWN_NAMESPACES = ["speclsp", "nvim.lsp.inline_completion"]
 
 
 def nvim_of(suite: str) -> str:
@@ -120,7 +125,7 @@ class Editor:
 
     @property
     def ghost(self) -> str:
-        return str(self.lua(GHOST))
+        return str(self.lua(GHOST, OWN_NAMESPACES))
 
     def until_ghost(self) -> str:
         """Wait for a suggestion that has settled."""
