@@ -133,8 +133,8 @@ class Settings:
     edit_format: EditFormat = _setting(
         "auto",
         _EDITS,
-        "Prompt format of next edits; `auto` follows from the model's name and vocabulary, and is "
-        "`analogy` for models that were not trained for next edits.",
+        "Prompt format of next edits; `auto` follows from the model's name and vocabulary. "
+        "`analogy` is for models that were not trained for next edits.",
     )
     min_edit_confidence: _Probability = _setting(
         0.0,
@@ -223,7 +223,7 @@ class Settings:
         "",
         _MODEL_FILES,
         "Model for next edits, named as `model`, but for `auto`; `embedded` is a small one to try "
-        "them with. Empty lets the target propose them.",
+        "them with. Empty lets the target propose them, if it was trained for that.",
     )
     n_gpu_layers: GpuLayers = _setting(
         "auto",

@@ -36,7 +36,6 @@ from speclsp.edits.edit import (
     why_withheld,
 )
 from speclsp.edits.formats import (
-    ANALOGY,
     FORMATS,
     EditFormat,
     EditPrompt,
@@ -44,8 +43,9 @@ from speclsp.edits.formats import (
     format_of,
     missing_tokens,
 )
+from speclsp.engine.draft_model import LoadedTarget
 from speclsp.engine.remote_target import RemoteTarget
-from speclsp.engine.weights import Tokenizer, Weights
+from speclsp.engine.weights import Tokenizer
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource
@@ -322,7 +322,7 @@ def lay_out(
     :class:`~speclsp.errors.EditRefusedError` where the text cannot be in a prompt.
     """
     target = bench.weights.target
-    one = edit_format(settings, bench.model_name, bench.tokenizer, bench.weights)
+    one = edit_format(settings, bench.model_name, bench.tokenizer, target)
     shown_path = masked_path if settings.mask_secrets else str
     changes = (replace(change, path=shown_path(change.path)) for change in sources.changes)
     source = EditSource(
@@ -361,13 +361,13 @@ def lay_out(
 
 
 def edit_format(
-    settings: Settings, model_name: str, tokenizer: Tokenizer, weights: Weights
+    settings: Settings, model_name: str, tokenizer: Tokenizer, target: LoadedTarget
 ) -> EditFormat:
     """Return the format that the settings name, or that the model has.
 
     Raises :class:`~speclsp.errors.SettingsError` where there is none.
     """
-    find_token, target = tokenizer.vocabulary.special, weights.target
+    find_token = tokenizer.vocabulary.special
     if isinstance(target, RemoteTarget):
         if not target.takes_text:
             raise SettingsError(
@@ -379,12 +379,13 @@ def edit_format(
             find_token = target.special
     if settings.edit_format == "auto":
         found = format_of(model_name, find_token)
-        if found is None and weights.is_trial:
+        if found is None:
             raise SettingsError(
-                "no next edits: the embedded model is too small to propose them.",
-                remedy="Choose a real model, or set `edit_model` to embedded to see what they are.",
+                "no next edits: the model is not known to propose them.",
+                remedy="Choose Sweep's next-edit models or Zeta, or set `edit_format`, to analogy "
+                "for a model that was not trained for them.",
             )
-        return found or ANALOGY
+        return found
     named = FORMATS[settings.edit_format]
     if missing := missing_tokens(named, find_token):
         raise SettingsError(

@@ -403,7 +403,7 @@ def _next_edits(settings: Settings, served: _Served) -> str:
     """Return the format of next edits and the model that proposes them, or why there are none."""
     weights = served.weights
     try:
-        one = edit_format(settings, served.name, served.tokenizer, weights)
+        one = edit_format(settings, served.name, served.tokenizer, weights.target)
     except SettingsError as error:
         reason = error.message.removeprefix("no next edits: ").removesuffix(".")
         return f"none: {reason} ({weights.description})"

@@ -575,7 +575,6 @@ def _indented(text: str, old: str) -> str:
 FORMATS: Final[dict[str, EditFormat]] = {
     one.name: one for one in (Sweep8(), Sweep21(), Zeta1(), Zeta2(), Zeta21(), Analogy())
 }
-ANALOGY: Final = FORMATS[Analogy.name]
 
 
 def format_of(name: str, find_token: Callable[[str], int | None]) -> EditFormat | None:

@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 _NONE: Final = "none: "
 """How the statistics begin to say why there are no next edits."""
 _REMEDY: Final = (
-    "Name a code model as `model`, or one for next edits as `edit_model` (docs/next-edit.md; "
-    "`embedded` is one to try)."
+    "Name a model for next edits as `edit_model` (docs/next-edit.md; `embedded` is one to try), or "
+    "set `edit_format` to analogy."
 )
 
 

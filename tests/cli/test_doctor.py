@@ -41,7 +41,7 @@ def test_a_good_installation() -> None:
     # As the log says it.
     assert "loading: embedded-target-f16.gguf: 7 of 7 layers on CPU, " in outcome.output
     assert "GPU offload: this build" in outcome.output
-    assert "next edits: none: the embedded model is too small to propose them" in outcome.output
+    assert "next edits: none: the model is not known to propose them" in outcome.output
 
 
 def test_the_model_of_next_edits_and_its_memory() -> None:

@@ -286,6 +286,6 @@ def test_the_next_edit_and_its_prompt(project: Path) -> None:
 
 def test_a_model_without_next_edits_says_so(project: Path) -> None:
     result = explain(f"{project / 'cart.py'}:7:5", "--next-edit")
-    assert "no next edits: the embedded model is too small to propose them." in result.output
+    assert "no next edits: the model is not known to propose them." in result.output
     unused = CliRunner().invoke(cli, ["explain", "x:1:1", "--before", str(project / "cart.py")])
     assert unused.exit_code == 2

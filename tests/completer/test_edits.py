@@ -577,9 +577,9 @@ def test_a_model_without_a_format_says_so_once(make) -> None:
     lines: list[str] = []
     while (event := edited.window.completer.next_event(0.1)) is not None:
         lines.append(getattr(event, "message", ""))
-    assert sum("no next edits: the embedded model is too small" in line for line in lines) == 1
+    assert sum("no next edits: the model is not known" in line for line in lines) == 1
     said = edited.window.statistics().next_edits
-    assert said.startswith("none: the embedded model is too small to propose them (embedded")
+    assert said.startswith("none: the model is not known to propose them (embedded")
 
 
 # By analogy, with a model that was not trained for next edits
@@ -619,7 +619,7 @@ def by_analogy(make: Callable[..., Edited], **fields: Any) -> tuple[Edited, Answ
     remote.becomes = lambda place: place.replace("mode=", "how=")
     for name, value in fields.items():
         setattr(remote, name, value)
-    edited = make(remote)
+    edited = make(remote, edit_format="analogy")
     edited.become(CALLS)
     edited.become(renamed(CALLS))
     return edited, remote
@@ -644,7 +644,7 @@ def test_an_ordinary_model_makes_the_edit_again_at_near_places(make) -> None:
 
 def test_without_a_place_the_model_is_not_asked(make) -> None:
     remote = AnsweringRemote("qwen2.5-coder-7b")
-    edited = make(remote)
+    edited = make(remote, edit_format="analogy")
     edited.become(CALLS)
     text = CALLS.replace("print(a)", "print(b)")
     edited.become(text)

@@ -18,8 +18,10 @@ from speclsp.edits.analogy import (
     pairs_of,
     shown_pairs,
 )
-from speclsp.edits.formats import ANALOGY, EditSource
+from speclsp.edits.formats import FORMATS, EditSource
 from speclsp.requests import Change
+
+ANALOGY = FORMATS["analogy"]
 
 
 def change(old: str, new: str, line: int = 0, path: str = "a.py") -> Change:
@@ -145,8 +147,7 @@ def test_only_near_places_join_what_is_shown() -> None:
         ("g(how=2)", 0.6, True),
         ("g(how=2)", 0.4, False),
         ("g(how=2)", math.nan, True),
-        ("g(how=2, x)", 0.9, True),
-        ("g(how=2, x)", 0.6, False),
+        ("g(how=2, x)", 0.99, False),
         ("g(how=2, x)", math.nan, False),
         ("g(mode=3)", 0.99, False),
     ],

@@ -132,7 +132,7 @@ def test_a_model_that_proposes_none_is_named(bare: Editor, project: Path) -> Non
     bare.open(project / "customers.py")
     bare.until_ready()
     bare.nvim.command("Speclsp edit")
-    messages_with(bare, "speclsp: no next edits: the embedded model is too small to propose them")
+    messages_with(bare, "speclsp: no next edits: the model is not known to propose them")
     messages_with(bare, ":Speclsp model edits lists models for them.")
 
 
