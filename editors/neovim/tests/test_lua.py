@@ -148,6 +148,7 @@ def test_completion_of_the_command(bare: Editor) -> None:
 
     assert choices("Speclsp ") == [
         "edit",
+        "explain",
         "install",
         "log",
         "model",
