@@ -26,7 +26,7 @@ def write_half(path: Path) -> None:
         raise KeyboardInterrupt
 
 
-def test_takes_the_place_of_the_former_file(tmp_path: Path) -> None:
+def test_takes_the_place_of_the_former_file(tmp_path):
     path = tmp_path / "file"
     path.write_text("former")
     with path.open() as former:
@@ -36,7 +36,7 @@ def test_takes_the_place_of_the_former_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_fails_leaves_the_former_file(tmp_path: Path) -> None:
+def test_what_fails_leaves_the_former_file(tmp_path):
     path = tmp_path / "file"
     path.write_text("former")
     with pytest.raises(KeyboardInterrupt):
@@ -46,7 +46,7 @@ def test_what_fails_leaves_the_former_file(tmp_path: Path) -> None:
 
 
 @posix
-def test_modes(tmp_path: Path) -> None:
+def test_modes(tmp_path):
     mask = os.umask(0o027)
     try:
         write(tmp_path / "private", "", PRIVATE)
@@ -58,7 +58,7 @@ def test_modes(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_link_stays_one(tmp_path: Path) -> None:
+def test_a_link_stays_one(tmp_path):
     link, file = tmp_path / "link", tmp_path / "file"
     link.symlink_to(file)
     write(link, "new")
@@ -67,7 +67,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_device_or_pipe_is_not_replaced(tmp_path: Path) -> None:
+def test_a_device_or_pipe_is_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="not a regular file"):
@@ -76,6 +76,6 @@ def test_a_device_or_pipe_is_not_replaced(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [pipe]
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
         write(tmp_path / "none" / "file", "")

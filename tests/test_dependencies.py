@@ -56,13 +56,13 @@ def normal(name: str) -> str:
 
 
 @pytest.mark.slow
-def test_every_import_is_a_declared_dependency() -> None:
+def test_every_import_is_a_declared_dependency():
     known = declared() | optional()
     assert {name for name in imported() if not distributions_of(name) & known} == set()
 
 
 @pytest.mark.slow
-def test_every_dependency_is_imported_and_locked() -> None:
+def test_every_dependency_is_imported_and_locked():
     assert declared() <= set().union(*map(distributions_of, imported()))
     for lock in ("requirements.lock", "requirements-dev.lock"):
         pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / lock).read_text(), re.MULTILINE))

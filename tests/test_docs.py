@@ -63,11 +63,11 @@ COMMANDS = commands()
 
 
 @pytest.mark.parametrize("name", SETTINGS_PAGES)
-def test_the_settings_pages_are_those_that_make_docs_writes(name: str) -> None:
+def test_the_settings_pages_are_those_that_make_docs_writes(name):
     assert with_settings(name, page(name)) == page(name)
 
 
-def test_every_setting_has_one_row() -> None:
+def test_every_setting_has_one_row():
     both = "".join(page(one) for one in SETTINGS_PAGES)
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*)$", both, re.MULTILINE))
     assert sorted(rows) == sorted(settings.SHOWN)
@@ -76,7 +76,7 @@ def test_every_setting_has_one_row() -> None:
         assert settings.info(name).help.replace("|", "\\|") in row
 
 
-def test_every_option_of_a_drafter_has_one_row() -> None:
+def test_every_option_of_a_drafter_has_one_row():
     rows = re.findall(
         r"^\| `([\w-]+)`, `(\w+)` \| `(--[\w-]+)", page(SETTINGS_PAGES[1]), re.MULTILINE
     )
@@ -87,7 +87,7 @@ def test_every_option_of_a_drafter_has_one_row() -> None:
     ]
 
 
-def test_settings_that_a_page_names_exist() -> None:
+def test_settings_that_a_page_names_exist():
     """What stands in backticks in brackets behind a sentence is a setting: ``(`prefetch`)``."""
     for name in OWN_PAGES:
         text = "" if "decisions" in name else PAGES[name]
@@ -95,7 +95,7 @@ def test_settings_that_a_page_names_exist() -> None:
             assert named in settings.FIELDS, (name, named)
 
 
-def test_every_command_has_its_row_with_its_own_options() -> None:
+def test_every_command_has_its_row_with_its_own_options():
     lines = page("cli.md").splitlines()
     of_all = next(line for line in lines if line.startswith("Commands that load a model take Hu"))
     for words, command in COMMANDS.items():
@@ -111,7 +111,7 @@ def test_every_command_has_its_row_with_its_own_options() -> None:
                 assert any(opt in row for opt in parameter.opts), (words, parameter.opts)
 
 
-def test_what_the_server_knows_beyond_lsp_is_documented() -> None:
+def test_what_the_server_knows_beyond_lsp_is_documented():
     text = page("lsp.md")
     own = (
         *execute_command.COMMANDS,
@@ -124,14 +124,14 @@ def test_what_the_server_knows_beyond_lsp_is_documented() -> None:
     assert all(f"`{state}`" in status for state in get_args(EngineState))
 
 
-def test_every_command_on_a_page_exists() -> None:
+def test_every_command_on_a_page_exists():
     for name in OWN_PAGES:
         for words in re.findall(r"`speclsp ((?:[a-z-]+ ?)+)[`\s]", PAGES[name]):
             known = [one for one in COMMANDS if (words.strip() + " ").startswith(one + " ")]
             assert known, (name, words)
 
 
-def test_every_option_of_speclsp_on_a_page_exists() -> None:
+def test_every_option_of_speclsp_on_a_page_exists():
     known = {
         opt
         for command in COMMANDS.values()
@@ -157,7 +157,7 @@ def test_every_option_of_speclsp_on_a_page_exists() -> None:
         ("-n", ["n_predict", "ctx_size"]),
     ],
 )
-def test_the_defaults_beside_llama_servers_are_ours(option: str, names: list[str]) -> None:
+def test_the_defaults_beside_llama_servers_are_ours(option, names):
     rows = page("tuning.md").partition("## From llama-server")[2].splitlines()
     (row,) = [line for line in rows if line.startswith(f"| `{option}`")]
     shown = re.findall(r"[\w.,-]*[\w]", row.rsplit("|", 2)[1].replace("`", ""))
@@ -166,7 +166,7 @@ def test_the_defaults_beside_llama_servers_are_ours(option: str, names: list[str
         assert (f"{value:,g}" if isinstance(value, (int, float)) else value) in shown
 
 
-def test_every_headless_method_and_param_is_documented() -> None:
+def test_every_headless_method_and_param_is_documented():
     text = page("headless.md")
     for method in METHODS:
         assert f"| `{method}` |" in text
@@ -180,7 +180,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_lead_somewhere():
     links = [(name, to) for name in PAGES for to in re.findall(r"\]\(([^)]+)\)", PAGES[name])]
     for name, target in links:
         if target.startswith("https://"):
@@ -192,45 +192,45 @@ def test_links_lead_somewhere() -> None:
             assert anchor in anchors(linked.read_text(encoding="utf-8")), (name, target)
 
 
-def test_the_drafter_in_the_documents_is_the_example() -> None:
+def test_the_drafter_in_the_documents_is_the_example():
     code = (ROOT / "examples/echo_drafter/speclsp_echo.py").read_text(encoding="utf-8")
     assert f"```python\n{code}```" in page("drafters.md")
 
 
-def test_every_decision_is_listed() -> None:
+def test_every_decision_is_listed():
     records = sorted(path.name for path in (DOCS / "decisions").glob("*.md"))
     listed = re.findall(r"\]\(([a-z-]+\.md)\)", page("decisions/README.md"))
     assert sorted([*listed, "README.md"]) == records
 
 
-def test_the_first_pages_are_short() -> None:
+def test_the_first_pages_are_short():
     assert len(PAGES["README.md"].splitlines()) <= 150
     assert len(PAGES["ARCHITECTURE.md"].splitlines()) <= 150
     assert len(page("tuning.md").split()) <= 900
 
 
-def test_files_that_the_architecture_names_exist() -> None:
+def test_files_that_the_architecture_names_exist():
     for named in re.findall(
         r"`((?:speclsp|tests|docs|benchmarks|training|tools)/[\w./-]+)`", PAGES["ARCHITECTURE.md"]
     ):
         assert (ROOT / named).exists(), named
 
 
-def test_the_picture_is_self_contained() -> None:
+def test_the_picture_is_self_contained():
     picture = (ROOT / "docs/demo.svg").read_text(encoding="utf-8")
     assert picture.startswith("<svg")
     assert "url(http" not in picture
     assert "suffix" in picture
 
 
-def test_the_tests_that_security_names_exist() -> None:
+def test_the_tests_that_security_names_exist():
     named = re.findall(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\)", page("security.md"))
     assert len(named) > 20
     for test, file in named:
         assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), (test, file)
 
 
-def test_one_sentence_per_line() -> None:
+def test_one_sentence_per_line():
     for name in OWN_PAGES:
         if name == "docs/gpu.md":
             continue
@@ -242,7 +242,7 @@ def test_one_sentence_per_line() -> None:
 
 
 @pytest.mark.real
-def test_the_sample_answer_is_the_command_s() -> None:
+def test_the_sample_answer_is_the_command_s():
     """The text and the prompt's size that stand below the command are what it prints."""
     text = page("headless.md")
     (request,) = re.findall(r"^echo '(.*)' \| speclsp complete$", text, re.MULTILINE)
@@ -258,7 +258,7 @@ def test_the_sample_answer_is_the_command_s() -> None:
     assert answer["stats"].keys() == sample["stats"].keys()
 
 
-def test_the_figures_that_the_editors_show_are_explained() -> None:
+def test_the_figures_that_the_editors_show_are_explained():
     table = page("statistics.md").partition("## In the editor")[2].partition("## ")[0]
     rows = re.findall(r"^\| ([a-z, ]+) \|", table, re.MULTILINE)
     explained = {name.strip() for row in rows for name in row.split(",")}
@@ -271,7 +271,7 @@ def test_the_figures_that_the_editors_show_are_explained() -> None:
     assert names - {"model", "state", "requests", "characters"} <= explained
 
 
-def test_a_modules_tests_are_found_by_its_name_or_in_the_architecture() -> None:
+def test_a_modules_tests_are_found_by_its_name_or_in_the_architecture():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     section = text.partition("## A module's tests")[2].partition("\n## ")[0]
     listed = set(re.findall(r"`((?!tests/)[\w/]+\.py)`", section))

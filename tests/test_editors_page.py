@@ -19,7 +19,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_helix() -> None:
+def test_helix():
     (block,) = blocks("toml")
     configuration = tomllib.loads(block)
     server = configuration["language-server"]["speclsp"]
@@ -28,14 +28,14 @@ def test_helix() -> None:
     assert "speclsp" in configuration["language"][0]["language-servers"]
 
 
-def test_kate() -> None:
+def test_kate():
     (block,) = blocks("json")
     server = json.loads(block)["servers"]["python"]
     assert server["command"] == COMMAND
     assert all(canonical_name(name) == name for name in server["settings"]["speclsp"])
 
 
-def test_emacs() -> None:
+def test_emacs():
     eglot, lsp_mode = blocks("elisp")
     for block in (eglot, lsp_mode):
         code = re.sub(r'"[^"]*"|;.*', "", block)
@@ -46,11 +46,11 @@ def test_emacs() -> None:
     assert all(canonical_name(name) == name for name in names)
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_lead_somewhere():
     for target in re.findall(r"\]\((\.\./[^)#]+)", PAGE):
         assert (Path(__file__).parents[1] / "docs" / target).resolve().exists(), target
 
 
-def test_the_table_of_clients_is_that_of_the_last_run() -> None:
+def test_the_table_of_clients_is_that_of_the_last_run():
     """``make clients WRITE=1`` writes both."""
     assert table_in_page() == table(HERE / "results")

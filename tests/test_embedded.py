@@ -8,7 +8,7 @@ from speclsp.errors import ModelNotFoundError, SpecLspError
 from speclsp.settings import Settings
 
 
-def test_the_models_are_there() -> None:
+def test_the_models_are_there():
     for path in (
         embedded.embedded_target(),
         embedded.embedded_draft(),
@@ -17,11 +17,11 @@ def test_the_models_are_there() -> None:
         assert path.read_bytes()[:4] == b"GGUF"
 
 
-def test_the_sample_project_is_there() -> None:
+def test_the_sample_project_is_there():
     assert (embedded.sample_project() / "shop" / "repositories.py").is_file()
 
 
-def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_missing_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(embedded, "_ROOTS", (tmp_path,))
     with pytest.raises(ModelNotFoundError, match=r"embedded-target.*--model"):
         embedded.embedded_target()
@@ -29,7 +29,7 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         embedded.sample_project()
 
 
-def test_embedded_names_the_models() -> None:
+def test_embedded_names_the_models():
     settings = Settings(model="embedded", spec_draft_model="embedded", edit_model="embedded")
     files = embedded.model_files(settings)
     assert files.target == embedded.embedded_target()
@@ -43,7 +43,7 @@ def test_embedded_names_the_models() -> None:
 
 
 @pytest.mark.parametrize("setting", ["model", "spec_draft_model"])
-def test_the_home_of_an_unknown_user_is_a_missing_file(setting: str) -> None:
+def test_the_home_of_an_unknown_user_is_a_missing_file(setting):
     files = embedded.model_files(Settings(**{setting: "~no-such-user/x.gguf"}))
     named = files.target if setting == "model" else files.draft
     assert named == Path("~no-such-user/x.gguf")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from speclsp import settings
 from speclsp.cli.doctor import GPU_PAGE
 from speclsp.engine.llama import library
@@ -17,12 +15,12 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / GPU_PAGE).read_text(encoding="utf-8")
 
 
-def test_the_readme_and_the_tools_lead_here() -> None:
+def test_the_readme_and_the_tools_lead_here():
     assert f"({GPU_PAGE})" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert GPU_PAGE in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-def test_its_table_names_settings() -> None:
+def test_its_table_names_settings():
     table = PAGE[PAGE.index("## Settings that matter") : PAGE.index("### A draft model")]
     rows = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
@@ -30,7 +28,7 @@ def test_its_table_names_settings() -> None:
     assert named <= set(settings.FIELDS)
 
 
-def test_the_options_it_gives_exist() -> None:
+def test_the_options_it_gives_exist():
     commands = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
     for line in commands.splitlines():
         if "speclsp " in line and "CMAKE_ARGS" not in line:
@@ -42,9 +40,7 @@ def test_the_options_it_gives_exist() -> None:
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_lines_to_look_for_are_the_ones_that_are_written(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_lines_to_look_for_are_the_ones_that_are_written(monkeypatch):
     monkeypatch.setattr(library, "gpu_backends", lambda: ())
     assert f"`{library.why_no_gpu()}`" in PAGE
     monkeypatch.setattr(library, "gpu_backends", lambda: ("CUDA",))

@@ -43,14 +43,14 @@ def indexes(lines: list[str]) -> list[str]:
     return [line.rpartition("/whl/")[2].split()[0] if "/whl/" in line else "" for line in lines]
 
 
-def test_without_a_gpu(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_gpu(machine, capsys):
     lines = dry_run(capsys)
     assert indexes(lines) == ["cpu", ""]
     assert "--only-binary llama-cpp-python" in lines[0]
     assert "--only-binary" not in lines[1]
 
 
-def test_it_says_what_it_does(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_says_what_it_does(machine, capsys):
     assert script.main(["--dry-run", "--python", "py"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "Installing a prebuilt wheel for the CPU",
@@ -67,18 +67,14 @@ def test_it_says_what_it_does(machine: Path, capsys: pytest.CaptureFixture[str])
         ("13.1", "cu130", "nvidia-cublas>=13,<14"),
     ],
 )
-def test_the_driver_says_which_cuda_wheel(
-    driver: str, kind: str, runtime: str, machine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_driver_says_which_cuda_wheel(driver, kind, runtime, machine, capsys):
     program(machine, "nvidia-smi", f"| NVIDIA-SMI 550.54   CUDA Version: {driver}     |")
     lines = dry_run(capsys)
     assert indexes(lines) == [kind, "cpu", ""]
     assert runtime in lines[0], "the toolkit is missing"
 
 
-def test_a_toolkit_needs_no_runtime_packages_and_is_compiled_with(
-    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_toolkit_needs_no_runtime_packages_and_is_compiled_with(machine, capsys, monkeypatch):
     program(machine, "nvidia-smi", "CUDA Version: 12.4")
     program(machine, "nvcc")
     monkeypatch.setattr(script.ctypes.util, "find_library", lambda name: f"lib{name}.so")
@@ -88,25 +84,19 @@ def test_a_toolkit_needs_no_runtime_packages_and_is_compiled_with(
     assert "--no-cache-dir" in lines[-1], "pip may have kept a build for the CPU"
 
 
-def test_too_old_a_driver_and_vulkan(
-    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_old_a_driver_and_vulkan(machine, capsys, monkeypatch):
     program(machine, "nvidia-smi", "CUDA Version: 11.2")
     monkeypatch.setattr(script, "has_vulkan", lambda: True)
     assert indexes(dry_run(capsys)) == ["vulkan", "cpu", ""]
 
 
-def test_apples_gpu(
-    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_apples_gpu(machine, capsys, monkeypatch):
     monkeypatch.setattr(script.platform, "system", lambda: "Darwin")
     monkeypatch.setattr(script.platform, "machine", lambda: "arm64")
     assert indexes(dry_run(capsys)) == ["metal", "cpu", ""]
 
 
-def test_flags_and_an_index_leave_no_choice(
-    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flags_and_an_index_leave_no_choice(machine, capsys, monkeypatch):
     program(machine, "nvidia-smi", "CUDA Version: 12.4")
     assert indexes(dry_run(capsys, "--index", "https://mine/whl/cu999")) == ["cu999"]
     monkeypatch.setenv("CMAKE_ARGS", "-DGGML_NATIVE=off")
@@ -116,18 +106,14 @@ def test_flags_and_an_index_leave_no_choice(
 
 
 @pytest.mark.parametrize("arguments", [(), ("--anew",)])
-def test_a_python_that_cannot_be_run_is_an_error(
-    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_python_that_cannot_be_run_is_an_error(arguments, tmp_path, capsys):
     for python in ("none-of-that-name", str(tmp_path)):
         with pytest.raises(SystemExit):
             script.main(["--python", python, *arguments])
         assert f"--python {python!r} cannot be run" in capsys.readouterr().err
 
 
-def test_what_fails_is_followed_by_the_next_way(
-    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_is_followed_by_the_next_way(machine, capsys, monkeypatch):
     """A wheel that installs and cannot be imported (no CUDA runtime) counts as failed."""
     program(machine, "nvidia-smi", "CUDA Version: 12.4")
     ran: list[str] = []
@@ -153,7 +139,7 @@ def test_what_fails_is_followed_by_the_next_way(
     assert "cannot be reached" in capsys.readouterr().err
 
 
-def test_it_runs_by_path_and_from_an_archive_before_anything_is_installed(tmp_path: Path) -> None:
+def test_it_runs_by_path_and_from_an_archive_before_anything_is_installed(tmp_path):
     import zipfile
 
     wheel = tmp_path / "speclsp-0-py3-none-any.whl"

@@ -236,7 +236,7 @@ serve.serve([])
 @pytest.mark.parametrize(
     "module", ["speclsp.suggestions.window", "speclsp.lsp.server", "speclsp.engine_process.client"]
 )
-def test_the_windows_side_loads_no_engine(module: str):
+def test_the_windows_side_loads_no_engine(module):
     """A window's server shall answer ``initialize`` at once and take little memory."""
     code = f"import sys, {module}; print('\\n'.join(sys.modules))"
     loaded = subprocess.run(

@@ -13,14 +13,14 @@ TEXT = st.text(st.sampled_from("ab\n"), max_size=12)
 
 
 @given(TEXT, TEXT)
-def test_an_edit_makes_the_one_text_into_the_other(old: str, new: str) -> None:
+def test_an_edit_makes_the_one_text_into_the_other(old, new):
     edit = edit_between(old, new)
     assert edit.applied_to(old) == new
     assert len(edit.text) + edit.end - edit.start <= len(old) + len(new)
 
 
 @given(TEXT, TEXT, st.data())
-def test_an_edit_reaches_up_to_a_cursor(old: str, new: str, data: st.DataObject) -> None:
+def test_an_edit_reaches_up_to_a_cursor(old, new, data):
     cursor = data.draw(st.integers(0, len(new)))
     edit = edit_between(old, new, cursor=cursor)
     assert edit.applied_to(old) == new
@@ -35,7 +35,7 @@ def opened(*texts: str) -> Documents:
     return documents
 
 
-def test_a_request_reads_the_version_that_it_was_made_in() -> None:
+def test_a_request_reads_the_version_that_it_was_made_in():
     documents = opened("ab")
     request = CompletionRequest(uri="u0", version=0, offset=1)
     placed = documents.place(request)
@@ -50,7 +50,7 @@ def test_a_request_reads_the_version_that_it_was_made_in() -> None:
     assert documents.change("u0", 1, TextEdit(0, 0, "x")) is None
 
 
-def test_a_request_has_its_edit_and_a_notebooks_other_cells() -> None:
+def test_a_request_has_its_edit_and_a_notebooks_other_cells():
     documents = opened("above", "ab", "below")
     request = CompletionRequest(
         uri="u1",
@@ -67,7 +67,7 @@ def test_a_request_has_its_edit_and_a_notebooks_other_cells() -> None:
     assert placed.plain == request
 
 
-def test_of_a_large_document_two_versions_are_kept() -> None:
+def test_of_a_large_document_two_versions_are_kept():
     documents = opened("a" * 3_000_000)
     for version in (1, 2):
         documents.change("u0", version, TextEdit(0, 0, "x"))

@@ -24,11 +24,11 @@ def texts() -> dict[str, str]:
     return {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
 
 
-def test_the_files_say_what_the_owner_filled_in() -> None:
+def test_the_files_say_what_the_owner_filled_in():
     assert TOOL["written"](TOOL["owner"](), texts()) == texts()
 
 
-def test_what_is_filled_in_is_written_once_and_may_be_taken_back() -> None:
+def test_what_is_filled_in_is_written_once_and_may_be_taken_back():
     before = texts()
     after = TOOL["written"](FILLED, before)
     urls = tomllib.loads(after["pyproject.toml"])["project"]["urls"]
@@ -42,7 +42,7 @@ def test_what_is_filled_in_is_written_once_and_may_be_taken_back() -> None:
     assert TOOL["written"](nothing, after) == TOOL["written"](nothing, before)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_what_is_missing_is_named():
     run = [sys.executable, str(ROOT / "tools/owner.py"), "--missing"]
     told = subprocess.run(run, capture_output=True, text=True, check=True).stdout
     assert told == "".join(

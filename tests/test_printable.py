@@ -21,20 +21,20 @@ from speclsp.printable import printable
         ("5\u00a0GB", "5 GB"),
     ],
 )
-def test_what_is_not_printable_is_replaced(text: str, shown: str) -> None:
+def test_what_is_not_printable_is_replaced(text, shown):
     assert printable(text) == shown
 
 
-def test_what_is_kept() -> None:
+def test_what_is_kept():
     assert printable("a\tb\n\x1b[1mc\r", keep="\t\n") == "a\tb\n\ufffd[1mc "
 
 
-def test_no_character_at_all_controls_a_terminal() -> None:
+def test_no_character_at_all_controls_a_terminal():
     shown = printable("".join(map(chr, range(sys.maxunicode + 1))))
     assert len(shown) == sys.maxunicode + 1
     assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def test_every_error_of_ours_is_one_printable_line() -> None:
+def test_every_error_of_ours_is_one_printable_line():
     error = SpecLspError("The server says \x1b[2Jno\nError: yes.", remedy="Ask \u202ewhy\x07.")
     assert str(error) == "The server says \ufffd[2Jno Error: yes. Ask \ufffdwhy\ufffd."

@@ -30,7 +30,7 @@ async def server(tmp_path: Path, heard: list[LogLine]) -> AsyncIterator[ServerPr
     await made.shutdown()
 
 
-async def test_typing(server: ServerProcess, tmp_path: Path) -> None:
+async def test_typing(server, tmp_path):
     server.open(tmp_path / "a.py", "def f():\n    return 1\n")
     server.change("def f():\n    re😋\n    return 1\n")
     # The lengths of prefix and suffix show that the edit arrived.
@@ -49,30 +49,30 @@ async def test_typing(server: ServerProcess, tmp_path: Path) -> None:
     assert stats["n_requests"] == 3
 
 
-async def test_options_reach_the_server(server: ServerProcess, heard: list[LogLine]) -> None:
+async def test_options_reach_the_server(server, heard):
     server.open(Path("/x.py"), "a")
     await server.inline_completion(0, 1)
     assert any(line.level == "debug" for line in heard)
 
 
-async def test_error_of_the_server(server: ServerProcess) -> None:
+async def test_error_of_the_server(server):
     with pytest.raises(ServerProcessError, match="unknown command"):
         await server.execute_command("no.such")
 
 
-async def test_exit_code(tmp_path: Path) -> None:
+async def test_exit_code(tmp_path):
     made = ServerProcess()
     await made.start(ARGV, tmp_path)
     assert await made.shutdown() == 0
     assert made.stderr_tail == ""
 
 
-async def test_program_that_is_not_there(tmp_path: Path) -> None:
+async def test_program_that_is_not_there(tmp_path):
     with pytest.raises(ServerProcessError, match="cannot start"):
         await ServerProcess().start(["/no/such/program"], tmp_path)
 
 
-async def test_program_that_is_no_server(tmp_path: Path) -> None:
+async def test_program_that_is_no_server(tmp_path):
     made = ServerProcess()
     argv = [sys.executable, "-c", "import sys; sys.exit('missing engine')"]
     with pytest.raises(ServerProcessError, match="missing engine"):
@@ -80,7 +80,7 @@ async def test_program_that_is_no_server(tmp_path: Path) -> None:
     assert await made.shutdown() == 1
 
 
-async def test_server_that_dies(tmp_path: Path, server: ServerProcess) -> None:
+async def test_server_that_dies(tmp_path, server):
     server.open(tmp_path / "a.py", "wait")
     asking = asyncio.create_task(server.inline_completion(0, 4))
     await asyncio.sleep(0.05)

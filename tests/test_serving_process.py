@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import psutil
 import pytest
@@ -14,7 +13,7 @@ from tests.support.serving_process import resident_mib, talking, wait_until
 SAYS_AND_ENDS = "import sys; sys.stderr.write('at first\\nout of memory\\n'); sys.exit(3)"
 
 
-def test_a_program_that_has_ended_takes_nothing_more_and_is_closed(tmp_path: Path) -> None:
+def test_a_program_that_has_ended_takes_nothing_more_and_is_closed(tmp_path):
     command = [sys.executable, "-c", SAYS_AND_ENDS]
     with talking(command, "the peer", tmp_path / "log") as process:
         assert process.stdout.readline() == b""
@@ -27,7 +26,7 @@ def test_a_program_that_has_ended_takes_nothing_more_and_is_closed(tmp_path: Pat
     assert str(error) == "the peer has ended: out of memory"
 
 
-def test_a_program_that_said_nothing_is_told_too(tmp_path: Path) -> None:
+def test_a_program_that_said_nothing_is_told_too(tmp_path):
     with (
         pytest.raises(EngineUnavailableError, match="the peer ended with status 0: nothing"),
         talking([sys.executable, "-c", ""], "the peer", tmp_path / "log") as process,
@@ -38,7 +37,7 @@ def test_a_program_that_said_nothing_is_told_too(tmp_path: Path) -> None:
 ANSWERS_ONCE = "print(input(), flush=True); import time; time.sleep(60)"
 
 
-def test_a_program_that_hangs_is_killed_and_the_reason_says_so(tmp_path: Path) -> None:
+def test_a_program_that_hangs_is_killed_and_the_reason_says_so(tmp_path):
     command = [sys.executable, "-c", ANSWERS_ONCE]
     with talking(command, "the peer", tmp_path / "log") as process:
         assert process.exchange(b"one\n", 60.0) == b"one\n"
@@ -49,9 +48,7 @@ def test_a_program_that_hangs_is_killed_and_the_reason_says_so(tmp_path: Path) -
     assert str(raised.value) == "the peer did not answer within 0.2 seconds: nothing"
 
 
-def test_a_program_that_ends_instead_of_answering_is_told_with_its_last_words(
-    tmp_path: Path,
-) -> None:
+def test_a_program_that_ends_instead_of_answering_is_told_with_its_last_words(tmp_path):
     command = [sys.executable, "-c", "import sys; input(); sys.exit('out of memory')"]
     with (
         talking(command, "the peer", tmp_path / "log") as process,
@@ -66,7 +63,7 @@ STARTS_ANOTHER = (
 )
 
 
-def test_the_memory_of_what_a_program_started_counts(tmp_path: Path) -> None:
+def test_the_memory_of_what_a_program_started_counts(tmp_path):
     command = [sys.executable, "-c", STARTS_ANOTHER]
     with talking(command, "the peer", tmp_path / "log") as process:
         assert process.exchange(b"", 60.0) == b"1\n"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import random
-from typing import Any
 
 import msgspec
 import pytest
@@ -237,7 +236,7 @@ def test_whatever_a_client_sends_gives_valid_settings_or_a_problem_with_the_defa
         assert len(resolved.problems) <= 8 * len(layer)
 
 
-def test_options_of_drafters_are_set_by_drafter_and_name() -> None:
+def test_options_of_drafters_are_set_by_drafter_and_name():
     given = {
         "drafterOptions": {
             "prompt-lookup": {"max_ngram_size": 8, "numPredTokens": 2},
@@ -254,7 +253,7 @@ def test_options_of_drafters_are_set_by_drafter_and_name() -> None:
     assert found.drafter_options == {"theirs": {"any": ["thing"]}}
 
 
-def test_a_later_layer_and_an_option_of_its_own_name_take_precedence() -> None:
+def test_a_later_layer_and_an_option_of_its_own_name_take_precedence():
     below = {"drafter_options": {"draft": {"n_max": 8, "n_min": 4}}}
     found = resolve([below, {"drafter_options": {"draft": {"n_max": 9}}}]).settings
     assert (found.spec_draft_n_max, found.spec_draft_n_min) == (9, 4)
@@ -277,9 +276,7 @@ def test_a_later_layer_and_an_option_of_its_own_name_take_precedence() -> None:
         ({"draft": {"device": "CUDA0"}}, "draft.device", "has n_max, n_min, p_min"),
     ],
 )
-def test_a_wrong_option_of_a_drafter_is_named_and_the_others_stay(
-    options: dict[str, dict[str, Any]], where: str, words: str
-) -> None:
+def test_a_wrong_option_of_a_drafter_is_named_and_the_others_stay(options, where, words):
     given = {"drafter_options": {**options, "theirs": {"n": 32}}}
     (problem,) = resolve([given]).problems
     assert problem.name == f"drafter_options.{where}"
@@ -289,7 +286,7 @@ def test_a_wrong_option_of_a_drafter_is_named_and_the_others_stay(
 
 
 @pytest.mark.parametrize("name", ["min_confidence", "minConfidence"])
-def test_the_former_confidence_of_0_still_shows_all_and_others_are_reported(name: str) -> None:
+def test_the_former_confidence_of_0_still_shows_all_and_others_are_reported(name):
     for options in ({name: 0}, {name: 0.0}):
         resolved = resolve([options])
         assert (resolved.settings.min_probability, resolved.problems) == (0.0, ())

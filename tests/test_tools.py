@@ -23,7 +23,7 @@ def check(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_missing_compiler_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_missing_compiler_is_told_before_anything_starts(tmp_path):
     outcome = check(PATH=str(tmp_path), CC="", CXX="")
     assert outcome.returncode == 1
     assert "no C/C++ compiler" in outcome.stderr
@@ -31,11 +31,11 @@ def test_a_missing_compiler_is_told_before_anything_starts(tmp_path: Path) -> No
     assert "prebuilt" in outcome.stderr
 
 
-def test_with_a_prebuilt_wheel_no_compiler_is_needed(tmp_path: Path) -> None:
+def test_with_a_prebuilt_wheel_no_compiler_is_needed(tmp_path):
     assert check("--no-compiler", PATH=str(tmp_path), CC="", CXX="").returncode == 0
 
 
-def test_the_compiler_that_is_named_must_be_there() -> None:
+def test_the_compiler_that_is_named_must_be_there():
     outcome = check(CC="no-such-compiler-xyz -O2")
     assert outcome.returncode == 1
     assert "no-such-compiler-xyz" in outcome.stderr
@@ -55,7 +55,7 @@ def test_the_compiler_that_is_named_must_be_there() -> None:
         ("-DGGML_CUDA=on -DCMAKE_CUDA_COMPILER=/opt/cuda/bin/nvcc", None),
     ],
 )
-def test_a_missing_toolkit_is_told(tmp_path: Path, cmake_args: str, program: str | None) -> None:
+def test_a_missing_toolkit_is_told(tmp_path, cmake_args, program):
     (tmp_path / "cc").touch(0o755)
     (tmp_path / "c++").touch(0o755)
     outcome = check(PATH=str(tmp_path), CC="", CXX="", CUDACXX="", CMAKE_ARGS=cmake_args)
@@ -87,9 +87,7 @@ def test_a_missing_toolkit_is_told(tmp_path: Path, cmake_args: str, program: str
         (None, {"CMAKE_ARGS": "-DGGML_CUDA=on"}, True),
     ],
 )
-def test_make_compiles_anew_for_other_flags(
-    tmp_path: Path, before: str | None, flags: dict[str, str], anew: bool | None
-) -> None:
+def test_make_compiles_anew_for_other_flags(tmp_path, before, flags, anew):
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     stamps = tmp_path / ".venv" / "stamps"
@@ -113,7 +111,7 @@ def test_make_compiles_anew_for_other_flags(
     assert ("--anew" in plan) == bool(anew)
 
 
-def test_an_old_python_is_told() -> None:
+def test_an_old_python_is_told():
     script = (
         "import runpy, sys; sys.version_info = (3, 9, 1);"
         "sys.argv = ['x', '--check', '--no-compiler'];"
@@ -127,9 +125,7 @@ def test_an_old_python_is_told() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_a_command_runs_quietly_and_its_end_is_shown_where_it_fails(
-    tmp_path: Path, code: int
-) -> None:
+def test_a_command_runs_quietly_and_its_end_is_shown_where_it_fails(tmp_path, code):
     log = tmp_path / "log"
     command = [sys.executable, "-c", f"print('its output'); raise SystemExit({code})"]
     outcome = subprocess.run(
@@ -146,7 +142,7 @@ def test_a_command_runs_quietly_and_its_end_is_shown_where_it_fails(
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
-def test_the_locks_pin_everything_with_hashes_and_name_no_host(name: str) -> None:
+def test_the_locks_pin_everything_with_hashes_and_name_no_host(name):
     text = (ROOT / name).read_text()
     assert not re.search(r"https?://|file:|--index|--find-links|(?<![\w.])/\w", text)
     blocks = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]
@@ -156,14 +152,14 @@ def test_the_locks_pin_everything_with_hashes_and_name_no_host(name: str) -> Non
         assert "--hash=sha256:" in block, block
 
 
-def test_the_development_lock_agrees_with_the_other() -> None:
+def test_the_development_lock_agrees_with_the_other():
     def pins(name: str) -> set[str]:
         return set(re.findall(r"^[a-z0-9-]+==\S+", (ROOT / name).read_text(), re.MULTILINE))
 
     assert pins("requirements.lock") < pins("requirements-dev.lock")
 
 
-def test_what_is_installed_is_copied_and_not_compiled_again(tmp_path: Path) -> None:
+def test_what_is_installed_is_copied_and_not_compiled_again(tmp_path):
     tool = [sys.executable, str(ROOT / "tools" / "copy_installed.py")]
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"

@@ -22,19 +22,19 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 SERVERS = {vscode_settings.shown(name): name for name in settings.SHOWN}
 
 
-def test_the_extension_says_what_the_servers_table_says() -> None:
+def test_the_extension_says_what_the_servers_table_says():
     """``make docs`` writes it anew."""
     assert vscode_settings.with_settings(PACKAGE) == PACKAGE
 
 
-def test_the_server_knows_every_setting_that_is_not_the_extensions_own() -> None:
+def test_the_server_knows_every_setting_that_is_not_the_extensions_own():
     own = set(vscode_settings.CLIENT_SETTINGS)
     assert set(PROPERTIES) - own == set(SERVERS)
     for shown, name in SERVERS.items():
         assert canonical_name(shown.removeprefix("speclsp.")) == name
 
 
-def test_no_label_begins_with_a_letter_for_number() -> None:
+def test_no_label_begins_with_a_letter_for_number():
     """VS Code makes the label "N Predict" of ``speclsp.nPredict``."""
     assert [shown for shown in SERVERS if re.match(r"speclsp\.n[A-Z]", shown)] == [
         "speclsp.nCpuMoe",
@@ -43,7 +43,7 @@ def test_no_label_begins_with_a_letter_for_number() -> None:
 
 
 @pytest.mark.parametrize("shown", sorted(SERVERS))
-def test_the_server_takes_the_default_and_each_word_that_is_offered(shown: str) -> None:
+def test_the_server_takes_the_default_and_each_word_that_is_offered(shown):
     row, name = PROPERTIES[shown], SERVERS[shown]
     assert convert(name, row["default"]) == settings.default(name)
     for word in row.get("enum", ()):
@@ -52,7 +52,7 @@ def test_the_server_takes_the_default_and_each_word_that_is_offered(shown: str) 
 
 
 @pytest.mark.parametrize("shown", sorted(SERVERS))
-def test_the_server_refuses_what_is_out_of_the_range_that_is_shown(shown: str) -> None:
+def test_the_server_refuses_what_is_out_of_the_range_that_is_shown(shown):
     row, name = PROPERTIES[shown], SERVERS[shown]
     wrong = [row[end] + step for end, step in (("minimum", -1), ("maximum", 1)) if end in row]
     wrong += ["not one of these"] if "enum" in row else []
@@ -61,7 +61,7 @@ def test_the_server_refuses_what_is_out_of_the_range_that_is_shown(shown: str) -
             convert(name, value)
 
 
-def test_files_and_executables_are_the_machines() -> None:
+def test_files_and_executables_are_the_machines():
     restricted = PACKAGE["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
     paths = {"speclsp.model", "speclsp.specDraftModel", "speclsp.server.path"}
     remote = {"speclsp.engineUrl", "speclsp.engineKeyFile", "speclsp.engineCaFile"}
@@ -70,7 +70,7 @@ def test_files_and_executables_are_the_machines() -> None:
     assert all(PROPERTIES[name]["scope"] == "machine" for name in restricted)
 
 
-def test_the_page_begins_with_what_most_people_set_and_hides_the_rest() -> None:
+def test_the_page_begins_with_what_most_people_set_and_hides_the_rest():
     shown = [name for name, row in PROPERTIES.items() if "advanced" not in row.get("tags", ())]
     assert shown[:3] == ["speclsp.enabled", "speclsp.model", "speclsp.multiline"]
     assert len(shown) <= 25
@@ -79,7 +79,7 @@ def test_the_page_begins_with_what_most_people_set_and_hides_the_rest() -> None:
     assert [PROPERTIES[name]["order"] for name in shown] == list(range(len(shown)))
 
 
-def test_the_options_of_each_drafter_are_completed() -> None:
+def test_the_options_of_each_drafter_are_completed():
     by_drafter = PROPERTIES["speclsp.drafterOptions"]["properties"]
     assert {drafter: [*row["properties"]] for drafter, row in by_drafter.items()} == {
         drafter: [*options] for drafter, options in settings.DRAFTER_OPTIONS.items()

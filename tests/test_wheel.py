@@ -22,7 +22,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_wheel_holds_what_is_needed_and_no_more(wheel: Path) -> None:
+def test_the_wheel_holds_what_is_needed_and_no_more(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in (
         "speclsp/_fixtures/models/embedded-target-f16.gguf",
@@ -43,7 +43,7 @@ def test_the_wheel_holds_what_is_needed_and_no_more(wheel: Path) -> None:
 
 
 @pytest.mark.real
-def test_the_installed_wheel_works_from_another_folder(wheel: Path, tmp_path: Path) -> None:
+def test_the_installed_wheel_works_from_another_folder(wheel, tmp_path):
     target = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(target)

@@ -26,7 +26,7 @@ def steps(name: str, job: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "job"), JOBS)
-def test_what_is_run_exists(name: str, job: str) -> None:
+def test_what_is_run_exists(name, job):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for command in (step["run"] for step in steps(name, job) if "run" in step):
         words = shlex.split(command)
@@ -38,7 +38,7 @@ def test_what_is_run_exists(name: str, job: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "job"), JOBS)
-def test_a_job_ends_and_may_do_little(name: str, job: str) -> None:
+def test_a_job_ends_and_may_do_little(name, job):
     assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
     described = WORKFLOWS[name]["jobs"][job]
     assert described["timeout-minutes"] <= 45
@@ -48,14 +48,14 @@ def test_a_job_ends_and_may_do_little(name: str, job: str) -> None:
         assert re.match(r"(actions/[a-z-]+@v\d+|pypa/gh-action-pypi-publish@release/v1)$", used)
 
 
-def test_the_matrix_begins_with_the_least_python() -> None:
+def test_the_matrix_begins_with_the_least_python():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     versions = WORKFLOWS["checks.yml"]["jobs"]["tests"]["strategy"]["matrix"]["python"]
     assert f">={versions[0]}" == project["requires-python"]
     assert versions == sorted(versions, key=lambda version: int(version.split(".")[1]))
 
 
-def test_the_entry_for_mason_installs_this_version() -> None:
+def test_the_entry_for_mason_installs_this_version():
     path = ROOT / "editors/registries/mason/packages/speclsp/package.yaml"
     entry = yaml.safe_load(path.read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -49,7 +49,7 @@ class FailingServer:
     ("messages", "said"),
     [([], "it does not say why"), ([LogLine(level="error", message="no room.")], "no room")],
 )
-def test_a_request_that_failed_is_no_quick_answer(messages: list[LogLine], said: str) -> None:
+def test_a_request_that_failed_is_no_quick_answer(messages, said):
     server = cast("CaseServer", FailingServer())
     with asyncio.Runner() as runner:
         asker = ServerAsker(server, runner, rests=False, messages=messages)
@@ -69,7 +69,7 @@ class BusyWindow:
         return self.seconds <= timeout_s
 
 
-def test_idle_work_is_not_cut_short_on_a_slow_machine() -> None:
+def test_idle_work_is_not_cut_short_on_a_slow_machine():
     LocalAsker(cast("Window", BusyWindow(300.0)), rests=True).rest()
     with pytest.raises(EngineUnavailableError, match="not idle after 600 s"):
         LocalAsker(cast("Window", BusyWindow(3000.0)), rests=True).rest()
@@ -91,9 +91,7 @@ def hung(tmp_path: Path) -> Iterator[tuple[CaseServer, asyncio.Runner]]:
 
 @pytest.mark.real
 @pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be stopped there")
-def test_a_server_that_hangs_is_ended_with_a_reason(
-    hung: tuple[CaseServer, asyncio.Runner],
-) -> None:
+def test_a_server_that_hangs_is_ended_with_a_reason(hung):
     server, runner = hung
     asker = ServerAsker(server, runner, rests=False, answers_within_s=0.1)
     with pytest.raises(EngineUnavailableError, match=r"did not answer within 0\.1 seconds"):
@@ -103,7 +101,7 @@ def test_a_server_that_hangs_is_ended_with_a_reason(
         asker.statistics()
 
 
-async def test_several_documents_and_folders(tmp_path: Path) -> None:
+async def test_several_documents_and_folders(tmp_path):
     heard: list[LogLine] = []
     server = CaseServer(on_log=heard.append)
     await server.start([sys.executable, str(SCRIPTED_SERVER), "--stdio"], tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_texts_may_be_given_or_places_of_the_projects_file(folder: Path) -> None:
+def test_texts_may_be_given_or_places_of_the_projects_file(folder):
     path = write_lines(
         folder / "cases.jsonl",
         {**GIVEN, "language_id": "python", "id": "given"},
@@ -61,9 +60,7 @@ def test_texts_may_be_given_or_places_of_the_projects_file(folder: Path) -> None
         ({"path": "a.py", "typed": "x", "project": "shop", "start": 0, "end": 99}, "16 characters"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line_and_field(
-    folder: Path, line: dict[str, Any] | str, problem: str
-) -> None:
+def test_what_is_wrong_is_named_with_its_line_and_field(folder, line, problem):
     path = write_lines(folder / "cases.jsonl", line, {**GIVEN, "id": "fine"})
     with pytest.raises(CasesError) as caught:
         load_cases(path)
@@ -72,7 +69,7 @@ def test_what_is_wrong_is_named_with_its_line_and_field(
     assert "benchmarks/cases.md" in caught.value.remedy
 
 
-def test_all_problems_are_told_up_to_a_number(folder: Path) -> None:
+def test_all_problems_are_told_up_to_a_number(folder):
     path = write_lines(folder / "cases.jsonl", *[{**GIVEN, "typed": ""}] * 25)
     with pytest.raises(CasesError) as caught:
         load_cases(path)
@@ -80,13 +77,13 @@ def test_all_problems_are_told_up_to_a_number(folder: Path) -> None:
     assert caught.value.message.endswith("and 5 more.")
 
 
-def test_a_name_that_two_cases_have_is_a_problem(folder: Path) -> None:
+def test_a_name_that_two_cases_have_is_a_problem(folder):
     path = write_lines(folder / "cases.jsonl", {**GIVEN, "id": "x"}, {**GIVEN, "id": "x"})
     with pytest.raises(CasesError, match="2 cases have the `id` 'x'"):
         load_cases(path)
 
 
-def test_a_file_that_is_empty_or_no_text_or_missing(folder: Path) -> None:
+def test_a_file_that_is_empty_or_no_text_or_missing(folder):
     with pytest.raises(CasesError, match="holds no cases"):
         load_cases(write_lines(folder / "empty.jsonl", "", ""))
     (folder / "binary.jsonl").write_bytes(b"\xff\xfe\n")
@@ -96,7 +93,7 @@ def test_a_file_that_is_empty_or_no_text_or_missing(folder: Path) -> None:
         load_cases(folder / "missing.jsonl")
 
 
-def test_cases_are_drawn_evenly_and_again_the_same() -> None:
+def test_cases_are_drawn_evenly_and_again_the_same():
     cases = load_cases(FIXTURES / "cases.jsonl")
     drawn = drawn_cases(cases, 40, seed=3)
     assert drawn == drawn_cases(cases, 40, seed=3)
@@ -107,7 +104,7 @@ def test_cases_are_drawn_evenly_and_again_the_same() -> None:
     assert drawn_cases(cases, len(cases) + 1, seed=0) == cases
 
 
-def test_the_fixtures_are_many_different_real_edits_with_their_licences() -> None:
+def test_the_fixtures_are_many_different_real_edits_with_their_licences():
     cases = load_cases(FIXTURES / "cases.jsonl")
     assert len(cases) >= 200
     projects = {case.project_name for case in cases}
@@ -122,7 +119,7 @@ def test_the_fixtures_are_many_different_real_edits_with_their_licences() -> Non
     assert n_bytes < 3_000_000
 
 
-def test_a_file_in_the_fixtures_is_as_it_was_before_the_edit() -> None:
+def test_a_file_in_the_fixtures_is_as_it_was_before_the_edit():
     for case in load_cases(FIXTURES / "cases.jsonl"):
         assert case.project is not None
         before = (case.project / case.path).read_bytes().decode("utf-8")
@@ -131,7 +128,7 @@ def test_a_file_in_the_fixtures_is_as_it_was_before_the_edit() -> None:
         assert before.endswith(case.suffix)
 
 
-def test_the_fixtures_say_where_they_are_from_as_their_tool_does() -> None:
+def test_the_fixtures_say_where_they_are_from_as_their_tool_does():
     tool = runpy.run_path(str(ROOT / "tools/make_fixture_cases.py"))
     cases = load_cases(FIXTURES / "cases.jsonl")
     assert tool["readme"](cases) == (FIXTURES / "README.md").read_text(encoding="utf-8")

@@ -42,27 +42,27 @@ for arguments in (["--help"], *([name, "--help"] for name in cli.commands)):
 
 
 @pytest.mark.parametrize("command", WRITING, ids=" ".join)
-def test_a_folder_that_is_not_there(command: list[str], tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there(command, tmp_path):
     result = CliRunner().invoke(cli, [*command, str(tmp_path / "none" / "file")])
     assert result.exit_code == 2
     assert "does not exist" in result.output
 
 
 @pytest.mark.parametrize("name", cli.commands)
-def test_every_command_has_a_help_text(name: str) -> None:
+def test_every_command_has_a_help_text(name):
     result = CliRunner().invoke(cli, [name, "--help"], catch_exceptions=False)
     assert result.exit_code == 0
     assert "Usage:" in result.output
 
 
-def test_help_needs_none_of_what_is_measured_with() -> None:
+def test_help_needs_none_of_what_is_measured_with():
     command = [sys.executable, "-c", HELP_OF_ALL]
     run = subprocess.run(command, cwd=MAKEFILE.parent, capture_output=True, text=True, check=False)
     assert run.stderr == ""
     assert run.stdout.split("\n")[:-1] == ["--help", *(f"{name} --help" for name in cli.commands)]
 
 
-def test_make_bench_runs_commands_that_there_are() -> None:
+def test_make_bench_runs_commands_that_there_are():
     named = re.findall(r"python -m benchmarks (\S+) .*\$\(ARGS\)", MAKEFILE.read_text())
     assert len(named) > 5
     assert set(named) <= set(cli.commands)

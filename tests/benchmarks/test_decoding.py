@@ -38,7 +38,7 @@ def no_context(_place: DecodePlace, _n: int) -> DraftContext:
     return DraftContext(prompt=(1, 2, 3))
 
 
-def test_places_are_dealt_out_and_sides_take_turns() -> None:
+def test_places_are_dealt_out_and_sides_take_turns():
     told: list[tuple[str, str, int]] = []
     rounds = in_rounds([place(name) for name in "abcde"], 3)
     assert [[at.cursor.path for at in one] for one in rounds] == [["a", "d"], ["b", "e"], ["c"]]
@@ -61,7 +61,7 @@ def test_places_are_dealt_out_and_sides_take_turns() -> None:
     assert len(labels) == 15
 
 
-def test_a_side_that_fails_is_left_out_from_then_on() -> None:
+def test_a_side_that_fails_is_left_out_from_then_on():
     told: list[tuple[str, str, int]] = []
     sides = [side(OURS_PLAIN, "x", told), side("B", "x", told, fails_at="b")]
     rounds = in_rounds([place(name) for name in "abc"], 3)
@@ -74,7 +74,7 @@ def test_a_side_that_fails_is_left_out_from_then_on() -> None:
     assert [at for name, at, _ in told if name == "B"] == ["a", "a", "b"]
 
 
-def test_what_whole_rounds_measured_is_there_when_it_is_interrupted() -> None:
+def test_what_whole_rounds_measured_is_there_when_it_is_interrupted():
     def interrupts(label: str) -> None:
         labels.append(label)
         if len(labels) == 7:
@@ -91,6 +91,6 @@ def test_what_whole_rounds_measured_is_there_when_it_is_interrupted() -> None:
     assert [[len(answers) for answers in run.rounds] for run in runs] == [[2], [2]]
 
 
-def test_a_character_that_was_left_unfinished_makes_no_other_text() -> None:
+def test_a_character_that_was_left_unfinished_makes_no_other_text():
     assert same_text("a é", "a é\ufffd")
     assert not same_text("a", "a e")

@@ -59,7 +59,7 @@ def project(folder: Path) -> ReplayProject:
     return ReplayProject(folder, Settings(), tokenize)
 
 
-def test_gaps_are_lines_taken_out(project: ReplayProject, folder: Path) -> None:
+def test_gaps_are_lines_taken_out(project, folder):
     cursors = project.gaps(20, seed=0)
     assert len(cursors) == 20
     for cursor in cursors:
@@ -71,7 +71,7 @@ def test_gaps_are_lines_taken_out(project: ReplayProject, folder: Path) -> None:
     assert project.gaps(20, seed=1) != cursors
 
 
-def test_edits_are_changed_copies(project: ReplayProject, folder: Path) -> None:
+def test_edits_are_changed_copies(project, folder):
     cursors = project.edits(20, seed=0)
     assert len(cursors) == 20
     for cursor in cursors:
@@ -82,14 +82,14 @@ def test_edits_are_changed_copies(project: ReplayProject, folder: Path) -> None:
         assert cursor.truth not in cursor.prefix
 
 
-def test_the_cursors_own_file_is_not_searched(project: ReplayProject) -> None:
+def test_the_cursors_own_file_is_not_searched(project):
     (cursor,) = project.gaps(1, seed=0)
     tail = tokenize(f"# {cursor.path}")
     assert project.corpus.continuation(tail, len(tail), len(tail), 4)[1] == len(tail)
     assert project.corpus_without(cursor).continuation(tail, len(tail), len(tail), 4)[1] == 0
 
 
-def test_a_folder_without_code(tmp_path: Path) -> None:
+def test_a_folder_without_code(tmp_path):
     (tmp_path / "notes.md").write_text("word\n" * 100)
     with pytest.raises(ReplayError, match="no code file"):
         ReplayProject(tmp_path, Settings(), tokenize)
@@ -120,7 +120,7 @@ class Scripted:
         return {}
 
 
-def test_counts_of_a_replay() -> None:
+def test_counts_of_a_replay():
     tree = DraftTree((1, 2, 9, 3), (-1, 0, 0, 1), ("a", "a", "b", "b"))
     wrong = DraftTree((7,), (-1,), ("a",))
     proposer = Scripted(tree, DraftTree(), wrong)
@@ -136,7 +136,7 @@ def test_counts_of_a_replay() -> None:
     assert counts.mean_acceptance_length == 1 + 3 / 2
 
 
-def test_the_last_token_is_the_passs_own() -> None:
+def test_the_last_token_is_the_passs_own():
     chain = DraftTree((1, 2), (-1, 0), ("a", "a"))
     for truth, path in (([1, 2], [0]), ([1, 2, 3], [0, 1]), ([2, 1], [])):
         proposer = Scripted(chain)
@@ -145,7 +145,7 @@ def test_the_last_token_is_the_passs_own() -> None:
     assert path_along([1], DraftTree()) == []
 
 
-def test_choices() -> None:
+def test_choices():
     settings = Settings(drafters="suffix,draft", max_draft=5)
     names = [choice.name for choice in single_choices(settings)]
     assert set(names) == set(known_names()) - {"draft"}
@@ -159,7 +159,7 @@ def test_choices() -> None:
     assert DrafterChoice("off", settings).proposer() is None
 
 
-def test_every_drafter_is_counted(project: ReplayProject) -> None:
+def test_every_drafter_is_counted(project):
     told: list[str] = []
     results = list(
         count_drafters(
@@ -190,7 +190,7 @@ def result_of(task: str, drafter: str, n_tokens: int, n_passes: int) -> DrafterC
     return DrafterCounts("gaps" if task == "gaps" else "edits", drafter, counts)
 
 
-def test_the_summary_compares_with_the_best() -> None:
+def test_the_summary_compares_with_the_best():
     figures = summary(
         [
             result_of("gaps", "suffix", 200, 100),

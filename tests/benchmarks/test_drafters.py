@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -22,7 +21,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, arguments)
 
 
-def test_drafters_are_compared(tmp_path: Path) -> None:
+def test_drafters_are_compared(tmp_path):
     report = tmp_path / "report.json"
     result = run(
         "drafters", str(sample_project()), "--cursors", "2", "--rounds", "2", "--completions", "1",
@@ -53,7 +52,7 @@ def test_drafters_are_compared(tmp_path: Path) -> None:
     assert decoded["texts"]["off"]["n_same"] == 2
 
 
-def test_a_folder_without_code_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_code_is_refused(tmp_path):
     result = run("drafters", str(tmp_path))
     assert result.exit_code != 0
     assert "no code file" in str(result.exception)

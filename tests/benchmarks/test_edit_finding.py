@@ -29,13 +29,13 @@ def shown(old: str, edit: Edit) -> str:
         ("a\n  x\n  y\nb\n", "a\n  z\nb\n", "a\n  ⟦x\n  y→z⟧\nb\n", "changed lines"),
     ],
 )  # fmt: skip
-def test_an_edit(old: str, new: str, expected: str, kind: str) -> None:
+def test_an_edit(old, new, expected, kind):
     (edit,) = find_edits(old, new)
     assert shown(old, edit) == expected
     assert edit.kind == kind
 
 
-def test_what_only_goes_is_no_edit() -> None:
+def test_what_only_goes_is_no_edit():
     assert find_edits("a\nb\nc\n", "a\nc\n") == []
     assert find_edits("f(a, b)\n", "f(a)\n") == []
     assert find_edits("same\n", "same\n") == []
@@ -46,9 +46,7 @@ LINES = st.lists(st.sampled_from(["a = 1", "  b(c)", "", "d", "\tx: y"]), max_si
 
 
 @given(LINES, st.lists(st.tuples(st.integers(0, 8), st.sampled_from(["new", "  x.y", "z(1)"]))))
-def test_all_edits_together_make_the_new_text(
-    lines: list[str], inserted: list[tuple[int, str]]
-) -> None:
+def test_all_edits_together_make_the_new_text(lines, inserted):
     lines = ["first", *lines]
     changed = list(lines)
     for place, line in inserted:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from recorded_edits import RECORDED
 
@@ -20,7 +18,7 @@ def total(counts: dict[str, ReplayCounts]) -> float:
 
 
 @pytest.mark.slow
-def test_region_and_suffix_draft_more_than_each_alone_and_than_a_pointer() -> None:
+def test_region_and_suffix_draft_more_than_each_alone_and_than_a_pointer():
     report = run(
         Settings(), answers_path=RECORDED, draft_sizes=(32,), vocabulary_path=None, n_rounds=0
     )
@@ -42,7 +40,7 @@ def test_region_and_suffix_draft_more_than_each_alone_and_than_a_pointer() -> No
 
 
 @pytest.mark.real
-def test_a_model_is_made_to_say_the_answers(tmp_path: Path) -> None:
+def test_a_model_is_made_to_say_the_answers(tmp_path):
     """Counts only: the sides say the same tokens, with fewer passes where they draft."""
     short = tmp_path / "answers.jsonl"
     lines = RECORDED.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -34,7 +34,7 @@ def report_of(
     return text, json.loads((folder / "gpu-report.json").read_text(encoding="utf-8"))
 
 
-def test_a_part_that_ran_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_ran_is_not_run_again(tmp_path, monkeypatch):
     trace = tmp_path / "trace"
     parts = [
         python_part(name, f"open({str(trace)!r}, 'a').write('{name} '); print('figure {name}')")
@@ -47,9 +47,7 @@ def test_a_part_that_ran_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert text.count("figure second") == text.count("figure first") == 1
 
 
-def test_a_part_that_fails_is_told_and_the_others_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_fails_is_told_and_the_others_run(tmp_path, monkeypatch):
     parts = [
         python_part("bad", "import sys; sys.exit('no room on the device')"),
         python_part("good", "print('first'); print('last')", shown=1),
@@ -61,9 +59,7 @@ def test_a_part_that_fails_is_told_and_the_others_run(
     assert "It failed:\n\n```text\nexit status 1\nno room on the device" in text
 
 
-def test_a_part_that_takes_too_long_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_report, "_LIMIT_S", 1.0)
     code = "import time; print('begun', flush=True); time.sleep(600)"
     text, figures = report_of(tmp_path, [python_part("slow", code)], monkeypatch)

@@ -41,7 +41,7 @@ def run(root: Path, *words: str, **variables: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def test_cuda_is_compiled_for_the_gpus_that_are_there(tmp_path: Path) -> None:
+def test_cuda_is_compiled_for_the_gpus_that_are_there(tmp_path):
     root = checkout(tmp_path, CUDA)
     printed, said = run(root, "--quick")
     flags = "-DGGML_CUDA=on -DCMAKE_CUDA_ARCHITECTURES=89;90 -DBUILD_SHARED_LIBS=ON"
@@ -57,31 +57,31 @@ def test_cuda_is_compiled_for_the_gpus_that_are_there(tmp_path: Path) -> None:
     [({"hipconfig": ""}, "-DGGML_HIP=on"), ({"glslc": ""}, "-DGGML_VULKAN=on")],
     ids=["rocm", "vulkan"],
 )
-def test_other_gpus(tmp_path: Path, tools: dict[str, str], flags: str) -> None:
+def test_other_gpus(tmp_path, tools, flags):
     _, said = run(checkout(tmp_path, tools))
     assert f"flags={flags} -DBUILD_SHARED_LIBS=ON" in said
 
 
-def test_flags_of_the_user_come_first(tmp_path: Path) -> None:
+def test_flags_of_the_user_come_first(tmp_path):
     _, said = run(checkout(tmp_path, CUDA), CMAKE_ARGS="-DGGML_SYCL=on")
     assert "flags=-DGGML_SYCL=on -DBUILD_SHARED_LIBS=ON" in said
 
 
-def test_without_tools_the_installed_build_is_measured(tmp_path: Path) -> None:
+def test_without_tools_the_installed_build_is_measured(tmp_path):
     root = checkout(tmp_path, {})
     printed, said = run(root)
     assert "the installed build is measured" in said
     assert printed == f"lib=\narguments=-m benchmarks gpu-report {root}/gpu-report\n"
 
 
-def test_a_llama_server_that_is_there_is_not_built(tmp_path: Path) -> None:
+def test_a_llama_server_that_is_there_is_not_built(tmp_path):
     root = checkout(tmp_path, CUDA)
     printed, said = run(root, LLAMA_SERVER=str(root / "built" / "llama-server"))
     assert said == ""
     assert printed.startswith(f"lib={root}/built\n")
 
 
-def test_a_packed_copy_compiles_the_sources_that_came_with_it(tmp_path: Path) -> None:
+def test_a_packed_copy_compiles_the_sources_that_came_with_it(tmp_path):
     root = checkout(tmp_path, {})
     (root / "carried" / "site").mkdir(parents=True)
     (root / "carried" / "llama_cpp_python-1.tar").touch()

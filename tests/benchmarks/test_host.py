@@ -32,7 +32,7 @@ def settings(model_folder: Path, **others: str) -> Settings:
     return Settings(model=str(model_folder / "embedded-target-f16.gguf"), threads=1, **others)
 
 
-def test_every_scenario_is_measured(model_folder: Path) -> None:
+def test_every_scenario_is_measured(model_folder):
     overheads = host_benchmark(settings(model_folder), n_predict=12, n_runs=2)
     assert tuple(overhead.scenario for overhead in overheads) == NAMES
     for overhead in overheads:
@@ -63,7 +63,7 @@ class TickingDrafter(EmptyDrafter, ModelBase):
         return super().draft(generated, n_max)
 
 
-def test_what_a_draft_model_decodes_is_not_the_hosts() -> None:
+def test_what_a_draft_model_decodes_is_not_the_hosts():
     drafter = TickingDrafter()
     params = SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
     overhead = host.measure_host_overhead(
@@ -80,7 +80,7 @@ def test_what_a_draft_model_decodes_is_not_the_hosts() -> None:
     assert (overhead.n_steps, overhead.decode_p50) == (14, 4.0)
 
 
-def test_a_draft_model_that_is_named_is_measured_too(model_folder: Path) -> None:
+def test_a_draft_model_that_is_named_is_measured_too(model_folder):
     both = settings(model_folder, spec_draft_model=str(model_folder / "embedded-draft-q8_0.gguf"))
     overheads = host_benchmark(both, n_predict=12, n_runs=1)
     names = ("greedy, draft model", "greedy, suffix and draft model")
@@ -90,7 +90,7 @@ def test_a_draft_model_that_is_named_is_measured_too(model_folder: Path) -> None
         host_benchmark(settings(model_folder, spec_draft_model="none.gguf"))
 
 
-def test_slow_steps_are_profiled(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_steps_are_profiled(model_folder, monkeypatch):
     monkeypatch.setattr(host, "PROFILED_MS", 0.0)
     overheads = host_benchmark(settings(model_folder), n_predict=12, n_runs=1)
     assert all(any("(_run)" in line for line in overhead.profile) for overhead in overheads)

@@ -39,7 +39,7 @@ def corpus_of(folder: Path, n_tokens: int) -> SourceCorpus:
     return source_corpus(tokenize, n_tokens, folders=(folder,))
 
 
-def test_corpus_of_sources(folder: Path) -> None:
+def test_corpus_of_sources(folder):
     corpus = corpus_of(folder, 5_000)
     assert corpus.n_tokens == sum(len(tokens) for _, tokens in corpus.files) == 5_000
     assert corpus.n_repeated_tokens == 0
@@ -49,7 +49,7 @@ def test_corpus_of_sources(folder: Path) -> None:
     assert "repetitions" not in corpus_line(corpus)
 
 
-def test_too_few_sources_are_repeated_with_variations(folder: Path) -> None:
+def test_too_few_sources_are_repeated_with_variations(folder):
     corpus = corpus_of(folder, 20_000)
     n_originals = (corpus.n_tokens - corpus.n_repeated_tokens) // 200
     assert n_originals in {57, 58}  # one of 20 is held out, and one is a copy
@@ -59,7 +59,7 @@ def test_too_few_sources_are_repeated_with_variations(folder: Path) -> None:
     assert "repetitions" in corpus_line(corpus)
 
 
-def test_variation_keeps_the_length() -> None:
+def test_variation_keeps_the_length():
     tokens = np.arange(1000, dtype=np.int32)
     other = varied(tokens, np.random.default_rng(1))
     assert len(other) == 1000
@@ -68,7 +68,7 @@ def test_variation_keeps_the_length() -> None:
 
 
 @pytest.mark.slow
-def test_everything_is_measured(folder: Path) -> None:
+def test_everything_is_measured(folder):
     corpus = corpus_of(folder, 10_000)
     told: list[str] = []
     report = measure_index(corpus, [2_000, 6_000], told.append)
@@ -84,7 +84,7 @@ def test_everything_is_measured(folder: Path) -> None:
     assert 0 < found.p50 <= found.p95 <= found.p99 <= found.most
 
 
-def test_tables(folder: Path) -> None:
+def test_tables(folder):
     report = measure_index(corpus_of(folder, 10_000), [], lambda _: None)
     tables = growth_table(report.sizes), replacing_table(report.replacing)
     assert [len(table.rows) for table in tables] == [1, 1]
@@ -92,13 +92,13 @@ def test_tables(folder: Path) -> None:
     assert "| 1,000" in str(tables[1])
 
 
-def test_marks() -> None:
+def test_marks():
     assert size_marks(10_000_000) == [1_000_000, 2_000_000, 5_000_000]
     assert size_marks(500_000) == []
 
 
 @pytest.mark.real
-def test_command(model_folder: Path) -> None:
+def test_command(model_folder):
     model = str(model_folder / "embedded-target-f16.gguf")
     result = CliRunner().invoke(cli, ["index", "--tokens", "20000", "--model", model])
     assert result.exit_code == 0, result.output

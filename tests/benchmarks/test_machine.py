@@ -30,7 +30,7 @@ def lines(layers: dict[str, int]) -> dict[str, str]:
     return dict(machine.machine_lines(layers, 2, None))
 
 
-def test_the_gpus_that_hold_layers_are_described() -> None:
+def test_the_gpus_that_hold_layers_are_described():
     said = lines({"CUDA1": 29, "CPU": 4})
     assert said["model's layers"] == "29 on CUDA1, 4 on CPU"
     assert said["CUDA1"] == "NVIDIA Other GPU, 24 GiB"
@@ -38,12 +38,12 @@ def test_the_gpus_that_hold_layers_are_described() -> None:
     assert "CUDA0" not in said
 
 
-def test_all_of_them_where_they_hold_them_together() -> None:
+def test_all_of_them_where_they_hold_them_together():
     said = lines({"Meta()": 29})
     assert {"CUDA0", "CUDA1"} <= said.keys()
 
 
-def test_a_cpu_has_none() -> None:
+def test_a_cpu_has_none():
     said = lines({"CPU": 33})
     assert not {"CUDA0", "CUDA1", "NVIDIA driver"} & said.keys()
     assert said["cores"].endswith("2 threads used")
@@ -56,7 +56,7 @@ def says(folder: Path, *words: str) -> Path:
     return program
 
 
-def test_a_servers_devices_are_told_where_layers_are_offloaded(tmp_path: Path) -> None:
+def test_a_servers_devices_are_told_where_layers_are_offloaded(tmp_path):
     gpu = "  CUDA0: NVIDIA Some GPU (8192 MiB, 7168 MiB free)"
     server = says(tmp_path, "Available devices:", gpu)
     found = dict(machine.machine_lines({"CUDA0": 1}, 2, server))
@@ -64,13 +64,13 @@ def test_a_servers_devices_are_told_where_layers_are_offloaded(tmp_path: Path) -
     assert "llama-server's devices" not in dict(machine.machine_lines({"CPU": 1}, 2, server))
 
 
-def test_a_server_may_have_none_or_not_tell(tmp_path: Path) -> None:
+def test_a_server_may_have_none_or_not_tell(tmp_path):
     (tmp_path / "other").mkdir()
     assert machine.server_devices(says(tmp_path, "Available devices:", "  (none)")) == ()
     assert machine.server_devices(says(tmp_path / "other", "unknown option")) is None
     assert machine.has_gpu()
 
 
-def test_a_server_that_cannot_be_run_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_server_that_cannot_be_run_is_no_obstacle(tmp_path):
     found = dict(machine.machine_lines({"CPU": 1}, 2, tmp_path / "none"))
     assert found["llama-server"] == "untold"

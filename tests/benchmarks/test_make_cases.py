@@ -31,7 +31,7 @@ def made(versions: tuple[Path, Path], **changed: Any) -> ProjectCases:
     return make_cases(*versions, **{**given, **limits, **changed})
 
 
-def test_every_edit_becomes_a_case_in_the_order_of_the_file(versions: tuple[Path, Path]) -> None:
+def test_every_edit_becomes_a_case_in_the_order_of_the_file(versions):
     lines = made(versions).lines
     block = "\n    for value in values:\n        result = add(result, value)"
     assert [(line.id, line.kind, line.typed) for line in lines] == [
@@ -42,13 +42,13 @@ def test_every_edit_becomes_a_case_in_the_order_of_the_file(versions: tuple[Path
     assert {line.language_id for line in lines} == {"python"}
 
 
-def test_files_that_name_what_was_typed_come_along(versions: tuple[Path, Path]) -> None:
+def test_files_that_name_what_was_typed_come_along(versions):
     assert set(made(versions).files) == {"pkg/sums.py", "pkg/near.py"}
     assert set(made(versions, n_project_chars=10).files) == {"pkg/sums.py"}
     assert made(versions).files["pkg/sums.py"] == OLD
 
 
-def test_what_was_written_is_read_again(versions: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_was_written_is_read_again(versions, tmp_path):
     out = tmp_path / "out"
     target = write_cases(made(versions), out)
     write_lines(target, target.read_text().strip(), {
@@ -64,7 +64,7 @@ def test_what_was_written_is_read_again(versions: tuple[Path, Path], tmp_path: P
     assert cases[-1].suffix == "\n    return result\n"
 
 
-def test_the_same_folders_and_seed_give_the_same_cases(versions: tuple[Path, Path]) -> None:
+def test_the_same_folders_and_seed_give_the_same_cases(versions):
     assert made(versions, n_cases=2) == made(versions, n_cases=2)
     assert len(made(versions, n_cases=2).lines) == 2
 
@@ -80,7 +80,7 @@ def test_the_same_folders_and_seed_give_the_same_cases(versions: tuple[Path, Pat
     ],
     ids=["version", "bracket", "indentation", "long", "same"],
 )
-def test_dull_edits_are_left_out(tmp_path: Path, old: str, new: str) -> None:
+def test_dull_edits_are_left_out(tmp_path, old, new):
     for name, text in (("old", old), ("new", new)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.py").write_text(text)
@@ -88,7 +88,7 @@ def test_dull_edits_are_left_out(tmp_path: Path, old: str, new: str) -> None:
         made((tmp_path / "old", tmp_path / "new"))
 
 
-def test_comments_and_documentation_are_a_small_part(tmp_path: Path) -> None:
+def test_comments_and_documentation_are_a_small_part(tmp_path):
     for name, more in (("old", ""), ("new", "# words of prose {n}\nvalue_{n} = {n}\n")):
         (tmp_path / name).mkdir()
         for n in range(20):
@@ -102,9 +102,7 @@ def test_comments_and_documentation_are_a_small_part(tmp_path: Path) -> None:
     assert len(lines) - n_prose >= 15
 
 
-def test_a_file_that_holds_something_else_is_not_overwritten(
-    versions: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_file_that_holds_something_else_is_not_overwritten(versions, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "cases.jsonl").write_text('{"other": 1}\n')

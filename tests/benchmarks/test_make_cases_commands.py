@@ -24,7 +24,7 @@ def versions(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "old", tmp_path / "new"
 
 
-def test_cases_are_made_and_shown(versions: tuple[Path, Path], tmp_path: Path) -> None:
+def test_cases_are_made_and_shown(versions, tmp_path):
     out = tmp_path / "cases"
     made = run("make-cases", *versions, "-o", out, "--name", "sums")
     assert made.exit_code == 0, made.output
@@ -38,12 +38,12 @@ def test_cases_are_made_and_shown(versions: tuple[Path, Path], tmp_path: Path) -
         assert word in shown.output
 
 
-def test_the_new_folders_name_is_the_projects(versions: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_new_folders_name_is_the_projects(versions, tmp_path):
     assert run("make-cases", *versions, "-o", tmp_path / "cases").exit_code == 0
     assert {case.project_name for case in load_cases(tmp_path / "cases" / "cases.jsonl")} == {"new"}
 
 
-def test_a_wrong_file_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_wrong_file_is_refused_with_its_line(tmp_path):
     for command in ("cases", "typing", "quality"):
         result = run(command, write_lines(tmp_path / "cases.jsonl", "{}"))
         assert isinstance(result.exception, CasesError)

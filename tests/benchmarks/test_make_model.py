@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -25,7 +24,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, arguments)
 
 
-def test_a_model_is_made_and_compared_and_its_tables_say_so(tmp_path: Path) -> None:
+def test_a_model_is_made_and_compared_and_its_tables_say_so(tmp_path):
     path = tmp_path / "deep.gguf"
     made = run(
         "make-model", "--layers", "7", "--quantise", "f16", "--compare", "2", str(path)
@@ -41,14 +40,14 @@ def test_a_model_is_made_and_compared_and_its_tables_say_so(tmp_path: Path) -> N
     assert f"deep.gguf is {remark}" in table.output
 
 
-def test_a_shape_without_room_is_refused(tmp_path: Path) -> None:
+def test_a_shape_without_room_is_refused(tmp_path):
     result = run("make-model", "--layers", "2", str(tmp_path / "none.gguf"))
     assert result.exit_code != 0
     assert "layers, and the shape has room for 2" in str(result.exception)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_draft_model_gets_its_targets_vocabulary(tmp_path: Path) -> None:
+def test_a_draft_model_gets_its_targets_vocabulary(tmp_path):
     path = tmp_path / "draft.gguf"
     draft = embedded_draft()
     made = run("make-model", "--from", str(draft), "--vocabulary", "4352", str(path))
@@ -57,13 +56,13 @@ def test_a_draft_model_gets_its_targets_vocabulary(tmp_path: Path) -> None:
     assert SmallModel(path).shape == replace(SmallModel(draft).shape, n_vocab=4352)
 
 
-def test_a_vocabulary_without_room_is_refused(tmp_path: Path) -> None:
+def test_a_vocabulary_without_room_is_refused(tmp_path):
     result = run("make-model", "--vocabulary", "2", str(tmp_path / "none.gguf"))
     assert "tokens, and the shape has room for 2" in str(result.exception)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_names_the_model_for_what_it_is(tmp_path: Path) -> None:
+def test_a_server_names_the_model_for_what_it_is(tmp_path):
     from speclsp.engine.weights import LlamaLoader
 
     path = tmp_path / "made.gguf"
@@ -77,7 +76,7 @@ def test_a_server_names_the_model_for_what_it_is(tmp_path: Path) -> None:
     assert "; cost-true: the times of" in weights.description
 
 
-def test_a_model_is_not_written_over_the_one_it_is_made_from(tmp_path: Path) -> None:
+def test_a_model_is_not_written_over_the_one_it_is_made_from(tmp_path):
     path = tmp_path / "small.gguf"
     content = embedded_target().read_bytes()
     path.write_bytes(content)
@@ -88,7 +87,7 @@ def test_a_model_is_not_written_over_the_one_it_is_made_from(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("n_bytes", [3, 20, 200_000])
-def test_a_truncated_model_is_called_so(n_bytes: int, tmp_path: Path) -> None:
+def test_a_truncated_model_is_called_so(n_bytes, tmp_path):
     path = tmp_path / "cut.gguf"
     path.write_bytes(embedded_target().read_bytes()[:n_bytes])
     result = run("make-model", "--from", str(path), str(tmp_path / "none.gguf"))

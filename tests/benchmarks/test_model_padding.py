@@ -78,9 +78,7 @@ def load(path: Path) -> LlamaTarget:
         ("q4_0", "same heads, tied"),
     ],
 )
-def test_a_made_model_says_the_same(
-    tmp_path: Path, small: SmallModel, quantisation: Quantisation, kind: str
-) -> None:
+def test_a_made_model_says_the_same(tmp_path, small, quantisation, kind):
     shape = room_for(small.shape)
     if kind == "twice the heads, untied":
         head_size = 2 * small.shape.head_size
@@ -97,7 +95,7 @@ def test_a_made_model_says_the_same(
 
 
 @pytest.mark.real
-def test_logits_are_the_same_and_new_tokens_are_shut_out(tmp_path: Path, small: SmallModel) -> None:
+def test_logits_are_the_same_and_new_tokens_are_shut_out(tmp_path, small):
     head_size = 2 * small.shape.head_size
     shape = room_for(small.shape, head_size=head_size)
     shape = replace(shape, width=shape.n_heads * head_size)
@@ -118,9 +116,7 @@ def test_logits_are_the_same_and_new_tokens_are_shut_out(tmp_path: Path, small: 
 
 
 @pytest.mark.real
-def test_a_deeper_model_has_the_same_logits_to_the_last_bit(
-    tmp_path: Path, small: SmallModel
-) -> None:
+def test_a_deeper_model_has_the_same_logits_to_the_last_bit(tmp_path, small):
     shape = replace(small.shape, n_layers=small.shape.n_layers + 4)
     target = load(make(small, tmp_path / "deep.gguf", shape))
     tokens = list(range(300, 340))
@@ -131,7 +127,7 @@ def test_a_deeper_model_has_the_same_logits_to_the_last_bit(
     target.close()
 
 
-def test_the_model_says_what_it_is(tmp_path: Path, small: SmallModel) -> None:
+def test_the_model_says_what_it_is(tmp_path, small):
     first = make(small, tmp_path / "first.gguf", small.shape, "q8_0")
     second = make(SmallModel(first), tmp_path / "second.gguf", small.shape, "q4_0")
     name = embedded_target().name
@@ -147,7 +143,7 @@ def test_the_model_says_what_it_is(tmp_path: Path, small: SmallModel) -> None:
     assert "zero-padding" in made.value("general.description")
 
 
-def test_requantising_changes_nothing(tmp_path: Path, small: SmallModel) -> None:
+def test_requantising_changes_nothing(tmp_path, small):
     first = make(small, tmp_path / "first.gguf", small.shape, "q8_0")
     again = make(SmallModel(first), tmp_path / "again.gguf", small.shape, "q8_0")
     one, two = SmallModel(first), SmallModel(again)
@@ -157,7 +153,7 @@ def test_requantising_changes_nothing(tmp_path: Path, small: SmallModel) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(QWEN2_5_CODER))
 @pytest.mark.parametrize("model", [embedded_target, embedded_draft])
-def test_both_embedded_models_fit_the_real_shapes(name: str, model: Any) -> None:
+def test_both_embedded_models_fit_the_real_shapes(name, model):
     small, shape = SmallModel(model()), QWEN2_5_CODER[name]
     if 2 * small.shape.head_size < shape.head_size:
         with pytest.raises(ShapeError, match="only the same size or twice as much"):
@@ -171,7 +167,7 @@ def test_both_embedded_models_fit_the_real_shapes(name: str, model: Any) -> None
     assert round(n_parameters / 1e9, 3) == billions
 
 
-def test_quantised_blocks_stay_as_they_are(small: SmallModel) -> None:
+def test_quantised_blocks_stay_as_they_are(small):
     """Blocks of 32 columns hold the small model's numbers or zeros, never a mixture."""
     padding = ModelPadding(small.shape, QWEN2_5_CODER["qwen2.5-coder-7b"], small.names, small.read)
     for tensor in padding.tensors():
@@ -191,33 +187,31 @@ def test_quantised_blocks_stay_as_they_are(small: SmallModel) -> None:
         ({"head_size": 48}, "only the same size or twice as much is exact"),
     ],
 )
-def test_a_shape_that_is_too_small(
-    tmp_path: Path, small: SmallModel, changes: dict[str, int], problem: str
-) -> None:
+def test_a_shape_that_is_too_small(tmp_path, small, changes, problem):
     with pytest.raises(ShapeError, match=problem):
         make(small, tmp_path / "none.gguf", replace(small.shape, **changes))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_tied_shape_has_no_room_for_an_output_matrix(tmp_path: Path, small: SmallModel) -> None:
+def test_a_tied_shape_has_no_room_for_an_output_matrix(tmp_path, small):
     untied = make(small, tmp_path / "untied.gguf", replace(small.shape, tied=False))
     with pytest.raises(ShapeError, match="output matrix of its own"):
         make(SmallModel(untied), tmp_path / "tied.gguf", small.shape)
 
 
-def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+def test_a_file_that_is_no_model(tmp_path):
     path = tmp_path / "none.gguf"
     path.write_bytes(b"GGUF is not all it takes")
     with pytest.raises(ModelLoadError, match="cannot be read"):
         SmallModel(path)
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path, small: SmallModel) -> None:
+def test_a_folder_that_cannot_be_written(tmp_path, small):
     with pytest.raises(SpecLspError, match="cannot be written"):
         make(small, tmp_path / "none" / "model.gguf", small.shape)
 
 
-def test_without_the_package_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_remedy_is_named(monkeypatch):
     real = builtins.__import__
 
     def fail(name: str, *arguments: Any, **named: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from scripted_target import ScriptedTarget, hashing
@@ -38,7 +37,7 @@ N_MORE = 2
 """Passes of each shape beside the timed ones: one that says how long it takes, one to warm up."""
 
 
-def test_every_shape_is_timed_as_often_behind_the_same_tokens() -> None:
+def test_every_shape_is_timed_as_often_behind_the_same_tokens():
     target = CountingTarget()
     found = pass_times(target, 5)
     chains = [one.n_tokens for one in found if one.shape == "chain"]
@@ -57,7 +56,7 @@ def test_every_shape_is_timed_as_often_behind_the_same_tokens() -> None:
 
 
 @pytest.mark.parametrize(("ms", "n_timed"), [(1.0, 30), (40.0, 29), (1000.0, 3)])
-def test_slow_passes_are_timed_less_often(ms: float, n_timed: int) -> None:
+def test_slow_passes_are_timed_less_often(ms, n_timed):
     target = CountingTarget()
     n_done: list[tuple[int, int]] = []
 
@@ -70,7 +69,7 @@ def test_slow_passes_are_timed_less_often(ms: float, n_timed: int) -> None:
     assert n_done == [(n, n_done[0][1]) for n in range(n_done[0][1])]
 
 
-def test_the_table_has_a_row_for_each_shape(model_folder: Path) -> None:
+def test_the_table_has_a_row_for_each_shape(model_folder):
     model = str(model_folder / "embedded-target-f16.gguf")
     (table,) = passes.run(Settings(model=model, threads=1), 1).parts
     assert [row[0] for row in table.rows] == [str(size) for size in SHAPES]

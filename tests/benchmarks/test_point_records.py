@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,30 +55,28 @@ def record(*tokens: tuple[str, float], text: str | None = None, **fields: Any) -
         ("x", False, False, 0, 1),
     ],
 )
-def test_a_text_is_judged_by_words(
-    text: str, right: bool, right_line: bool, saved: int, wrong: int
-) -> None:
+def test_a_text_is_judged_by_words(text, right, right_line, saved, wrong):
     expected = Judged(
         is_shown=True, is_right=right, has_right_line=right_line, n_saved=saved, n_wrong=wrong
     )
     assert judged(text, point()) == expected
 
 
-def test_blanks_are_nothing_shown() -> None:
+def test_blanks_are_nothing_shown():
     assert judged(" \n", point()) == Judged()
 
 
-def test_line_ends_of_the_file_make_no_difference() -> None:
+def test_line_ends_of_the_file_make_no_difference():
     assert judged("a\r\nb", point("a\nb")).is_right
     assert judged("a\nb", point("a\r\nb")).is_right
 
 
-def test_the_product_decides_where_a_text_ends() -> None:
+def test_the_product_decides_where_a_text_ends():
     logprobs = [HALF, 0.0, HALF, HALF]
     assert [n_kept_tokens(logprobs, p) for p in (0.0, 0.1, 0.2, 0.3, 0.6)] == [4, 4, 3, 2, 0]
 
 
-def test_a_cut_text_ends_at_a_word() -> None:
+def test_a_cut_text_ends_at_a_word():
     made = record(("return", 0.9), (" to", 0.9), ("tal", 0.9), (" +", 0.9), (" one", 0.1))
     assert [cut_text(made, n) for n in range(6)] == [
         Cut("", 1), Cut("return", 2), Cut("return", 3), Cut("return total", 4),
@@ -87,11 +84,11 @@ def test_a_cut_text_ends_at_a_word() -> None:
     ]  # fmt: skip
 
 
-def test_a_cut_text_without_a_letter_is_nothing() -> None:
+def test_a_cut_text_without_a_letter_is_nothing():
     assert cut_text(record(("(", 0.9), ("a", 0.1), (")", 0.1)), 1) == Cut("", 2)
 
 
-def test_what_healing_holds_back_does_not_count() -> None:
+def test_what_healing_holds_back_does_not_count():
     made = record(
         ("ret", 0.1), ("urn", 0.9), (" a", 0.9), ("b", 0.9), text="n ab", held_back="retur"
     )
@@ -100,17 +97,17 @@ def test_what_healing_holds_back_does_not_count() -> None:
     assert cut_text(made, 1) == Cut("n", 3)
 
 
-def test_tokens_behind_a_fitted_text_do_not_count() -> None:
+def test_tokens_behind_a_fitted_text_do_not_count():
     made = record(("a", 0.9), ("b", 0.9), ("\n}", 0.1), text="ab")
     assert len(made.scores.logprobs) == 2
     assert cut_text(made, n_kept_tokens(made.scores.logprobs, 0.7)) == Cut("ab", 3)
 
 
-def test_bytes_count_where_tokens_begin() -> None:
+def test_bytes_count_where_tokens_begin():
     assert [before_dense("ä b c", n) for n in range(5)] == ["", "ä ", "ä ", "ä b ", "ä b c"]
 
 
-def test_a_table_of_thresholds() -> None:
+def test_a_table_of_thresholds():
     records = [
         record(("return", 0.9), (" total", 0.5), (" -", 0.2)),
         record(("nothing", 0.03)),
@@ -122,7 +119,7 @@ def test_a_table_of_thresholds() -> None:
     assert rows["0.5"] == ["50", "100", "100", "3.0", "0.0", "1.5"]
 
 
-def test_a_table_of_calibration() -> None:
+def test_a_table_of_calibration():
     made = record(("return", 0.95), (" total", 0.5), (" -", 0.2))
     rows = {row[0]: list(row[1:]) for row in calibration_table([made]).rows}
     assert rows["0.05 … 0.1"] == ["1", "0", "0", "–", "–"]
@@ -130,7 +127,7 @@ def test_a_table_of_calibration() -> None:
     assert rows["0.9 … 1"] == ["0", "–", "1", "95", "100"]
 
 
-def test_a_table_of_sides_counts_same_texts() -> None:
+def test_a_table_of_sides_counts_same_texts():
     one = record(("return", 0.9), n_predicted=2, n_passes=1)
     other = record(("x", 0.9), n_predicted=4, n_passes=4, ms=8.0)
     table = sides_table({"a": [one], "b": [other]}, times=True)
@@ -140,7 +137,7 @@ def test_a_table_of_sides_counts_same_texts() -> None:
     assert list(table.rows[1])[-3:] == ["0 of 1", "8", "8"]
 
 
-def test_records_come_back(tmp_path: Path) -> None:
+def test_records_come_back(tmp_path):
     path = tmp_path / "records.jsonl"
     broken = b"\xe2\x82".decode("utf-8", "surrogateescape")
     made = [record(("ä", 0.5), (broken, 0.25), text="ä"), record(("x", 1.0))]
@@ -151,7 +148,7 @@ def test_records_come_back(tmp_path: Path) -> None:
     assert read_records(path) == (HEADER, made)
 
 
-def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
+def test_a_line_that_was_cut_short_is_left_out(tmp_path):
     path = tmp_path / "records.jsonl"
     made = record(("x", 1.0))
     RecordFile(path, HEADER).add([made])
@@ -161,7 +158,7 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     assert read_records(path)[1] == [made, made]
 
 
-def test_records_of_another_run_are_not_added_to(tmp_path: Path) -> None:
+def test_records_of_another_run_are_not_added_to(tmp_path):
     path = tmp_path / "records.jsonl"
     RecordFile(path, HEADER).add([record(("x", 1.0))])
     before = path.read_text()
@@ -172,7 +169,7 @@ def test_records_of_another_run_are_not_added_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "no json\n"])
-def test_a_file_that_holds_no_records(text: str, tmp_path: Path) -> None:
+def test_a_file_that_holds_no_records(text, tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_text(text)
     with pytest.raises(PointsError, match="records"):

@@ -61,7 +61,7 @@ def run(*arguments: str | Path) -> Result:
 # --- drawing --------------------------------------------------------------------------------------
 
 
-def test_the_fixtures_are_functions_whose_bodies_stand_in_their_files() -> None:
+def test_the_fixtures_are_functions_whose_bodies_stand_in_their_files():
     cases = load_cases(FIXTURES)
     assert {one.language_id for one in cases} == {
         "python", "typescript", "go", "rust", "cpp", "c",
@@ -73,7 +73,7 @@ def test_the_fixtures_are_functions_whose_bodies_stand_in_their_files() -> None:
         assert (folder / "licences" / one.project_name / "LICENSE").is_file()
 
 
-def test_points_are_spread_over_projects_and_stand_behind_keys() -> None:
+def test_points_are_spread_over_projects_and_stand_behind_keys():
     cases = load_cases(FIXTURES)
     drawn = drawn_points(cases, n_points=120, n_each=4, seed=0)
     assert sum(len(one.places) for one in drawn) == 120
@@ -89,13 +89,13 @@ def test_points_are_spread_over_projects_and_stand_behind_keys() -> None:
     assert drawn != drawn_points(cases, n_points=120, n_each=4, seed=1)
 
 
-def test_fewer_points_are_a_part_of_more() -> None:
+def test_fewer_points_are_a_part_of_more():
     cases = load_cases(FIXTURES)
     few = drawn_points(cases, n_points=24, n_each=4, seed=0)
     assert few == drawn_points(cases, n_points=120, n_each=4, seed=0)[: len(few)]
 
 
-def test_no_more_points_than_there_are() -> None:
+def test_no_more_points_than_there_are():
     drawn = drawn_points([case("ab c")], n_points=50, n_each=9, seed=0)
     assert [one.places for one in drawn] == [(1, 2, 3)]
 
@@ -103,7 +103,7 @@ def test_no_more_points_than_there_are() -> None:
 # --- sides ----------------------------------------------------------------------------------------
 
 
-def test_no_file_has_the_body_that_is_typed(functions: Path) -> None:
+def test_no_file_has_the_body_that_is_typed(functions):
     typed = load_cases(functions)[0]
     assert typed.project is not None
     with without_body(typed) as copied:
@@ -116,7 +116,7 @@ def test_no_file_has_the_body_that_is_typed(functions: Path) -> None:
     assert (typed.project / "sums.py").read_text() == HEAD + BODY + TAIL
 
 
-def test_a_point_has_what_follows() -> None:
+def test_a_point_has_what_follows():
     one = case("\n    a = 1\n    b", suffix="\nc\n")
     made = FunctionPoints(case=one, places=(8,)).point(8)
     assert (made.line_before, made.human) == ("    a =", " 1\n    b\nc\n")
@@ -160,7 +160,7 @@ def asked_of_vim(side: VimSide) -> tuple[PointRecord, JsonObject]:
     return made, server.asked[-1]
 
 
-def test_a_client_cuts_where_the_text_gets_improbable(tmp_path: Path) -> None:
+def test_a_client_cuts_where_the_text_gets_improbable(tmp_path):
     made, request = asked_of_vim(vim_side(tmp_path, 0.7))
     assert (made.shown, made.text, made.n_predicted) == ("total = 1", "total = 1 + 2", 3)
     assert request["n_probs"] == 1
@@ -169,13 +169,13 @@ def test_a_client_cuts_where_the_text_gets_improbable(tmp_path: Path) -> None:
     assert (made.shown, made.n_predicted) == ("total", 2)
 
 
-def test_the_plugin_shows_all_of_it(tmp_path: Path) -> None:
+def test_the_plugin_shows_all_of_it(tmp_path):
     made, request = asked_of_vim(vim_side(tmp_path, 0.0))
     assert (made.shown, made.n_predicted) == ("total = 1 + 2", 3)
     assert "n_probs" not in request
 
 
-def test_texts_depend_on_no_time_limit_of_the_plugin(tmp_path: Path) -> None:
+def test_texts_depend_on_no_time_limit_of_the_plugin(tmp_path):
     _, request = asked_of_vim(vim_side(tmp_path, 0.0))
     assert not {"t_max_predict_ms", "t_max_prompt_ms"} & request.keys()
     _, request = asked_of_vim(vim_side(tmp_path, 0.0, has_limits=True))
@@ -190,9 +190,7 @@ def untimed(records: list[PointRecord]) -> list[PointRecord]:
 
 
 @pytest.mark.real
-def test_a_run_goes_on_repeats_and_can_be_read_again(
-    functions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_repeats_and_can_be_read_again(functions, tmp_path, monkeypatch):
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     first = run(functions, "--points", "4", "--record", whole)
     assert first.exit_code == 0, first.output
@@ -243,9 +241,7 @@ def test_a_run_goes_on_repeats_and_can_be_read_again(
 
 
 @pytest.mark.real
-def test_a_function_s_answers_do_not_depend_on_those_before(
-    functions: Path, tmp_path: Path
-) -> None:
+def test_a_function_s_answers_do_not_depend_on_those_before(functions, tmp_path):
     both, alone = tmp_path / "both.jsonl", tmp_path / "alone.jsonl"
     assert run(functions, "--points", "4", "--sides", UNCUT, "--record", both).exit_code == 0
     lines = functions.read_text().splitlines(keepends=True)
@@ -259,9 +255,7 @@ def test_a_function_s_answers_do_not_depend_on_those_before(
 
 
 @pytest.mark.real
-def test_prompts_are_whole_however_slow_idle_work_is(
-    functions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prompts_are_whole_however_slow_idle_work_is(functions, tmp_path, monkeypatch):
     file = tmp_path / "sums" / "sums.py"
     above = "".join(f"def add_{n}(a, b):\n    return a + b + {n}\n\n\n" for n in range(40))
     file.write_text(above + file.read_text())
@@ -287,18 +281,18 @@ def test_prompts_are_whole_however_slow_idle_work_is(
 
 
 @pytest.mark.real
-def test_times_are_printed_where_they_are_asked_for(functions: Path) -> None:
+def test_times_are_printed_where_they_are_asked_for(functions):
     result = run(functions, "--points", "2", "--sides", OURS, "--times")
     assert result.exit_code == 0, result.output
     assert "ms p50" in result.output
 
 
-def test_a_side_that_there_is_not(functions: Path) -> None:
+def test_a_side_that_there_is_not(functions):
     result = run(functions, "--sides", "speclsp, copilot")
     assert "there is no side 'copilot'" in str(result.exception)
     assert UNCUT in str(result.exception)
 
 
-def test_a_server_is_needed_for_llama_vim(functions: Path) -> None:
+def test_a_server_is_needed_for_llama_vim(functions):
     result = run(functions, "--points", "2", "--sides", "llama.vim")
     assert "there is no llama-server" in str(result.exception)

@@ -50,7 +50,7 @@ TWO = [
 ]
 
 
-def test_scores_are_ratios_of_sums() -> None:
+def test_scores_are_ratios_of_sums():
     values = {name: one.value for name, one in estimates(score_sums(TWO), 0).items()}
     assert values == {
         "exact": 2 / 5,
@@ -65,7 +65,7 @@ def test_scores_are_ratios_of_sums() -> None:
     }  # fmt: skip
 
 
-def test_an_interval_holds_the_value_and_narrows_with_the_cases() -> None:
+def test_an_interval_holds_the_value_and_narrows_with_the_cases():
     few, many = (estimates(score_sums(TWO * n), 0)["exact"] for n in (2, 50))
     assert few.low <= few.value <= few.high
     assert many.low <= many.value <= many.high
@@ -73,19 +73,19 @@ def test_an_interval_holds_the_value_and_narrows_with_the_cases() -> None:
     assert estimates(score_sums(TWO), 0) == estimates(score_sums(TWO), 0)
 
 
-def test_a_way_compared_with_itself_is_even_with_certainty() -> None:
+def test_a_way_compared_with_itself_is_even_with_certainty():
     sums = score_sums(TWO * 5)
     for one in comparison(sums, sums, 0).values():
         assert (one.value, one.low, one.high) == (1.0, 1.0, 1.0)
 
 
-def test_nothing_to_divide_by_is_no_number() -> None:
+def test_nothing_to_divide_by_is_no_number():
     none = score_sums([judged(place(""), place(""))])
     assert math.isnan(estimates(none, 0)["defects"].value)
     assert math.isnan(comparison(score_sums(TWO[:1]), none, 0)["exact"].value)
 
 
-def test_the_baseline_is_the_one_that_saves_more() -> None:
+def test_the_baseline_is_the_one_that_saves_more():
     ours = QualityRun(name="ours", judged=[judged(place(exact=True, saved=6))])
     worse = QualityRun(name="worse", judged=[judged(place(saved=2, defects=("broken_word",)))])
     better = QualityRun(name="better", judged=[judged(place(saved=3), place(""))])

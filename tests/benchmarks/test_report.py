@@ -22,9 +22,7 @@ def interrupted(path: Path, text: str, **_options: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_disk_that_is_full_keeps_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_full_keeps_what_was_there(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"former")
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(SpecLspError, match="cannot be written: No space left on device"):
@@ -32,7 +30,7 @@ def test_a_disk_that_is_full_keeps_what_was_there(
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("file", b"former")]
 
 
-def test_an_interrupt_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_keeps_what_was_there(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"former")
     monkeypatch.setattr(Path, "write_text", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -40,7 +38,7 @@ def test_an_interrupt_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.M
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("file", b"former")]
 
 
-def test_a_link_stays_one_and_a_device_is_written_to(tmp_path: Path) -> None:
+def test_a_link_stays_one_and_a_device_is_written_to(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     write_text(tmp_path / "link", "text")
     assert (tmp_path / "link").is_symlink()
@@ -49,7 +47,7 @@ def test_a_link_stays_one_and_a_device_is_written_to(tmp_path: Path) -> None:
     assert not Path(os.devnull).is_file()
 
 
-def test_an_error_is_told_with_its_remedy() -> None:
+def test_an_error_is_told_with_its_remedy():
     error = EngineError("it ended: out of memory", remedy="Take less.")
     assert reason(error) == "it ended: out of memory Take less."
     assert reason(EngineError("it fell over.")) == "it fell over."
@@ -64,5 +62,5 @@ def test_an_error_is_told_with_its_remedy() -> None:
         ("3 / 4", None),
     ],
 )
-def test_files_are_named_without_their_folders(text: str, told: str | None) -> None:
+def test_files_are_named_without_their_folders(text, told):
     assert without_folders(text) == (told or text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.tables import Table
 
 
-def test_a_table_is_markdown() -> None:
+def test_a_table_is_markdown():
     table = Table("Title", ("side", "p50"), caption="caption")
     table.add("a|b", "1.0")
     table.add("longer name", "100.0")

@@ -42,7 +42,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 @pytest.mark.real
-def test_typing_is_counted(cases: Path, tmp_path: Path) -> None:
+def test_typing_is_counted(cases, tmp_path):
     report = tmp_path / "report.json"
     result = run("typing", cases, "--json", report)
     assert result.exit_code == 0, result.output
@@ -64,7 +64,7 @@ def test_typing_is_counted(cases: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_one_layout_may_be_replayed_alone(cases: Path) -> None:
+def test_one_layout_may_be_replayed_alone(cases):
     arguments = ("--no-compare", "--no-pauses", "--n-cases", "1", "--fim-layout", "plain")
     result = run("typing", cases, *arguments)
     assert result.exit_code == 0, result.output
@@ -73,7 +73,7 @@ def test_one_layout_may_be_replayed_alone(cases: Path) -> None:
 
 
 @pytest.mark.real
-def test_a_server_process_answers_the_same_keys(cases: Path, tmp_path: Path) -> None:
+def test_a_server_process_answers_the_same_keys(cases, tmp_path):
     report = tmp_path / "report.json"
     result = run("typing", cases, "--server", "--no-compare", "--json", report)
     assert result.exit_code == 0, result.output
@@ -86,7 +86,7 @@ def test_a_server_process_answers_the_same_keys(cases: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.real
-def test_a_server_without_a_model_is_told(cases: Path, tmp_path: Path) -> None:
+def test_a_server_without_a_model_is_told(cases, tmp_path):
     missing = tmp_path / "missing.gguf"
     result = run("typing", cases, "--server", "--no-compare", "--model", missing)
     assert isinstance(result.exception, EngineUnavailableError)
@@ -94,7 +94,7 @@ def test_a_server_without_a_model_is_told(cases: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_quality_is_compared_with_a_plain_clients(cases: Path, tmp_path: Path) -> None:
+def test_quality_is_compared_with_a_plain_clients(cases, tmp_path):
     report = tmp_path / "report.json"
     result = run("quality", cases, "--stride", "5", "--json", report)
     assert result.exit_code == 0, result.output
@@ -115,9 +115,7 @@ def test_quality_is_compared_with_a_plain_clients(cases: Path, tmp_path: Path) -
 
 
 @pytest.mark.real
-def test_quality_keeps_what_was_judged_when_it_ends_early(
-    cases: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quality_keeps_what_was_judged_when_it_ends_early(cases, monkeypatch):
     replayed: list[str] = []
 
     def replay(asked: list[EditCase], asker: Asker, *, stride: int) -> list[JudgedCase]:
@@ -135,7 +133,7 @@ def test_quality_keeps_what_was_judged_when_it_ends_early(
 
 
 @pytest.mark.real
-def test_both_sides_generate_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_sides_generate_the_same_text(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     prefix = "total = first + second\nprint(total)\n\n" * 4
     typed = "total = first"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from scripted_models import ScriptedLoader
@@ -37,7 +36,7 @@ def counted(session: TypedSession) -> TypingCounts:
     return count_typing(session, SessionStats())
 
 
-def test_without_suggestions_every_key_is_asked_at() -> None:
+def test_without_suggestions_every_key_is_asked_at():
     asker = ScriptedAsker(nothing)
     session = replay_typing([case("ab\n  c")], asker, seed=0)
     assert asker.told == [
@@ -53,7 +52,7 @@ def test_without_suggestions_every_key_is_asked_at() -> None:
     assert asker.n_rests == 5
 
 
-def test_a_fitting_suggestion_is_typed_through_then_noticed_and_taken() -> None:
+def test_a_fitting_suggestion_is_typed_through_then_noticed_and_taken():
     asker = ScriptedAsker(the_rest)
     session = replay_typing([case("value = 1")], asker, seed=0)
     assert [told for told in asker.told if told[0] in ("ask", "taken")] == [
@@ -65,7 +64,7 @@ def test_a_fitting_suggestion_is_typed_through_then_noticed_and_taken() -> None:
     assert (session.n_keys, session.n_takes, session.n_chars_saved) == (2, 1, 6)
 
 
-def test_lines_that_fit_are_taken_and_the_rest_of_them_still_fits() -> None:
+def test_lines_that_fit_are_taken_and_the_rest_of_them_still_fits():
     asker = ScriptedAsker(lambda one, n: one.typed[n:].partition("\n")[0] + "\nwrong()")
     session = replay_typing([case("first()\nsecond()")], asker, seed=0)
     taken = [told for told in asker.told if told[0] == "taken"]
@@ -75,14 +74,14 @@ def test_lines_that_fit_are_taken_and_the_rest_of_them_still_fits() -> None:
     assert not any(request.after_taking for request in session.requests)
 
 
-def test_a_wrong_suggestion_is_typed_over() -> None:
+def test_a_wrong_suggestion_is_typed_over():
     asker = ScriptedAsker(lambda *_: "other")
     session = replay_typing([case("value")], asker, seed=0)
     assert (session.n_keys, session.n_takes) == (5, 0)
     assert not any(request.was_fitting for request in session.requests)
 
 
-def test_the_human_jumps_between_two_files_of_a_project(tmp_path: Path) -> None:
+def test_the_human_jumps_between_two_files_of_a_project(tmp_path):
     cases = [
         case("x" * 100, id="one", path="a.py", project=tmp_path),
         case("y" * 30, id="same file", path="a.py", project=tmp_path),
@@ -104,7 +103,7 @@ def test_the_human_jumps_between_two_files_of_a_project(tmp_path: Path) -> None:
     assert len(session.requests) == session.n_keys + session.n_jumps
 
 
-def test_the_same_seed_replays_the_same_session() -> None:
+def test_the_same_seed_replays_the_same_session():
     def told(seed: int) -> list[tuple[object, ...]]:
         asker = ScriptedAsker(nothing)
         replay_typing([case("x" * 200)], asker, seed=seed)
@@ -114,7 +113,7 @@ def test_the_same_seed_replays_the_same_session() -> None:
     assert told(1) != told(2)
 
 
-def test_progress_tells_every_character() -> None:
+def test_progress_tells_every_character():
     written: list[int] = []
     replay_typing([case("x" * 90)], ScriptedAsker(nothing), seed=0, progress=written.append)
     assert sum(written) == 90
@@ -127,7 +126,7 @@ def answered(source: str, n_evaluated: int, ms: float) -> Answer:
     return Answer(text="x", source=source, ms=ms, stats=stats)  # type: ignore[arg-type]
 
 
-def test_counts_part_steps_and_sources() -> None:
+def test_counts_part_steps_and_sources():
     answers = iter(
         [
             answered("model", 40, 9.0),
@@ -154,7 +153,7 @@ def test_counts_part_steps_and_sources() -> None:
     assert beside.n_prefetch_predicted == 5
 
 
-def test_the_memorys_share_counts_requests_that_fit() -> None:
+def test_the_memorys_share_counts_requests_that_fit():
     def suggest(one: EditCase, n_typed: int) -> Answer:
         source = "memory" if n_typed == 1 else "model"
         return Answer(text=one.typed[n_typed:], source=source)  # type: ignore[arg-type]
@@ -164,7 +163,7 @@ def test_the_memorys_share_counts_requests_that_fit() -> None:
     assert (counts.n_after_taking, counts.n_after_taking_from_memory) == (1, 0)
 
 
-def test_spread() -> None:
+def test_spread():
     assert Percentiles.of([]) == Percentiles()
     assert Percentiles.of([3.0, 1.0, 2.0]).p50 == 2.0
     assert (Percentiles.of([1.0, 2.0]).mean, Percentiles.of([1.0, 2.0]).most) == (1.5, 2.0)
@@ -181,7 +180,7 @@ def scripted() -> Callable[..., TypingCounts]:
     return run
 
 
-def test_a_completers_own_counts_arrive(scripted: Callable[..., TypingCounts]) -> None:
+def test_a_completers_own_counts_arrive(scripted):
     counts = scripted("return 1", case("return 2", prefix="def f():\n    ", suffix="\n"))
     # "return 1" fits until its last character, then "2" is typed over it.
     assert (counts.n_requests, counts.n_keys, counts.n_takes) == (9, 8, 0)
@@ -189,9 +188,7 @@ def test_a_completers_own_counts_arrive(scripted: Callable[..., TypingCounts]) -
     assert counts.evaluated["all"].n == counts.n_requests - counts.n_from_memory - counts.n_filtered
 
 
-def test_without_memory_every_request_reaches_the_model(
-    scripted: Callable[..., TypingCounts],
-) -> None:
+def test_without_memory_every_request_reaches_the_model(scripted):
     one = case("return 2", prefix="def f():\n    ", suffix="\n")
     counts = scripted("return 1", one, suggestion_memory=False, automatic_filters=False)
     assert counts.evaluated["all"].n == 9

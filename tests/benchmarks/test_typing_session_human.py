@@ -20,7 +20,7 @@ from benchmarks.typing_session import Suggestion, keys
         ("", []),
     ],
 )
-def test_keys(text: str, expected: list[str]) -> None:
+def test_keys(text, expected):
     assert keys(text) == expected
     assert "".join(keys(text)) == text
 
@@ -46,11 +46,11 @@ def test_keys(text: str, expected: list[str]) -> None:
         ("value", 0, "", "\n", 0),
     ],
 )
-def test_taken(suggested: str, n_replaced: int, rest: str, suffix: str, n_taken: int) -> None:
+def test_taken(suggested, n_replaced, rest, suffix, n_taken):
     assert Suggestion(text=suggested, n_replaced=n_replaced).taken(rest, suffix) == n_taken
 
 
-def test_what_is_left_behind_what_was_typed() -> None:
+def test_what_is_left_behind_what_was_typed():
     shown = Suggestion(text="value)", n_replaced=1)
     assert shown.after("va") == Suggestion(text="lue)", n_replaced=1)
     assert shown.after("vo") is None

@@ -57,7 +57,7 @@ def advice(*options: str, **more: int) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["auto", "tree", "chain", "first"])
-def test_the_drafters_generated_tokens_add_up(mode: str) -> None:
+def test_the_drafters_generated_tokens_add_up(mode):
     log = "\n".join(block("--mode", mode, "--spec-type", "suffix,ngram-simple,ngram-cache"))
     total = re.search(r"draft acceptance rate = .*\( *(\d+) accepted / +(\d+) generated\)", log)
     assert total is not None
@@ -75,12 +75,12 @@ def test_the_drafters_generated_tokens_add_up(mode: str) -> None:
     assert all(int(n[0]) >= int(one[0]) for n, one in zip(proposed, of_drafters, strict=True))
 
 
-def test_a_good_session_has_no_advice() -> None:
+def test_a_good_session_has_no_advice():
     drafting = ("--mode", "first", "--spec-type", "suffix", "--max-draft", "24")
     assert advice(*drafting, n_requests=3) == []
 
 
-def test_a_draft_model_larger_than_its_target_is_named() -> None:
+def test_a_draft_model_larger_than_its_target_is_named():
     (line,) = advice(
         "-m", str(MODELS / "embedded-draft-q8_0.gguf"),
         "-md", str(MODELS / "embedded-target-f16.gguf"),
@@ -104,7 +104,7 @@ HELD_BACK = {
 
 
 @pytest.mark.parametrize("name", HELD_BACK)
-def test_a_drafter_that_is_held_back_is_named(name: str) -> None:
+def test_a_drafter_that_is_held_back_is_named(name):
     options, remedy = HELD_BACK[name]
     (line,) = advice("--mode", "first", "--spec-type", name, *options.split())
     found = re.fullmatch(
@@ -115,14 +115,14 @@ def test_a_drafter_that_is_held_back_is_named(name: str) -> None:
     assert found[2] == found[3]
 
 
-def test_a_setting_that_ends_good_drafts_is_named() -> None:
+def test_a_setting_that_ends_good_drafts_is_named():
     drafting = ("--mode", "first", "--spec-type", "ngram-simple", "--spec-ngram-size-n", "4")
     (line,) = advice(*drafting, "--draft-max", "8", n_requests=3)
     assert "% of the tokens that ngram-simple drafted are accepted, and `draft_max` (8) " in line
     assert re.search(r"ended \d+ of \d+ drafts: raise it\.$", line)
 
 
-def test_rejected_drafts_are_to_be_shorter_and_surer() -> None:
+def test_rejected_drafts_are_to_be_shorter_and_surer():
     drafting = ("--mode", "first", "--spec-type", "ngram-simple", "--spec-ngram-size-n", "1")
     (line,) = advice(*drafting, "--draft-max", "32", n_requests=2)
     assert line.endswith(

@@ -34,7 +34,7 @@ def rows(output: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.real
-def test_both_sides_are_asked_alike_and_one_of_them_drafts(project: Path) -> None:
+def test_both_sides_are_asked_alike_and_one_of_them_drafts(project):
     result = run(project, "--lines", "3")
     assert result.exit_code == 0, result.output
     table = rows(result.stdout)
@@ -54,7 +54,7 @@ def test_both_sides_are_asked_alike_and_one_of_them_drafts(project: Path) -> Non
 
 
 @pytest.mark.real
-def test_timings_of_both_sides_are_shown(project: Path) -> None:
+def test_timings_of_both_sides_are_shown(project):
     result = run(project, "--lines", "1", "--show-timings")
     assert result.exit_code == 0, result.output
     shown = [line.split("=")[0].strip() for line in result.stderr.splitlines()[-9:]]
@@ -63,9 +63,7 @@ def test_timings_of_both_sides_are_shown(project: Path) -> None:
 
 
 @pytest.mark.real
-def test_an_interrupt_shows_what_was_measured(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_shows_what_was_measured(project, monkeypatch):
     type_line = bench_module._typed
     typed: list[object] = []
 
@@ -83,9 +81,7 @@ def test_an_interrupt_shows_what_was_measured(
 
 
 @pytest.mark.real
-def test_no_line_is_begun_when_the_time_is_up(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_line_is_begun_when_the_time_is_up(project, monkeypatch):
     def type_slowly(*_arguments: object) -> bench_module.Sides:
         time.sleep(1.1)
         return {False: bench_module.Side(), True: bench_module.Side()}
@@ -96,7 +92,7 @@ def test_no_line_is_begun_when_the_time_is_up(
     assert "1 lines of project typed" in result.stdout
 
 
-def test_a_folder_without_source_files_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_source_files_is_told(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing to type here\n" * 20)
     result = run(tmp_path)
     assert "holds no source file" in str(result.exception)
@@ -104,9 +100,7 @@ def test_a_folder_without_source_files_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["typing", "quality", "make-model", "peers"])
-def test_a_benchmark_that_was_moved_is_named(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_benchmark_that_was_moved_is_named(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(cli, ["bench", name])
     assert result.exit_code == 2
@@ -131,14 +125,8 @@ def test_a_benchmark_that_was_moved_is_named(
     ],
 )
 def test_the_verdict_follows_the_figures(
-    model: str,
-    speed_ups: list[float],
-    off_ms: float,
-    on_ms: float,
-    typing: str,
-    speculation: str,
-    step: str,
-) -> None:
+    model, speed_ups, off_ms, on_ms, typing, speculation, step
+):
     verdict = bench_module._verdict(model, speed_ups, off_ms, on_ms)
     for sentence, (word, said) in zip(
         verdict,

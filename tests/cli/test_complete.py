@@ -89,7 +89,7 @@ def ten() -> list[Any]:
     return answers(complete(asked, "--mode", "tree"))
 
 
-def test_candidates_share_one_prefill() -> None:
+def test_candidates_share_one_prefill():
     several, one = answers(
         complete(lines(request(1, PREFIXES[0], nCandidates=4), request(2, PREFIXES[0])))
     )
@@ -105,7 +105,7 @@ def test_candidates_share_one_prefill() -> None:
     assert [other["nReplaced"] for other in result["alternatives"]] == [0, 0, 0]
 
 
-def test_ten_lines_get_ten_answers(ten: list[Any]) -> None:
+def test_ten_lines_get_ten_answers(ten):
     assert [answer["id"] for answer in ten] == list(range(10))
     for answer in ten:
         result = msgspec.convert(answer["result"], Result)
@@ -121,7 +121,7 @@ def test_ten_lines_get_ten_answers(ten: list[Any]) -> None:
     assert sum(answer["result"]["stats"]["nAccepted"] for answer in ten) > 0
 
 
-def test_the_text_is_that_of_no_speculation(ten: list[Any]) -> None:
+def test_the_text_is_that_of_no_speculation(ten):
     data = lines(*(request(i, p) for i, p in enumerate(PREFIXES)))
     plain = answers(complete(data, "--no-speculation"))
     for answer, plain_answer in zip(ten, plain, strict=True):
@@ -131,7 +131,7 @@ def test_the_text_is_that_of_no_speculation(ten: list[Any]) -> None:
         assert stats["nTargetPasses"] == stats["nPredicted"]
 
 
-def test_content_length_frames_and_broken_messages() -> None:
+def test_content_length_frames_and_broken_messages():
     broken = b"Content-Length: 5\r\n\r\n{oops"
     data = framed(request("a", PREFIXES[0])) + broken + framed({"jsonrpc": "2.0", "id": 2})
     outcome = complete(data + framed(request(3, PREFIXES[1], nPredict="many")))
@@ -152,7 +152,7 @@ def test_content_length_frames_and_broken_messages() -> None:
     assert by_id[3]["error"]["data"] == {"field": "$.params.nPredict"}
 
 
-def test_bytes_that_are_no_utf8_are_answered_and_the_rest_goes_on() -> None:
+def test_bytes_that_are_no_utf8_are_answered_and_the_rest_goes_on():
     broken = b'{"jsonrpc":"2.0","id":1,"method":"complete","params":{"prefix":"\xff"}}\n'
     found = answers(complete(broken + lines({"jsonrpc": "2.0", "id": 2, "method": "statistics"})))
     assert [answer["id"] for answer in found] == [None, 2]
@@ -160,7 +160,7 @@ def test_bytes_that_are_no_utf8_are_answered_and_the_rest_goes_on() -> None:
     assert found[1]["result"]["nRequests"] == 0
 
 
-def test_settings_and_drafters_by_option() -> None:
+def test_settings_and_drafters_by_option():
     data = lines(request(1, PREFIXES[2]), {"jsonrpc": "2.0", "id": 2, "method": "statistics"})
     found = answers(complete(data, "--drafters", "prompt-lookup", "--log-level", "error"))
     assert set(found[0]["result"]["stats"]["drafters"]) == {"prompt-lookup"}
@@ -176,7 +176,7 @@ def shape(line: str) -> str:
     return re.sub(r" *[\d.]+(, [\d.]+)*", " N", line)
 
 
-def test_the_page_on_statistics_shows_a_session_s_block() -> None:
+def test_the_page_on_statistics_shows_a_session_s_block():
     page = (ROOT / "docs" / "statistics-log.md").read_text()
     shown = page.partition("```text\n")[2].partition("```")[0].splitlines()
     project = str(ROOT / "fixtures" / "sample_project")
@@ -191,7 +191,7 @@ def test_the_page_on_statistics_shows_a_session_s_block() -> None:
     assert found == {shape(line) for line in shown}
 
 
-def test_timings_are_shown_after_each_answer() -> None:
+def test_timings_are_shown_after_each_answer():
     data = lines(request(1, PREFIXES[0]), request(2, PREFIXES[1]))
     outcome = complete(data, "--show-timings", "--log-level", "error")
     found = answers(outcome)
@@ -206,7 +206,7 @@ def test_timings_are_shown_after_each_answer() -> None:
         assert f"{answer['result']['stats']['nPredicted']} tokens (" in line
 
 
-def test_log_goes_to_stderr_and_nothing_else_to_stdout(tmp_path: Path) -> None:
+def test_log_goes_to_stderr_and_nothing_else_to_stdout(tmp_path):
     (tmp_path / "usercustomize.py").write_text("")
     outcome = complete(lines(request(1, PREFIXES[0])), "--log-level", "debug")
     assert len(answers(outcome)) == 1
@@ -214,7 +214,7 @@ def test_log_goes_to_stderr_and_nothing_else_to_stdout(tmp_path: Path) -> None:
     assert b"llama" in outcome.stderr
 
 
-def test_an_empty_input_is_fine() -> None:
+def test_an_empty_input_is_fine():
     outcome = complete(b"")
     assert (outcome.returncode, outcome.stdout) == (0, b"")
     assert b"error" not in outcome.stderr
@@ -222,7 +222,7 @@ def test_an_empty_input_is_fine() -> None:
 
 
 @pytest.mark.parametrize("name", ["missing.gguf", "broken.gguf"])
-def test_a_model_that_cannot_be_loaded(tmp_path: Path, name: str) -> None:
+def test_a_model_that_cannot_be_loaded(tmp_path, name):
     (tmp_path / "broken.gguf").write_bytes(b"GGUF and nothing else")
     outcome = complete(lines(request(1, "x"), request(2, "y")), "--model", str(tmp_path / name))
     for answer in answers(outcome):
@@ -231,7 +231,7 @@ def test_a_model_that_cannot_be_loaded(tmp_path: Path, name: str) -> None:
         assert answer["error"]["data"]["remedy"]
 
 
-def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
+def test_wrong_options_are_usage_errors(tmp_path):
     for options, word in (
         (["--ctx-size", "-1"], b"--ctx-size"),
         (["--project", str(tmp_path / "nowhere")], b"--project"),
@@ -242,7 +242,7 @@ def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:
         assert outcome.stdout == b""
 
 
-def test_a_project_feeds_the_drafts(tmp_path: Path) -> None:
+def test_a_project_feeds_the_drafts(tmp_path):
     (tmp_path / "other.py").write_text("def f():\n    return 1\n" * 5)
     found = answers(
         complete(lines(request(1, PREFIXES[0])), "--project", str(tmp_path), "--no-persist")
@@ -250,7 +250,7 @@ def test_a_project_feeds_the_drafts(tmp_path: Path) -> None:
     assert msgspec.convert(found[0]["result"], Result).finish_reason in {"stop", "length"}
 
 
-def test_one_place_is_completed_with_the_whole_project(tmp_path: Path) -> None:
+def test_one_place_is_completed_with_the_whole_project(tmp_path):
     for n in range(15):
         (tmp_path / f"m{n}.py").write_text(f"def f{n}(a, b):\n    return a + b + {n}\n" * 200)
     place = f"{tmp_path / 'm0.py'}:2:12"
@@ -301,7 +301,7 @@ def process() -> Iterator[Process]:
     process.process.communicate()
 
 
-def test_cancel_and_shutdown(process: Process) -> None:
+def test_cancel_and_shutdown(process):
     # The cancelled one waits behind the first, so that it is unanswered whatever the speed.
     long = request(1, PREFIXES[2], nPredict=512, maxLines=500)
     process.send(long, request(2, PREFIXES[3]))
@@ -315,7 +315,7 @@ def test_cancel_and_shutdown(process: Process) -> None:
     assert process.process.wait(timeout=600) == 0  # although its input is still open
 
 
-def test_a_reader_that_goes_away_ends_the_process(process: Process) -> None:
+def test_a_reader_that_goes_away_ends_the_process(process):
     process.send(request(1, PREFIXES[0]))
     assert process.answer()["id"] == 1
     assert process.process.stdout is not None
@@ -325,14 +325,14 @@ def test_a_reader_that_goes_away_ends_the_process(process: Process) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_process(number: signal.Signals, process: Process) -> None:
+def test_a_signal_ends_the_process(number, process):
     process.send(request(1, PREFIXES[0]))
     assert process.answer()["id"] == 1
     process.process.send_signal(number)
     assert process.process.wait(timeout=600) == 1
 
 
-def test_a_text_is_completed_once_with_timings_and_the_acceptance_of_drafts() -> None:
+def test_a_text_is_completed_once_with_timings_and_the_acceptance_of_drafts():
     text = PREFIXES[4]
     outcome = complete(b"", "-p", text, "-n", "24", "--mode", "tree", "--show-timings")
     assert outcome.returncode == 0, outcome.stderr.decode()

@@ -43,7 +43,7 @@ def keep_something(here: str, there: str) -> None:
     accepted.close()
 
 
-def test_nothing_kept(tmp_path: Path) -> None:
+def test_nothing_kept(tmp_path):
     output = run("list").output
     assert "Nothing is kept." in output
     assert str(token_store_path()) in output
@@ -53,7 +53,7 @@ def test_nothing_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_list_shows_what_is_kept_by_workspace(tmp_path: Path) -> None:
+def test_list_shows_what_is_kept_by_workspace(tmp_path):
     keep_something(str(tmp_path / "here"), "/there")
     lines = run("list").output.splitlines()
     (here,) = [line for line in lines if workspace_id(str(tmp_path / "here")).hex()[:12] in line]
@@ -64,7 +64,7 @@ def test_list_shows_what_is_kept_by_workspace(tmp_path: Path) -> None:
     assert there.rstrip().endswith("(elsewhere)")
 
 
-def test_forget_a_workspace_by_folder_and_by_id(tmp_path: Path) -> None:
+def test_forget_a_workspace_by_folder_and_by_id(tmp_path):
     keep_something(str(tmp_path / "here"), "/there")
     output = run("forget", "--workspace", ".").output
     assert "2 files and 1 accepted completions" in output
@@ -74,7 +74,7 @@ def test_forget_a_workspace_by_folder_and_by_id(tmp_path: Path) -> None:
     assert "Nothing is kept." in run("list").output
 
 
-def test_a_short_name_is_no_id_of_another_workspace() -> None:
+def test_a_short_name_is_no_id_of_another_workspace():
     keep_something("/here", "/there")
     for n_digits in range(12):
         name = workspace_id("/there").hex()[:n_digits]
@@ -83,7 +83,7 @@ def test_a_short_name_is_no_id_of_another_workspace() -> None:
         assert "an id needs its 12 digits" in error
 
 
-def test_forget_all(tmp_path: Path) -> None:
+def test_forget_all(tmp_path):
     keep_something(str(tmp_path / "here"), "/there")
     output = run("forget", "--all").output
     assert "3 files and 2 accepted completions" in output
@@ -91,12 +91,12 @@ def test_forget_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--all", "--workspace", "."), ("--workspace", "/no")])
-def test_unclear_or_unknown_forget(arguments: tuple[str, ...]) -> None:
+def test_unclear_or_unknown_forget(arguments):
     assert "Error" in run("forget", *arguments, expected_exit=2).output
 
 
 @pytest.mark.parametrize("workspace", ["", "/there"])
-def test_damaged_store_is_told_and_removed(tmp_path: Path, workspace: str) -> None:
+def test_damaged_store_is_told_and_removed(tmp_path, workspace):
     keep_something(str(tmp_path / "here"), "/there")
     token_store_path().write_bytes(b"nonsense" * 1000)
     result = run("list")
@@ -110,7 +110,7 @@ def test_damaged_store_is_told_and_removed(tmp_path: Path, workspace: str) -> No
     assert not aside.exists()
 
 
-def test_a_folder_that_only_a_damaged_store_knows_is_forgotten_with_it(tmp_path: Path) -> None:
+def test_a_folder_that_only_a_damaged_store_knows_is_forgotten_with_it(tmp_path):
     keep_something(str(tmp_path / "here"), "/there")
     for path in (token_store_path(), accepted_store_path()):
         path.write_bytes(b"nonsense" * 1000)
@@ -126,7 +126,7 @@ def test_a_folder_that_only_a_damaged_store_knows_is_forgotten_with_it(tmp_path:
     assert not [*tmp_path.rglob("*.damaged")]
 
 
-def test_a_linked_folders_target_keeps_its_damaged_stores(tmp_path: Path) -> None:
+def test_a_linked_folders_target_keeps_its_damaged_stores(tmp_path):
     keep_something(str(tmp_path / "here"), "/there")
     state_dir().rename(tmp_path / "elsewhere")
     state_dir().symlink_to(tmp_path / "elsewhere")
@@ -139,7 +139,7 @@ def test_a_linked_folders_target_keeps_its_damaged_stores(tmp_path: Path) -> Non
     assert aside.read_text() == "kept"
 
 
-def test_forget_all_removes_links_and_goes_on(tmp_path: Path) -> None:
+def test_forget_all_removes_links_and_goes_on(tmp_path):
     keep_something(str(tmp_path / "here"), "/there")
     (tmp_path / "target").write_text("kept")
     accepted_store_path().unlink()
@@ -153,7 +153,7 @@ def test_forget_all_removes_links_and_goes_on(tmp_path: Path) -> None:
     assert "Nothing is kept." in run("list").output
 
 
-def test_forget_all_removes_a_linked_folder(tmp_path: Path) -> None:
+def test_forget_all_removes_a_linked_folder(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "tokens.sqlite3").write_text("kept")
     (tmp_path / "cache").mkdir()

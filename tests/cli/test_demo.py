@@ -91,7 +91,7 @@ def play(scene: Scene, folder: Path, suggestions: dict[str, str]) -> tuple[Frame
     return type_scene(scene, folder, window, lambda _: None), window  # type: ignore[arg-type]
 
 
-def test_ghost_text_that_is_meant_is_taken(tmp_path: Path) -> None:
+def test_ghost_text_that_is_meant_is_taken(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n# end\n")
     scene = Scene("a.py", "x = 1\n", "value = compute()\n")
     suggestions = {"val": "ue = compute()", "va": "r = 3", "v": ""}
@@ -103,7 +103,7 @@ def test_ghost_text_that_is_meant_is_taken(tmp_path: Path) -> None:
     assert window.events == ["shown", "shown", "saved", "closed"]
 
 
-def test_the_first_lines_of_ghost_text_may_be_meant(tmp_path: Path) -> None:
+def test_the_first_lines_of_ghost_text_may_be_meant(tmp_path):
     (tmp_path / "a.py").write_text("")
     scene = Scene("a.py", "", "if a:\n    b()\n    c()\n")
     last, window = play(scene, tmp_path, {"if a:": "\n    b()\n    wrong()\n"})
@@ -112,7 +112,7 @@ def test_the_first_lines_of_ghost_text_may_be_meant(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_scenes_fit_the_sample_project(scene: Scene) -> None:
+def test_scenes_fit_the_sample_project(scene):
     text = (sample_project() / scene.path).read_text()
     head, tail = scene.split(text)
     assert head + tail == text
@@ -133,28 +133,28 @@ def frame() -> Frame:
     )
 
 
-def test_a_frame_shows_the_text_the_ghost_text_and_what_follows() -> None:
+def test_a_frame_shows_the_text_the_ghost_text_and_what_follows():
     console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     console.print(render_frame(frame(), 10))
     rows = [line.strip("│ \n") for line in console.export_text().splitlines()[1:-1]]
     assert rows == ["1  def f():", "2      return▏ 1", "3      # more", "4", "5  last_line = 1"]
 
 
-def test_a_frame_may_end_with_empty_lines() -> None:
+def test_a_frame_may_end_with_empty_lines():
     console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     console.print(render_frame(Frame(path="a.py", before="a\n\n", after="", start=0), 10))
     rows = [line.strip("│ \n") for line in console.export_text().splitlines()[1:-1]]
     assert rows == ["1  a", "2", "3  ▏"]
 
 
-def test_accepted_draft_tokens_are_coloured_in_the_ghost_text() -> None:
+def test_accepted_draft_tokens_are_coloured_in_the_ghost_text():
     shown = render_frame(frame(), 10).renderable
     assert isinstance(shown, Text)
     coloured = [shown.plain[s.start : s.end] for s in shown.spans if s.style == DRAFTED_STYLE]
     assert coloured == ["1", "# "]
 
 
-def test_the_table_compares_both_runs() -> None:
+def test_the_table_compares_both_runs():
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     console.print(comparison(BOTH))
     text = " ".join(console.export_text().split())
@@ -167,7 +167,7 @@ def test_the_table_compares_both_runs() -> None:
     assert "suggestions accepted 2 of 3 2 of 3" in text
 
 
-def test_the_picture_needs_nothing_from_elsewhere() -> None:
+def test_the_picture_needs_nothing_from_elsewhere():
     svg = picture(frame(), frame(), BOTH)
     assert svg.startswith("<svg xml:space")
     assert "@font-face" not in svg
@@ -175,7 +175,7 @@ def test_the_picture_needs_nothing_from_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal: bool) -> None:
+def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal):
     with open("/dev/null", "w") as file:  # noqa: PTH123
         screen = Screen(Console(width=80, force_terminal=terminal, file=file), pace=0.0)
         screen.status("Loading the model 40 %")
@@ -187,7 +187,7 @@ def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal: bool)
 
 
 @pytest.mark.real
-def test_the_demo_without_a_terminal(tmp_path: Path) -> None:
+def test_the_demo_without_a_terminal(tmp_path):
     svg = tmp_path / "demo.svg"
     options = ["--fast", "--n-predict", "16", "--deadline-ms", "60000", "--svg", str(svg)]
     outcome = subprocess.run(
@@ -217,7 +217,7 @@ def test_the_demo_without_a_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_a_demo_without_a_model_says_so(tmp_path: Path) -> None:
+def test_a_demo_without_a_model_says_so(tmp_path):
     outcome = subprocess.run(
         [sys.executable, "-m", "speclsp", "demo", "--model", str(tmp_path / "missing.gguf")],
         capture_output=True,

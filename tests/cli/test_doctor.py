@@ -28,7 +28,7 @@ def _no_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(checks, "INOTIFY", tmp_path)
 
 
-def test_a_good_installation() -> None:
+def test_a_good_installation():
     outcome = doctor()
     assert outcome.exit_code == 0, outcome.output
     *rows, last = [line for line in outcome.output.splitlines() if line]
@@ -44,20 +44,20 @@ def test_a_good_installation() -> None:
     assert "next edits: none: the model is not known to propose them" in outcome.output
 
 
-def test_the_model_of_next_edits_and_its_memory() -> None:
+def test_the_model_of_next_edits_and_its_memory():
     outcome = doctor("--edit-model", str(embedded_draft()), "--edit-format", "sweep-8")
     assert outcome.exit_code == 0, outcome.output
     assert f"next edits: format sweep-8, {embedded_draft().name}" in outcome.output
     assert f"loading: {embedded_draft().name}: 4 of 4 layers on CPU, " in outcome.output
 
 
-def test_the_embedded_model_of_next_edits() -> None:
+def test_the_embedded_model_of_next_edits():
     outcome = doctor("--edit-model", "embedded")
     assert outcome.exit_code == 0, outcome.output
     assert "next edits: format sweep-21, embedded-edit-q8_0.gguf" in outcome.output
 
 
-def test_a_format_whose_tokens_the_vocabulary_lacks_is_named() -> None:
+def test_a_format_whose_tokens_the_vocabulary_lacks_is_named():
     outcome = doctor("--edit-format", "zeta-2")
     assert outcome.exit_code == 0, outcome.output
     reason = "the model's vocabulary lacks <[fim-suffix]>, <[fim-prefix]>, <[fim-middle]>, which"
@@ -65,14 +65,14 @@ def test_a_format_whose_tokens_the_vocabulary_lacks_is_named() -> None:
     assert f"next edits: none: {reason} edit_format zeta-2 needs" in line
 
 
-def test_what_ends_the_loading_is_said_once() -> None:
+def test_what_ends_the_loading_is_said_once():
     outcome = doctor("--device", "CUDA7")
     assert outcome.exit_code == 1
     assert outcome.output.count("There is no device named 'CUDA7'") == 1
 
 
 @pytest.mark.parametrize("content", [None, b"no model"])
-def test_a_model_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> None:
+def test_a_model_that_cannot_be_used(tmp_path, content):
     path = tmp_path / "some.gguf"
     if content is not None:
         path.write_bytes(content)
@@ -84,13 +84,13 @@ def test_a_model_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> N
     assert lines[problem_idx + 1].startswith("         ")
 
 
-def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     finding = checks.writable("cache folder", tmp_path / "file" / "inner")
     assert "persist" in finding.remedy
 
 
-def test_low_watch_limits(tmp_path: Path) -> None:
+def test_low_watch_limits(tmp_path):
     (tmp_path / "max_user_watches").write_text("8192\n")
     (tmp_path / "max_user_instances").write_text("128\n")
     watches, instances = checks.watch_limits()
@@ -98,7 +98,7 @@ def test_low_watch_limits(tmp_path: Path) -> None:
     assert instances.remedy == ""
 
 
-def test_a_missing_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine(monkeypatch):
     def fail(_: str) -> None:
         raise ImportError("no llama_cpp here")
 
@@ -126,14 +126,14 @@ def engine_findings(
     return list(checks.engine_library(Settings(**changes)))
 
 
-def test_a_gpu_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_found(monkeypatch):
     found = (device("CUDA0", "gpu"), device("CPU", "cpu"))
     _, offload, first, _ = engine_findings(monkeypatch, ("CUDA",), found)
     assert offload.text == "this build has CUDA, which finds CUDA0"
     assert first.text == "CUDA0: a device (gpu, 3072 of 4096 MiB free)"
 
 
-def test_a_build_for_a_gpu_that_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_for_a_gpu_that_finds_none(monkeypatch):
     _, offload, _ = engine_findings(monkeypatch, ("CUDA",), (device("CPU", "cpu"),))
     assert offload.text == (
         "this build of llama.cpp has CUDA, which finds no GPU here "
@@ -143,22 +143,20 @@ def test_a_build_for_a_gpu_that_finds_none(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("changes", [{"device": "none"}, {"n_gpu_layers": 0}])
-def test_who_wants_the_cpu_needs_no_gpu(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
-) -> None:
+def test_who_wants_the_cpu_needs_no_gpu(monkeypatch, changes):
     _, offload, _ = engine_findings(monkeypatch, ("CUDA",), (device("CPU", "cpu"),), **changes)
     assert offload.remedy == ""
     monkeypatch.setattr(library, "devices", lambda: (device("CUDA0", "gpu"),))
     assert list(checks.gpu_use(Settings(**changes), {"CPU": 6})) == []
 
 
-def test_a_build_for_the_cpu_alone_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_for_the_cpu_alone_is_no_problem(monkeypatch):
     _, offload, _ = engine_findings(monkeypatch, (), (device("CPU", "cpu"),))
     assert offload.text.startswith("this build of llama.cpp is for the CPU only (docs/gpu.md")
     assert offload.remedy == ""
 
 
-def test_a_gpu_that_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_has_nothing_to_do(monkeypatch):
     monkeypatch.setattr(library, "devices", lambda: (device("CUDA0", "gpu"),))
     (finding,) = checks.gpu_use(Settings(), {"CPU": 6})
     assert finding.text == "no layer of the model is on CUDA0"
@@ -176,9 +174,7 @@ def test_a_gpu_that_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
         ("libvulkan.so.1: cannot open shared object file", "libvulkan1"),
     ],
 )
-def test_a_library_that_lacks_another(
-    monkeypatch: pytest.MonkeyPatch, reason: str, remedy: str
-) -> None:
+def test_a_library_that_lacks_another(monkeypatch, reason, remedy):
     def fail(_: str) -> None:
         raise OSError(reason)
 
@@ -188,7 +184,7 @@ def test_a_library_that_lacks_another(
     assert remedy in finding.remedy
 
 
-def test_the_next_step_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_step_is_one_line(monkeypatch):
     outcome = doctor("--model", "qwen2.5-coder-7b-q4_k_m", "--offline")
     assert outcome.exit_code == 1
     assert "problem  model: Qwen2.5-Coder 7B Q4_K_M is not downloaded." in outcome.output
@@ -203,7 +199,7 @@ def test_the_next_step_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "all is well" in checks.next_step(Settings(model="some.gguf"))
 
 
-def test_a_misspelt_drafter_ends_with_the_name_to_write() -> None:
+def test_a_misspelt_drafter_ends_with_the_name_to_write():
     outcome = doctor("--spec-type", "ngram-smple")
     assert outcome.exit_code == 1
     last = outcome.output.splitlines()[-1]

@@ -14,13 +14,13 @@ from speclsp.cli.drafters import drafters
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_drafters_are_listed() -> None:
+def test_the_drafters_are_listed():
     outcome = CliRunner().invoke(drafters, [], catch_exceptions=False)
     names = [line.split()[1] for line in outcome.output.splitlines()]
     assert {"prompt-lookup", "draft"} <= set(names)
 
 
-def test_options_are_listed_below_their_drafter_with_default_and_bounds() -> None:
+def test_options_are_listed_below_their_drafter_with_default_and_bounds():
     output = CliRunner().invoke(drafters, [], catch_exceptions=False).output
     lines = output.partition("draft ")[2].splitlines()[1:4]
     assert [line.split()[0] for line in lines] == ["n_max", "n_min", "p_min"]
@@ -39,7 +39,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(target)}
 
 
-def test_the_example_is_listed(installed: dict[str, str]) -> None:
+def test_the_example_is_listed(installed):
     outcome = subprocess.run(
         [sys.executable, "-m", "speclsp", "drafters"],
         capture_output=True,
@@ -53,7 +53,7 @@ def test_the_example_is_listed(installed: dict[str, str]) -> None:
 
 
 @pytest.mark.real
-def test_the_example_drafts(installed: dict[str, str]) -> None:
+def test_the_example_drafts(installed):
     prefix = "a = [1, 1, 1, 1, 1, 1]\nb = [1, 1,"
     params = {"path": "a.py", "prefix": prefix, "suffix": "\n", "nPredict": 16}
     request = {"jsonrpc": "2.0", "id": 1, "method": "complete", "params": params}

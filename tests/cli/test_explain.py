@@ -66,7 +66,7 @@ def explain(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["explain", *arguments], catch_exceptions=False)
 
 
-def test_the_parts_add_up_and_chunks_have_reasons(project: Path) -> None:
+def test_the_parts_add_up_and_chunks_have_reasons(project):
     result = explain(f"{project / 'cart.py'}:10:22", "--json")
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
@@ -86,7 +86,7 @@ def test_the_parts_add_up_and_chunks_have_reasons(project: Path) -> None:
     assert said["reuse"]["n_reused"] + said["reuse"]["n_evaluated"] == said["n_tokens"]
 
 
-def test_the_tables_for_people(project: Path) -> None:
+def test_the_tables_for_people(project):
     result = explain(f"{project / 'cart.py'}:10:22", "--project", str(project))
     assert result.exit_code == 0, result.output
     for part in ("layout anchored", "middle", "models.py:1-", "similar names: "):
@@ -95,9 +95,7 @@ def test_the_tables_for_people(project: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["anchored", "plain"])
-def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(
-    project: Path, layout: str
-) -> None:
+def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(project, layout):
     arguments = (f"{project / 'cart.py'}:10:22", "--json", "--fim-layout", layout)
     said = json.loads(explain(*arguments).stdout)
     prefix = "\n".join(CART.split("\n")[:9]) + "\n" + CART.split("\n")[9][:21]
@@ -138,7 +136,7 @@ def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(
     assert stats[1].n_prompt_evaluated == said["reuse"]["n_evaluated"]
 
 
-def test_places_where_nothing_is_asked(project: Path) -> None:
+def test_places_where_nothing_is_asked(project):
     write(project / ".env", "PORT=1\n")
     write(project / ".gitignore", "private.py\n")
     write(project / "private.py", "x = 1\n")
@@ -164,35 +162,35 @@ def test_places_where_nothing_is_asked(project: Path) -> None:
         ("latin.py:1:1", "is not UTF-8 text"),
     ],
 )
-def test_places_that_are_none(project: Path, place: str, message: str) -> None:
+def test_places_that_are_none(project, place, message):
     write(project / "latin.py", b"caf\xe9\n")
     result = explain(f"{project}/{place}")
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
 
 
-def test_a_project_above_the_current_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_above_the_current_folder(project, monkeypatch):
     write(project / "shop" / "cart.py", CART)
     monkeypatch.chdir(project / "shop")
     result = explain("cart.py:1:1", "--project", "..")
     assert "shop/cart.py\n" in result.stdout
 
 
-def test_an_engine_elsewhere_makes_its_prompts_itself(project: Path) -> None:
+def test_an_engine_elsewhere_makes_its_prompts_itself(project):
     url = "--engine-url=speclsp+unix:///run/engine.sock"
     with pytest.raises(SpecLspError, match=r"/run/engine\.sock makes the prompt") as error:
         explain(f"{project / 'cart.py'}:6:5", url)
     assert "explain` there" in error.value.remedy
 
 
-def test_the_start_of_an_empty_file(project: Path) -> None:
+def test_the_start_of_an_empty_file(project):
     write(project / "empty.py", "")
     said = json.loads(explain(f"{project / 'empty.py'}:1:1", "--json").stdout)
     assert said["reuse"] is None
     assert [window["n_tokens"] for window in said["windows"]] == [0, 0, 0]
 
 
-def test_names_with_brackets_are_printed_as_they_are(project: Path) -> None:
+def test_names_with_brackets_are_printed_as_they_are(project):
     write(project / "pages" / "[bold].py", "from models import Box\n\nx = Box([/red\n")
     for column, held_back in (("1", ""), ("10", "before the cursor, '([', are left out")):
         result = explain(f"{project}/pages/[bold].py:3:{column}", "--project", str(project))
@@ -213,7 +211,7 @@ SHAPES = (
 )
 
 
-def test_the_suggestion_comes_first_and_complete_prints_it_alone(project: Path) -> None:
+def test_the_suggestion_comes_first_and_complete_prints_it_alone(project):
     place = f"{write(project / 'shapes.py', SHAPES)}:4:14"
     said = json.loads(run_speclsp("explain", place, "--json").stdout)
     assert said["suggestion"]
@@ -225,7 +223,7 @@ def test_the_suggestion_comes_first_and_complete_prints_it_alone(project: Path) 
     assert alone.stderr == ""
 
 
-def test_why_nothing_is_suggested_while_typing(project: Path) -> None:
+def test_why_nothing_is_suggested_while_typing(project):
     shapes = write(project / "shapes.py", SHAPES)
     inside_a_word = run_speclsp("explain", f"{shapes}:2:19").stdout
     assert "inside a word nothing is asked while you type" in inside_a_word
@@ -242,7 +240,7 @@ def test_why_nothing_is_suggested_while_typing(project: Path) -> None:
         ("private.py:1:3", ".gitignore or the setting exclude leaves the file out"),
     ],
 )
-def test_complete_says_why_there_is_nothing(project: Path, place: str, why: str) -> None:
+def test_complete_says_why_there_is_nothing(project, place, why):
     write(project / ".env", "PORT=1\n")
     write(project / ".gitignore", "private.py\n")
     write(project / "private.py", "x = 1\n")
@@ -250,13 +248,13 @@ def test_complete_says_why_there_is_nothing(project: Path, place: str, why: str)
     assert (result.stdout, result.stderr) == ("\n", f"No completion: {why}.\n")
 
 
-def test_complete_takes_one_place_or_one_text(project: Path) -> None:
+def test_complete_takes_one_place_or_one_text(project):
     result = CliRunner().invoke(cli, ["complete", f"{project / 'cart.py'}:1:1", "-p", "x = "])
     assert result.exit_code == 2
     assert "Give one of FILE:LINE:COL and --prompt." in result.output
 
 
-def test_the_next_edit_and_its_prompt(project: Path) -> None:
+def test_the_next_edit_and_its_prompt(project):
     before = project.parent / "before.py"
     before.write_text(CART.replace("boxes", "crates"))
     place = f"{project / 'cart.py'}:7:5"
@@ -284,7 +282,7 @@ def test_the_next_edit_and_its_prompt(project: Path) -> None:
     assert "It is shown similar code of models.py." in in_words
 
 
-def test_a_model_without_next_edits_says_so(project: Path) -> None:
+def test_a_model_without_next_edits_says_so(project):
     result = explain(f"{project / 'cart.py'}:7:5", "--next-edit")
     assert "no next edits: the model is not known to propose them." in result.output
     unused = CliRunner().invoke(cli, ["explain", "x:1:1", "--before", str(project / "cart.py")])

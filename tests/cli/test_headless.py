@@ -3,7 +3,6 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,7 +76,7 @@ def completing(id_: Any, prefix: str = "x", **params: Any) -> dict[str, Any]:
     return call(id_, "complete", {"prefix": prefix, **params})
 
 
-def test_ten_requests_get_ten_answers(pipe: Pipe) -> None:
+def test_ten_requests_get_ten_answers(pipe):
     answers = pipe.run(*(completing(i, f"p{i}", path="a.py", suffix="s") for i in range(10)))
     assert [answer["id"] for answer in answers] == list(range(10))
     assert [answer["result"]["text"] for answer in answers] == [f"<p{i}>" for i in range(10)]
@@ -100,7 +99,7 @@ def test_ten_requests_get_ten_answers(pipe: Pipe) -> None:
     }
 
 
-def test_params_reach_the_request(pipe: Pipe) -> None:
+def test_params_reach_the_request(pipe):
     pipe.run(
         completing(
             "a",
@@ -140,13 +139,13 @@ def test_params_reach_the_request(pipe: Pipe) -> None:
     assert (request.plain.n_candidates, request.plain.trigger) == (4, "automatic")
 
 
-def test_one_text_that_is_never_withheld_unless_asked_otherwise(pipe: Pipe) -> None:
+def test_one_text_that_is_never_withheld_unless_asked_otherwise(pipe):
     pipe.run(completing(1))
     (request,) = pipe.completer.requests
     assert (request.plain.n_candidates, request.plain.trigger) == (1, "invoked")
 
 
-def test_without_a_deadline_asked_for_there_is_none(pipe: Pipe) -> None:
+def test_without_a_deadline_asked_for_there_is_none(pipe):
     pipe.run(completing(1))
     (request,) = pipe.completer.requests
     assert request.plain.settings["deadline_ms"] > 24 * 3600 * 1000
@@ -154,7 +153,7 @@ def test_without_a_deadline_asked_for_there_is_none(pipe: Pipe) -> None:
 
 
 @pytest.mark.parametrize("id_", [0, -1, 2**70, "", "ü\n"])
-def test_ids_come_back_as_they_are(pipe: Pipe, id_: Any) -> None:
+def test_ids_come_back_as_they_are(pipe, id_):
     (answer,) = pipe.run(completing(id_))
     assert answer["id"] == id_
     assert type(answer["id"]) is type(id_)
@@ -185,7 +184,7 @@ def test_ids_come_back_as_they_are(pipe: Pipe, id_: Any) -> None:
         (b'{"jsonrpc":"2.0","id":7,"method":""}', -32601, 7),
     ],
 )
-def test_broken_messages(pipe: Pipe, raw: bytes, code: int, id_: Any) -> None:
+def test_broken_messages(pipe, raw, code, id_):
     broken, good = pipe.run(raw, completing(99))
     assert broken["error"]["code"] == code
     assert broken["error"]["message"]
@@ -206,7 +205,7 @@ def test_broken_messages(pipe: Pipe, raw: bytes, code: int, id_: Any) -> None:
         (r"\"\\\ud800\n", '"\\\ufffd\n'),
     ],
 )
-def test_lone_surrogates_are_replaced(pipe: Pipe, written: str, prefix: str) -> None:
+def test_lone_surrogates_are_replaced(pipe, written, prefix):
     body = f'{{"jsonrpc":"2.0","id":1,"method":"complete","params":{{"prefix":"{written}"}}}}'
     (answer,) = pipe.run(body.encode())
     assert answer["id"] == 1
@@ -221,14 +220,7 @@ def test_lone_surrogates_are_replaced(pipe: Pipe, written: str, prefix: str) -> 
         (HeadlessConnection, "structure_params", 1),
     ],
 )
-def test_a_bug_of_ours_ends_nothing(
-    pipe: Pipe,
-    owner: Any,
-    broken: str,
-    id_: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_bug_of_ours_ends_nothing(pipe, owner, broken, id_, monkeypatch, caplog):
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("oh")
 
@@ -270,7 +262,7 @@ def test_a_bug_of_ours_ends_nothing(
         ({"prefix": "", "prefx": "y"}, "$.params.prefx"),
     ],
 )
-def test_wrong_params_are_named(pipe: Pipe, params: Any, field: str) -> None:
+def test_wrong_params_are_named(pipe, params, field):
     broken, good = pipe.run(call(1, "complete", params), completing(2))
     assert broken["id"] == 1
     assert broken["error"]["code"] == -32602
@@ -283,12 +275,12 @@ def test_wrong_params_are_named(pipe: Pipe, params: Any, field: str) -> None:
     ("method", "params"),
     [("cancel", {}), ("cancel", {"id": None}), ("cancel", {"id": 1.5}), ("statistics", {"x": 1})],
 )
-def test_wrong_params_of_other_methods(pipe: Pipe, method: str, params: Any) -> None:
+def test_wrong_params_of_other_methods(pipe, method, params):
     (answer,) = pipe.run(call(1, method, params))
     assert answer["error"]["code"] == -32602
 
 
-def test_notifications_get_no_answer(pipe: Pipe) -> None:
+def test_notifications_get_no_answer(pipe):
     def note(method: str, params: Any) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "method": method, "params": params}
 
@@ -304,20 +296,20 @@ def test_notifications_get_no_answer(pipe: Pipe) -> None:
     assert len(pipe.completer.requests) == 1
 
 
-def test_an_id_in_use_is_refused(pipe: Pipe) -> None:
+def test_an_id_in_use_is_refused(pipe):
     answers = pipe.run(completing(1, "a"), completing(1, "b"), completing("1", "c"))
     assert answers[0]["error"]["code"] == -32600
     assert answers[0]["error"]["data"] == {"field": "$.id"}
     assert [answer["result"]["text"] for answer in answers[1:]] == ["<a>", "<c>"]
 
 
-def test_an_answered_id_may_be_used_again(pipe: Pipe) -> None:
+def test_an_answered_id_may_be_used_again(pipe):
     pipe.run(completing(1, "a"))
     pipe.run(completing(1, "b"))
     assert [answer["result"]["text"] for answer in pipe.answers] == ["<a>", "<b>"]
 
 
-def test_cancel_while_it_runs(pipe: Pipe) -> None:
+def test_cancel_while_it_runs(pipe):
     pipe.completer.may_answer.clear()
     pipe.send(completing(1), completing(2))
     worker = threading.Thread(target=pipe.session.run)
@@ -336,7 +328,7 @@ def test_cancel_while_it_runs(pipe: Pipe) -> None:
     assert len(pipe.answers) == 5
 
 
-def test_cancel_while_it_waits(pipe: Pipe) -> None:
+def test_cancel_while_it_waits(pipe):
     pipe.completer.engine_state = "loading"
     pipe.send(completing(1), completing(2))
     worker = threading.Thread(target=pipe.session.run)
@@ -351,7 +343,7 @@ def test_cancel_while_it_waits(pipe: Pipe) -> None:
     assert pipe.completer.requests == []
 
 
-def test_requests_wait_until_the_model_is_loaded(pipe: Pipe) -> None:
+def test_requests_wait_until_the_model_is_loaded(pipe):
     pipe.completer.engine_state = "loading"
     pipe.send(completing(1))
     worker = threading.Thread(target=pipe.session.run)
@@ -363,7 +355,7 @@ def test_requests_wait_until_the_model_is_loaded(pipe: Pipe) -> None:
 
 
 @pytest.mark.parametrize("state", ["failed", "off"])
-def test_an_engine_that_cannot_answer(pipe: Pipe, state: Any) -> None:
+def test_an_engine_that_cannot_answer(pipe, state):
     pipe.completer.engine_state = state
     answers = pipe.run(completing(1), completing(2), call(3, "statistics"))
     for answer in answers[:2]:
@@ -372,9 +364,7 @@ def test_an_engine_that_cannot_answer(pipe: Pipe, state: Any) -> None:
     assert "result" in answers[2]
 
 
-def test_a_bug_is_answered_reported_and_survived(
-    pipe: Pipe, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bug_is_answered_reported_and_survived(pipe, caplog):
     def fail_once(_: Any) -> str:
         pipe.completer.answer = lambda r: "fine"
         raise ZeroDivisionError("oops")
@@ -386,14 +376,14 @@ def test_a_bug_is_answered_reported_and_survived(
     assert good["result"]["text"] == "fine"
 
 
-def test_statistics_count_what_was_asked_before(pipe: Pipe) -> None:
+def test_statistics_count_what_was_asked_before(pipe):
     answers = pipe.run(completing(1), completing(2), call(3, "statistics", {}))
     assert answers[2]["result"]["nRequests"] == 2
     n_fields = len(SessionStats.__dataclass_fields__)
     assert len(answers[2]["result"]) == n_fields
 
 
-def test_what_was_accepted_is_learned(pipe: Pipe) -> None:
+def test_what_was_accepted_is_learned(pipe):
     answers = pipe.run(
         completing(1, "a\nb\nc = d", path="m.py"),
         call(2, "accepted", {"id": 1}),
@@ -412,7 +402,7 @@ def test_what_was_accepted_is_learned(pipe: Pipe) -> None:
     assert answers[6]["result"]["learned"] == {"nTexts": 3, "nChars": 11 + 4 + 3}
 
 
-def test_secrets_and_blank_texts_are_not_learned(pipe: Pipe) -> None:
+def test_secrets_and_blank_texts_are_not_learned(pipe):
     secret = 'password = "q8Zr2hTn5WvXc9Lp4KdM"\n'
     answers = pipe.run(
         call(1, "accepted", {"text": secret, "path": "a.py"}),
@@ -425,7 +415,7 @@ def test_secrets_and_blank_texts_are_not_learned(pipe: Pipe) -> None:
     assert pipe.completer.learned == []
 
 
-def test_only_completions_can_be_accepted_and_only_once(pipe: Pipe) -> None:
+def test_only_completions_can_be_accepted_and_only_once(pipe):
     answers = pipe.run(
         completing(1), call(2, "accepted", {"id": 1}), call(3, "accepted", {"id": 1}),
         call(4, "accepted", {"id": "other"}),
@@ -436,7 +426,7 @@ def test_only_completions_can_be_accepted_and_only_once(pipe: Pipe) -> None:
         assert answer["error"]["data"] == {"field": "$.params.id"}
 
 
-def test_shutdown_answers_what_came_before_it_and_reads_no_more(pipe: Pipe) -> None:
+def test_shutdown_answers_what_came_before_it_and_reads_no_more(pipe):
     assert pipe.send(completing(1))
     assert not pipe.send(call(2, "shutdown"))
     pipe.session.run()
@@ -444,13 +434,13 @@ def test_shutdown_answers_what_came_before_it_and_reads_no_more(pipe: Pipe) -> N
     assert pipe.answers[1]["result"] is None
 
 
-def test_a_shutdown_notification_ends_too(pipe: Pipe) -> None:
+def test_a_shutdown_notification_ends_too(pipe):
     assert not pipe.send({"jsonrpc": "2.0", "method": "shutdown"})
     pipe.session.run()
     assert pipe.answers == []
 
 
-def test_batches(pipe: Pipe) -> None:
+def test_batches(pipe):
     note = {"jsonrpc": "2.0", "method": "statistics"}
     answers = pipe.run([completing(1), 5, note, call(2, "nope")], [note, note], completing(3))
     assert isinstance(answers[0], list)
@@ -459,9 +449,7 @@ def test_batches(pipe: Pipe) -> None:
     assert len(answers) == 2
 
 
-def test_a_projects_file_is_hidden_behind_the_requests_text(
-    fake_completer: Any, tmp_path: Path
-) -> None:
+def test_a_projects_file_is_hidden_behind_the_requests_text(fake_completer, tmp_path):
     pipe = Pipe(fake_completer, HeadlessOptions(project=tmp_path, repo_name="repo"))
     pipe.run(
         completing(1, "a", suffix="b", path="m.py"),
@@ -482,9 +470,7 @@ def test_a_projects_file_is_hidden_behind_the_requests_text(
     ("path", "file"),
     [("pkg/m.py", "pkg/m.py"), ("./a/../m.py", "m.py"), ("", None), ("a\0b", None)],
 )
-def test_file_of_a_request_in_a_project(
-    fake_completer: Any, tmp_path: Path, path: str, file: str | None
-) -> None:
+def test_file_of_a_request_in_a_project(fake_completer, tmp_path, path, file):
     Pipe(fake_completer, HeadlessOptions(project=tmp_path)).run(completing(1, path=path))
     (request,) = fake_completer.requests
     ((_, opened),) = fake_completer.documents
@@ -492,7 +478,7 @@ def test_file_of_a_request_in_a_project(
     assert (request.file, opened.file) == (expected, expected)
 
 
-def test_without_a_project_there_is_no_file(pipe: Pipe) -> None:
+def test_without_a_project_there_is_no_file(pipe):
     pipe.run(completing(1, path="/etc/passwd"), completing(2, path="/etc/hosts"))
     files = [opened.file for kind, opened in pipe.completer.documents if kind == "open"]
     assert files == ["", ""]
@@ -500,7 +486,7 @@ def test_without_a_project_there_is_no_file(pipe: Pipe) -> None:
     assert (request.path, request.file) == ("/etc/hosts", "")
 
 
-def test_uris_differ_by_path_without_a_project(pipe: Pipe) -> None:
+def test_uris_differ_by_path_without_a_project(pipe):
     pipe.run(completing(1, path="a.py"), completing(2, path="b.py"))
     assert len({request.uri for request in pipe.completer.requests}) == 2
     kinds = [kind for kind, _ in pipe.completer.documents]
@@ -508,7 +494,7 @@ def test_uris_differ_by_path_without_a_project(pipe: Pipe) -> None:
 
 
 @pytest.mark.parametrize("n_candidates", [1, 2])
-def test_what_a_text_replaces_is_always_told(n_candidates: int) -> None:
+def test_what_a_text_replaces_is_always_told(n_candidates):
     result = result_of("a)", n_replaced=1)
     made = completion_object(result, cancelled=False, n_candidates=n_candidates)
     assert made["text"] == "a)"

@@ -45,7 +45,7 @@ def model() -> Iterator[RecordingServer]:
         yield server
 
 
-def test_an_edit_or_why_there_is_none(model: RecordingServer) -> None:
+def test_an_edit_or_why_there_is_none(model):
     renamed = CODE.replace("(prices)", "(numbers)")
     asked = [
         asking(1, text=renamed, before=[CODE]),
@@ -75,7 +75,7 @@ def test_an_edit_or_why_there_is_none(model: RecordingServer) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("edit_format", ["sweep-8", "sweep-21", "zeta-1"])
 @pytest.mark.parametrize("sampling", [[], ["--temperature", "0.8", "--seed", "7"]])
-def test_drafts_change_no_answer(edit_format: str, sampling: list[str]) -> None:
+def test_drafts_change_no_answer(edit_format, sampling):
     """The embedded model: where it leaves the region, how long its answer is, and how it ends."""
     asked = [asking(offset, offset=offset, before=[BEFORE]) for offset in (10, 30, 60)]
     options = ("--edit-format", edit_format, "--threads", "1", "--mode", "tree", *sampling)

@@ -117,9 +117,7 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_a_text_is_proposed_alike_from_the_store_the_file_and_both(
-    start: Callable[..., Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_is_proposed_alike_from_the_store_the_file_and_both(start, tmp_path, monkeypatch):
     proposed: dict[str, list[int]] = {}
     for sources in ("store", "file", "both"):
         path = tmp_path / f"{sources}.ngrams"
@@ -142,9 +140,7 @@ def test_a_text_is_proposed_alike_from_the_store_the_file_and_both(
     assert list(proposed.values()) == 3 * [[once, twice]]
 
 
-def test_what_is_accepted_before_the_model_is_loaded_is_written(
-    start: Callable[..., Process], path: Path
-) -> None:
+def test_what_is_accepted_before_the_model_is_loaded_is_written(start, path):
     process = start(*options_of("file", path))
     process.accept()
     process.end()
@@ -153,9 +149,7 @@ def test_what_is_accepted_before_the_model_is_loaded_is_written(
 
 
 @pytest.mark.parametrize("sources", ["file", "both"])
-def test_a_killed_process_loses_nothing_that_reached_the_journal(
-    start: Callable[..., Process], path: Path, sources: str
-) -> None:
+def test_a_killed_process_loses_nothing_that_reached_the_journal(start, path, sources):
     process = start(*options_of(sources, path))
     process.complete()
     process.accept()
@@ -170,9 +164,7 @@ def test_a_killed_process_loses_nothing_that_reached_the_journal(
     assert not journal_of(path).exists()
 
 
-def test_a_process_that_is_killed_at_once_leaves_everything_whole(
-    start: Callable[..., Process], path: Path
-) -> None:
+def test_a_process_that_is_killed_at_once_leaves_everything_whole(start, path):
     for _ in range(2):
         process = start(*options_of("both", path))
         process.complete()
@@ -185,7 +177,7 @@ def test_a_process_that_is_killed_at_once_leaves_everything_whole(
     assert 1 <= in_file(path) <= 3
 
 
-def test_processes_that_share_a_file_both_count(start: Callable[..., Process], path: Path) -> None:
+def test_processes_that_share_a_file_both_count(start, path):
     processes = [start(*options_of("file", path)) for _ in range(2)]
     for number, process in enumerate(processes):
         process.complete()
@@ -199,9 +191,7 @@ def test_processes_that_share_a_file_both_count(start: Callable[..., Process], p
         assert in_file(path, f"other_name_{number} = quotient_of({number}, {number})\n") >= 1
 
 
-def test_what_the_model_writes_counts_as_in_llama_cpp(
-    start: Callable[..., Process], path: Path
-) -> None:
+def test_what_the_model_writes_counts_as_in_llama_cpp(start, path):
     process = start(*options_of("file", path), "--lookup-cache-update", "generated")
     text = process.complete("def add(a, b):\n    return ")
     assert text
@@ -211,9 +201,7 @@ def test_what_the_model_writes_counts_as_in_llama_cpp(
     assert tables.followers((last[-2],)).get(last[-1]) == 1
 
 
-def test_a_file_of_llama_cpp_is_written_only_if_the_option_is_given(
-    start: Callable[..., Process], path: Path
-) -> None:
+def test_a_file_of_llama_cpp_is_written_only_if_the_option_is_given(start, path):
     vocabulary = load_vocabulary(embedded.embedded_target())
     gram = vocabulary.tokenize(TEXT).tolist()[:4]
     record = [*gram, 1, 7, 3]  # four tokens, one follower: token 7, three times

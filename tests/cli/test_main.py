@@ -19,13 +19,13 @@ def run(*argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
-def test_every_subcommand_exists_and_has_a_help_text(name: str) -> None:
+def test_every_subcommand_exists_and_has_a_help_text(name):
     outcome = CliRunner().invoke(cli, [name, "--help"], catch_exceptions=False)
     assert outcome.exit_code == 0
     assert "Usage:" in outcome.output
 
 
-def test_an_error_that_the_log_has_shown_is_printed_once(tmp_path: Path) -> None:
+def test_an_error_that_the_log_has_shown_is_printed_once(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
     model = tmp_path / "none.gguf"
     outcome = run("-m", "speclsp", "explain", f"{tmp_path / 'a.py'}:1:5", "--model", str(model))
@@ -33,7 +33,7 @@ def test_an_error_that_the_log_has_shown_is_printed_once(tmp_path: Path) -> None
     assert outcome.stderr.count(f"There is no model file at {model}") == 1
 
 
-def test_help_lists_the_subcommands_and_imports_none_of_them() -> None:
+def test_help_lists_the_subcommands_and_imports_none_of_them():
     script = (
         "import sys; sys.argv = ['speclsp', '--help']\n"
         "from speclsp.cli.main import main\n"
@@ -49,15 +49,13 @@ def test_help_lists_the_subcommands_and_imports_none_of_them() -> None:
         assert help_text in outcome.stdout
 
 
-def test_python_m_speclsp_is_the_command(tmp_path: Path) -> None:
+def test_python_m_speclsp_is_the_command(tmp_path):
     outcome = run("-m", "speclsp", "--version", cwd=tmp_path)
     assert outcome.stdout.strip() == f"speclsp, version {__version__}"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8 elsewhere")
-def test_a_path_that_is_not_utf8_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_that_is_not_utf8_is_printed(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
     path = tmp_path / "a\udcff"
     path.write_bytes(record([1, 2], {3: 4}))
@@ -65,7 +63,7 @@ def test_a_path_that_is_not_utf8_is_printed(
     assert outcome.stdout == f"{tmp_path}/a\\udcff: fine.\n"
 
 
-def test_an_unknown_subcommand_is_a_usage_error() -> None:
+def test_an_unknown_subcommand_is_a_usage_error():
     outcome = run("-m", "speclsp", "compleat")
     assert outcome.returncode == 2
     assert "compleat" in outcome.stderr
@@ -78,9 +76,7 @@ def add_subcommands_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main_module, "SUBCOMMANDS", {**SUBCOMMANDS, **found})
 
 
-def test_a_missing_engine_is_told_with_its_remedy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_engine_is_told_with_its_remedy(monkeypatch, tmp_path):
     (tmp_path / "needs_engine_for_test.py").write_text("import llama_cpp_not_built\n")
     add_subcommands_in(tmp_path, monkeypatch)
     outcome = CliRunner().invoke(cli, ["needs_engine_for_test"])
@@ -89,9 +85,7 @@ def test_a_missing_engine_is_told_with_its_remedy(
     assert "llama_cpp_not_built" in outcome.output
 
 
-def test_a_broken_engine_is_told_with_its_remedy_where_a_model_is_loaded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_broken_engine_is_told_with_its_remedy_where_a_model_is_loaded(monkeypatch, tmp_path):
     broken = tmp_path / "llama_cpp.py"
     broken.write_text("raise RuntimeError('libcudart.so.12: cannot open shared object file')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -102,9 +96,7 @@ def test_a_broken_engine_is_told_with_its_remedy_where_a_model_is_loaded(
     assert "Traceback" not in outcome.stderr
 
 
-def test_another_missing_module_is_not_blamed_on_the_engine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_another_missing_module_is_not_blamed_on_the_engine(monkeypatch, tmp_path):
     (tmp_path / "needs_other_for_test.py").write_text("import something_else_missing\n")
     add_subcommands_in(tmp_path, monkeypatch)
     outcome = CliRunner().invoke(cli, ["needs_other_for_test"])

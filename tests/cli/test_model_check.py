@@ -45,7 +45,7 @@ def problems(found: Sequence[Finding]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["", "qwen35", "granitehybrid", "mamba", "gemma2"])
-def test_a_model_that_works(kind: str, tmp_path: Path) -> None:
+def test_a_model_that_works(kind, tmp_path):
     path = write_layer_kind(tmp_path / f"{kind}.gguf", kind) if kind else embedded_target()
     found = findings(path)
     assert {one.subject for one in found} == CHECKS
@@ -60,7 +60,7 @@ def test_a_model_that_works(kind: str, tmp_path: Path) -> None:
     assert ("evaluated again" in texts["rollback"]) == (kind in {"granitehybrid", "mamba"})
 
 
-def test_a_slow_model_is_checked_at_fewer_places() -> None:
+def test_a_slow_model_is_checked_at_fewer_places():
     places: list[int] = []
 
     def clock() -> float:
@@ -75,7 +75,7 @@ def test_a_slow_model_is_checked_at_fewer_places() -> None:
     assert problems(found) == []
 
 
-def test_what_is_checked_in_any_case_is_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_checked_in_any_case_is_little(monkeypatch):
     n_evaluated: list[int] = []
     seconds: list[float] = []
 
@@ -107,7 +107,7 @@ class SometimesWrong(GreedySampler):
         return int(row.argmin() if SometimesWrong.n_sampled % 20 == 0 else row.argmax())
 
 
-def test_a_text_that_drafts_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_drafts_change(monkeypatch):
     monkeypatch.setattr(model_check, "GreedySampler", SometimesWrong)
     found = findings(embedded_target())
     assert "drafts" in problems(found)
@@ -115,12 +115,12 @@ def test_a_text_that_drafts_change(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict(found).startswith("Not as it should be: ")
 
 
-def test_a_prompt_that_does_not_spell_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_that_does_not_spell_the_text(monkeypatch):
     monkeypatch.setattr(model_check, "prompt_text", lambda *_args: "something else")
     assert problems(findings(embedded_target())) == ["round trip"]
 
 
-def test_a_rollback_that_leaves_something_behind() -> None:
+def test_a_rollback_that_leaves_something_behind():
     targets: list[ScriptedTarget] = []
 
     def predict(tokens: Sequence[int]) -> list[float]:
@@ -134,13 +134,13 @@ def test_a_rollback_that_leaves_something_behind() -> None:
     assert "report" in found.remedy
 
 
-def test_a_model_that_rewrites_regions(tmp_path: Path) -> None:
+def test_a_model_that_rewrites_regions(tmp_path):
     path = tmp_path / "zeta-2-q4_k_m.gguf"
     shutil.copy(embedded_target(), path)
     assert problems(findings(path)) == ["family"]
 
 
-def test_gaps_are_those_of_the_two_best_logits() -> None:
+def test_gaps_are_those_of_the_two_best_logits():
     sampler = model_check._Gaps()
     assert sampler.sample(np.array([1.0, 4.0, 2.5], dtype=np.float32)) == 1
     assert sampler.gaps == [1.5]

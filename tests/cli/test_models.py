@@ -36,9 +36,7 @@ def run(*arguments: str) -> str:
         ),
     ],
 )
-def test_models_for_next_edits_are_recommended_beside_the_others(
-    gib: int, line: str, for_edits: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_for_next_edits_are_recommended_beside_the_others(gib, line, for_edits, monkeypatch):
     n_bytes = gib << 30
     memory = Memory(kind="GPU", name="a GPU", total_bytes=n_bytes, free_bytes=round(0.93 * n_bytes))
     monkeypatch.setattr(command, "find_memory", lambda: memory)
@@ -48,16 +46,14 @@ def test_models_for_next_edits_are_recommended_beside_the_others(
     assert not found["recommended"]["edits"]
 
 
-def test_without_a_gpu_no_model_is_recommended_for_next_edits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_gpu_no_model_is_recommended_for_next_edits(monkeypatch):
     memory = Memory(kind="CPU", name="a CPU", total_bytes=64 << 30, free_bytes=60 << 30)
     monkeypatch.setattr(command, "find_memory", lambda: memory)
     assert "next edits" not in run("recommend")
     assert json.loads(run("recommend", "--json"))["for_edits"] is None
 
 
-def test_presets_whose_weights_nobody_ran_are_marked_untried() -> None:
+def test_presets_whose_weights_nobody_ran_are_marked_untried():
     presets = {row["name"]: row for row in json.loads(run("list", "--json"))["presets"]}
     edits = {name for name, row in presets.items() if row["edits"]}
     assert edits == {"sweep-next-edit-1.5b-q8_0", "zeta-2-q4_k_m"}

@@ -65,9 +65,7 @@ def expected_counts(
     return total
 
 
-def test_build_counts_what_may_be_indexed(
-    project: Path, tmp_path: Path, vocabulary: LlamaVocabulary
-) -> None:
+def test_build_counts_what_may_be_indexed(project, tmp_path, vocabulary):
     output = tmp_path / "f.ngrams"
     result = run("build", project, "-o", output, "--processes", "1")
     assert result.exit_code == 0
@@ -82,8 +80,8 @@ def test_build_counts_what_may_be_indexed(
     [((), True), (("--model", "embedded"), False), (("--model", "TARGET"), False)],
 )
 def test_tokens_of_the_trial_model_are_told_unless_it_is_named(
-    project: Path, tmp_path: Path, arguments: tuple[str, ...], is_told: bool
-) -> None:
+    project, tmp_path, arguments, is_told
+):
     arguments = tuple(str(embedded_target()) if a == "TARGET" else a for a in arguments)
     file = tmp_path / "f"
     for command in (("build", project, "-o", file), ("evaluate", file, project, "--tokens", "9")):
@@ -98,7 +96,7 @@ def test_tokens_of_the_trial_model_are_told_unless_it_is_named(
 
 
 @pytest.mark.parametrize("command", ["build", "evaluate", "merge", "info", "verify", "convert"])
-def test_every_command_takes_models_by_name(project: Path, tmp_path: Path, command: str) -> None:
+def test_every_command_takes_models_by_name(project, tmp_path, command):
     file = tmp_path / "f"
     run("build", project, "-o", file, "--processes", "1")
     output = ("-o", tmp_path / "g") if command in ("build", "merge", "convert") else ()
@@ -110,14 +108,14 @@ def test_every_command_takes_models_by_name(project: Path, tmp_path: Path, comma
 
 
 @pytest.mark.slow
-def test_several_processes_write_the_same_file(project: Path, tmp_path: Path) -> None:
+def test_several_processes_write_the_same_file(project, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     run("build", project, "-o", one, "--processes", "1")
     run("build", project, "-o", two, "--processes", "2")
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_parts_merge_to_the_file_of_one_run(project: Path, tmp_path: Path) -> None:
+def test_parts_merge_to_the_file_of_one_run(project, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.py").write_text(source(7, 30))
@@ -132,9 +130,7 @@ def test_parts_merge_to_the_file_of_one_run(project: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("order", "orders"), [(1, [1]), (2, [2]), (3, [1, 2, 3])])
-def test_llama_cpps_format(
-    project: Path, tmp_path: Path, vocabulary: LlamaVocabulary, order: int, orders: list[int]
-) -> None:
+def test_llama_cpps_format(project, tmp_path, vocabulary, order, orders):
     output = tmp_path / "f.bin"
     more = ("--order", str(order), "--format", "llama.cpp", "--processes", "1")
     result = run("build", project, "-o", output, *more)
@@ -142,7 +138,7 @@ def test_llama_cpps_format(
     assert ("static" if order == 2 else "dynamic") in result.stdout
 
 
-def test_longer_ngrams_in_ours_only(project: Path, tmp_path: Path) -> None:
+def test_longer_ngrams_in_ours_only(project, tmp_path):
     output = tmp_path / "f"
     refused = run("build", project, "-o", output, "--order", "5", "--format", "llama.cpp")
     assert refused.exit_code == 2
@@ -157,7 +153,7 @@ def test_longer_ngrams_in_ours_only(project: Path, tmp_path: Path) -> None:
     assert (tmp_path / "g").read_bytes() == (tmp_path / "h").read_bytes()
 
 
-def test_convert_there_and_back(project: Path, tmp_path: Path) -> None:
+def test_convert_there_and_back(project, tmp_path):
     one, two, three = tmp_path / "one", tmp_path / "two", tmp_path / "three"
     run("build", project, "-o", one, "--processes", "1")
     run("convert", one, "-o", two)
@@ -173,16 +169,14 @@ def test_convert_there_and_back(project: Path, tmp_path: Path) -> None:
     assert open_statistics(three, None, "static").role == "static"
 
 
-def test_files_of_two_vocabularies_do_not_merge(
-    project: Path, tmp_path: Path, model_folder: Path
-) -> None:
+def test_files_of_two_vocabularies_do_not_merge(project, tmp_path, model_folder):
     (tmp_path / "big.bin").write_bytes(record([1, 5_000_000], {2: 1}))
     run("build", project, "-o", tmp_path / "a", "--processes", "1")
     with pytest.raises(SpecLspError, match="byte 4: token 5000000 is not in a vocabulary of 4,0"):
         run("merge", tmp_path / "big.bin", tmp_path / "a", "-o", tmp_path / "b")
 
 
-def test_info(project: Path, tmp_path: Path) -> None:
+def test_info(project, tmp_path):
     run("build", project, "-o", tmp_path / "a", "--processes", "1")
     (tmp_path / "b").write_bytes(record([1, 2], {3: 4, 5: 6}) + record([7, 8], {3: 1}))
     result = run("info", tmp_path / "a", tmp_path / "b")
@@ -193,7 +187,7 @@ def test_info(project: Path, tmp_path: Path) -> None:
     assert lines[-2].split() == ["2", "2", "3", "11"]
 
 
-def test_verify_names_what_is_wrong(project: Path, tmp_path: Path) -> None:
+def test_verify_names_what_is_wrong(project, tmp_path):
     good, bad, worse = tmp_path / "good", tmp_path / "bad", tmp_path / "worse"
     run("build", project, "-o", good, "--processes", "1")
     data = bytearray(good.read_bytes())
@@ -208,7 +202,7 @@ def test_verify_names_what_is_wrong(project: Path, tmp_path: Path) -> None:
     assert run("verify", good, "--model", "embedded").exit_code == 0
 
 
-def test_evaluate_shows_what_the_file_adds(project: Path, tmp_path: Path) -> None:
+def test_evaluate_shows_what_the_file_adds(project, tmp_path):
     held_out = tmp_path / "held_out"
     held_out.mkdir()
     text = (project / "deep" / "m1.py").read_text()
@@ -225,7 +219,7 @@ def test_evaluate_shows_what_the_file_adds(project: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["pipe", "loop"])
-def test_an_output_that_is_no_regular_file(project: Path, tmp_path: Path, name: str) -> None:
+def test_an_output_that_is_no_regular_file(project, tmp_path, name):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(SpecLspError, match="is not a regular file"):
@@ -233,7 +227,7 @@ def test_an_output_that_is_no_regular_file(project: Path, tmp_path: Path, name: 
     assert {path.name for path in tmp_path.iterdir()} == {"loop", "pipe", "project"}
 
 
-def test_nothing_to_count(tmp_path: Path) -> None:
+def test_nothing_to_count(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(SpecLspError, match="nothing to count"):
         run("build", tmp_path / "empty", "-o", tmp_path / "f")
@@ -243,20 +237,20 @@ def test_nothing_to_count(tmp_path: Path) -> None:
         run("evaluate", tmp_path / "s", tmp_path / "empty")
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read(tmp_path):
     with pytest.raises(SpecLspError, match=r"none\.bin cannot be read"):
         run("info", tmp_path / "none.bin")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_to_build_from_that_is_not_there(tmp_path: Path) -> None:
+def test_a_folder_to_build_from_that_is_not_there(tmp_path):
     result = run("build", tmp_path / "none", "-o", tmp_path / "file")
     assert result.exit_code == 2
     assert "does not exist" in result.output
 
 
 @pytest.mark.slow
-def test_no_file_without_ngrams_is_written(project: Path, tmp_path: Path) -> None:
+def test_no_file_without_ngrams_is_written(project, tmp_path):
     static, empty = tmp_path / "static", tmp_path / "empty"
     options = ("--format", "llama.cpp", "--order")
     assert run("build", project, "-o", static, *options, "2").exit_code == 0
@@ -266,7 +260,7 @@ def test_no_file_without_ngrams_is_written(project: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_evaluate_goes_through_as_many_tokens_as_it_is_told(project: Path, tmp_path: Path) -> None:
+def test_evaluate_goes_through_as_many_tokens_as_it_is_told(project, tmp_path):
     # Short files, so that their ends are most of what is gone through.
     file = tmp_path / "file"
     assert run("build", project, "-o", file).exit_code == 0

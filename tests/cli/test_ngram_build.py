@@ -58,9 +58,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, ["ngram", *map(str, arguments)], catch_exceptions=False)
 
 
-def test_an_interrupted_build_goes_on(
-    corpus: Path, expected: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_build_goes_on(corpus, expected, tmp_path, monkeypatch):
     output = tmp_path / "file"
     command = ("build", corpus, "-o", output, "--processes", "1", "--memory", "1")
     done: list[str] = []
@@ -97,9 +95,7 @@ def test_an_interrupted_build_goes_on(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["anew", "file"]
 
 
-def test_one_build_at_a_time_and_none_goes_on_with_remains(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_build_at_a_time_and_none_goes_on_with_remains(corpus, tmp_path, monkeypatch):
     command = ("build", corpus, "-o", tmp_path / "file", "--processes", "1")
     work = tmp_path / ".file.build"
 
@@ -125,9 +121,7 @@ def test_one_build_at_a_time_and_none_goes_on_with_remains(
 @pytest.mark.parametrize(
     "error", [OSError(errno.ENOLCK, ""), OSError(errno.EOPNOTSUPP, ""), NotImplementedError()]
 )
-def test_a_file_system_without_locks_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch, error):
     def acquire(*_: object, **__: object) -> None:
         raise error
 
@@ -138,9 +132,7 @@ def test_a_file_system_without_locks_is_named(
     assert "local disk" in str(raised.value)
 
 
-def test_a_changed_file_is_counted_anew(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_file_is_counted_anew(corpus, tmp_path, monkeypatch):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "a.py").write_text("a = 1\n" * 100)
@@ -168,7 +160,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def test_a_lost_process_is_replaced(corpus: Path, expected: bytes, tmp_path: Path) -> None:
+def test_a_lost_process_is_replaced(corpus, expected, tmp_path):
     output = tmp_path / "file"
     command = [sys.executable, "-m", "speclsp", "ngram", "build", str(corpus), "-o", str(output)]
     build = subprocess.Popen([*command, "--memory", "1", "--processes", "2"])
@@ -188,7 +180,7 @@ def test_a_lost_process_is_replaced(corpus: Path, expected: bytes, tmp_path: Pat
     assert list(tmp_path.iterdir()) == [output]
 
 
-def test_processes_that_end_with_each_task_are_given_up(tmp_path: Path) -> None:
+def test_processes_that_end_with_each_task_are_given_up(tmp_path):
     with pytest.raises(SpecLspError, match="4 counting processes in a row ended"):
         list(ngram_build.in_processes(2)(os._exit, [1, 1]))
 
@@ -204,9 +196,7 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.mark.slow
-def test_a_cluster_writes_the_same_file(
-    cluster: Any, corpus: Path, expected: bytes, tmp_path: Path
-) -> None:
+def test_a_cluster_writes_the_same_file(cluster, corpus, expected, tmp_path):
     output = tmp_path / "file"
     result = run(
         "build", corpus, "-o", output, "--memory", "1", "--scheduler", cluster.scheduler_address
@@ -215,9 +205,7 @@ def test_a_cluster_writes_the_same_file(
     assert output.read_bytes() == expected
 
 
-def test_a_clusters_lost_worker(
-    cluster: Any, corpus: Path, expected: bytes, tmp_path: Path
-) -> None:
+def test_a_clusters_lost_worker(cluster, corpus, expected, tmp_path):
     output = tmp_path / "file"
     pids = [nanny.pid for nanny in cluster.workers.values()]
     was_unfinished: list[bool] = []
@@ -240,7 +228,7 @@ def test_a_clusters_lost_worker(
     assert output.read_bytes() == expected
 
 
-def test_no_scheduler(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_scheduler(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(ngram_build, "_CONNECT_TIMEOUT_S", 0.2)
     with pytest.raises(
         SpecLspError, match=r"no Dask scheduler with a worker answers at tcp://127\.0\.0\.1:9"
@@ -252,9 +240,7 @@ def test_no_scheduler(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_a_scheduler_without_workers(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scheduler_without_workers(corpus, tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
     monkeypatch.setattr(ngram_build, "_CONNECT_TIMEOUT_S", 2.0)
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty:
@@ -263,9 +249,7 @@ def test_a_scheduler_without_workers(
             run("build", corpus, "-o", tmp_path / "file", "--scheduler", address)
 
 
-def test_rare_followers_are_left_out_after_the_sum(
-    corpus: Path, expected: bytes, tmp_path: Path
-) -> None:
+def test_rare_followers_are_left_out_after_the_sum(corpus, expected, tmp_path):
     output, whole = tmp_path / "file", tmp_path / "whole"
     whole.write_bytes(expected)
     run("build", corpus, "-o", output, "--memory", "1", "--processes", "1", "--min-count", "3")

@@ -48,12 +48,12 @@ def parsed() -> Any:
     return parse
 
 
-def test_nothing_given_is_nothing(parsed: Any) -> None:
+def test_nothing_given_is_nothing(parsed):
     assert parsed() == {}
 
 
 @pytest.mark.parametrize("name", VALUED)
-def test_every_setting_is_an_option_by_all_its_names(parsed: Any, name: str) -> None:
+def test_every_setting_is_an_option_by_all_its_names(parsed, name):
     text, value = sample(name)
     row = settings.info(name)
     for spelling in (name, *row.aliases):
@@ -65,7 +65,7 @@ def test_every_setting_is_an_option_by_all_its_names(parsed: Any, name: str) -> 
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_every_switch_goes_on_and_off(parsed: Any, name: str) -> None:
+def test_every_switch_goes_on_and_off(parsed, name):
     row = settings.info(name)
     for spelling in (name, *row.aliases):
         dashed = spelling.replace("_", "-")
@@ -75,7 +75,7 @@ def test_every_switch_goes_on_and_off(parsed: Any, name: str) -> None:
         assert parsed(row.short) == {name: True}
 
 
-def test_llama_cpp_spellings(parsed: Any) -> None:
+def test_llama_cpp_spellings(parsed):
     argv = "-m a -md b -ngl 99 -ngld all -ctk q8_0 -ctv f32 -nkvo -fa on -t 4 -n64 -ncmoe 3"
     assert parsed(*argv.split()) == {
         "model": "a",
@@ -92,7 +92,7 @@ def test_llama_cpp_spellings(parsed: Any) -> None:
     }
 
 
-def test_upstreams_older_names(parsed: Any) -> None:
+def test_upstreams_older_names(parsed):
     argv = "--draft-max 5 --draft-min 1 --draft-p-min 0.7 --spec-ngram-size-n 4 --draft-model d"
     assert parsed(*argv.split()) == {
         "draft_max": 5,
@@ -103,14 +103,14 @@ def test_upstreams_older_names(parsed: Any) -> None:
     }
 
 
-def test_a_number_may_begin_with_its_point(parsed: Any) -> None:
+def test_a_number_may_begin_with_its_point(parsed):
     assert parsed("--draft-p-min", ".75", "--top-p", ".5") == {
         "spec_draft_p_min": 0.75,
         "top_p": 0.5,
     }
 
 
-def test_a_list_may_be_given_several_times(parsed: Any) -> None:
+def test_a_list_may_be_given_several_times(parsed):
     assert parsed("--exclude", "a", "--exclude", "b") == {"exclude": ["a", "b"]}
 
 
@@ -132,15 +132,13 @@ def test_a_list_may_be_given_several_times(parsed: Any) -> None:
         (("--ctx-size",), ["--ctx-size", "argument"]),
     ],
 )
-def test_a_wrong_value_is_a_usage_error_that_names_the_option(
-    parsed: Any, argv: tuple[str, ...], words: list[str]
-) -> None:
+def test_a_wrong_value_is_a_usage_error_that_names_the_option(parsed, argv, words):
     output = " ".join(parsed(*argv).split())
     for word in words:
         assert word in output
 
 
-def test_help_of_settings_names_every_setting_once_under_its_group(parsed: Any) -> None:
+def test_help_of_settings_names_every_setting_once_under_its_group(parsed):
     output = parsed("--help-settings")
     for name in settings.FIELDS:
         assert output.count(f"{options.long_option(name)} ") >= 1
@@ -150,7 +148,7 @@ def test_help_of_settings_names_every_setting_once_under_its_group(parsed: Any) 
 
 
 @pytest.mark.parametrize("command", ["serve", "complete", "explain", "bench", "doctor", "demo"])
-def test_help_shows_a_commands_own_options_and_where_the_settings_are(command: str) -> None:
+def test_help_shows_a_commands_own_options_and_where_the_settings_are(command):
     run = subprocess.run(
         [sys.executable, "-m", "speclsp", command, "--help"],
         capture_output=True,
@@ -164,7 +162,7 @@ def test_help_shows_a_commands_own_options_and_where_the_settings_are(command: s
     assert len(run.stdout.splitlines()) < 40
 
 
-def test_no_two_settings_share_a_spelling() -> None:
+def test_no_two_settings_share_a_spelling():
     spellings = [
         spelling
         for name in settings.FIELDS
@@ -174,7 +172,7 @@ def test_no_two_settings_share_a_spelling() -> None:
     assert len(spellings) == len(set(spellings))
 
 
-def test_an_option_of_a_former_version_names_what_to_set_instead() -> None:
+def test_an_option_of_a_former_version_names_what_to_set_instead():
     result = CliRunner().invoke(SettingsCommand("serve"), ["--n-line-end", "16"])
     assert result.exit_code == 2
     assert "t_max_predict_ms" in result.stderr
@@ -187,8 +185,8 @@ SERVER_OPTIONS = [
 
 @pytest.mark.parametrize(("spelling", "n_values", "why"), SERVER_OPTIONS)
 def test_an_option_of_a_server_is_told_as_it_was_typed_and_the_command_goes_on(
-    spelling: str, n_values: int, why: str
-) -> None:
+    spelling, n_values, why
+):
     @click.command(cls=SettingsCommand)
     def command(**given: Any) -> None:
         click.echo(str(given_options(given)))
@@ -205,7 +203,7 @@ def test_an_option_of_a_server_is_told_as_it_was_typed_and_the_command_goes_on(
 
 
 @pytest.mark.parametrize("spelling", ["-np", "--host", "--port"])
-def test_an_option_of_a_server_without_its_value_is_an_error(spelling: str) -> None:
+def test_an_option_of_a_server_without_its_value_is_an_error(spelling):
     @click.command(cls=SettingsCommand)
     def command(**_given: Any) -> None: ...
 
@@ -214,7 +212,7 @@ def test_an_option_of_a_server_without_its_value_is_an_error(spelling: str) -> N
     assert f"Option '{spelling}' requires an argument." in result.stderr
 
 
-def test_a_command_s_own_option_of_that_name_is_its_own() -> None:
+def test_a_command_s_own_option_of_that_name_is_its_own():
     @click.command(cls=SettingsCommand)
     @click.option("--port", type=int)
     def command(port: int, **_given: Any) -> None:
@@ -236,7 +234,5 @@ def test_a_command_s_own_option_of_that_name_is_its_own() -> None:
         (("--show-timings",), "`speclsp complete` and `speclsp bench` print timings"),
     ],
 )
-def test_an_unknown_option_is_an_error_with_a_hint(
-    parsed: Any, argv: tuple[str, ...], hint: str
-) -> None:
+def test_an_unknown_option_is_an_error_with_a_hint(parsed, argv, hint):
     assert hint in " ".join(parsed(*argv).split())

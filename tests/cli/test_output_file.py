@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 import pytest
 from click.testing import CliRunner
@@ -18,13 +16,13 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_folder_that_is_not_there(command: list[str], tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there(command, tmp_path):
     result = CliRunner().invoke(cli, [*command, str(tmp_path / "none" / "file")])
     assert result.exit_code == 2
     assert "does not exist" in result.output
 
 
-def test_a_folder_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_closed(tmp_path, monkeypatch):
     # Tests may run as root, who may write everywhere.
     monkeypatch.setattr("os.access", lambda *_arguments: False)
     with pytest.raises(click.BadParameter, match="is not writable"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -23,7 +22,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, list(arguments), catch_exceptions=False)
 
 
-def test_doctor_names_the_engine_and_what_it_cannot_do(server: RecordingServer) -> None:
+def test_doctor_names_the_engine_and_what_it_cannot_do(server):
     outcome = run("doctor", "--engine-url", server.address)
     assert outcome.exit_code == 0, outcome.output
     host = server.address.removeprefix("http://")
@@ -35,16 +34,14 @@ def test_doctor_names_the_engine_and_what_it_cannot_do(server: RecordingServer) 
     assert server.n_completions == 1
 
 
-def test_doctor_says_that_nobody_answers_and_what_to_check() -> None:
+def test_doctor_says_that_nobody_answers_and_what_to_check():
     outcome = run("doctor", "--engine-url", "http://127.0.0.1:9")
     assert outcome.exit_code == 1
     assert "cannot be reached" in outcome.output
     assert "Next: Check that the server runs, engine_url" in outcome.output
 
 
-def test_explain_prints_what_would_be_sent_and_sends_nothing(
-    server: RecordingServer, tmp_path: Path
-) -> None:
+def test_explain_prints_what_would_be_sent_and_sends_nothing(server, tmp_path):
     (tmp_path / "sums.py").write_text("def add(a, b):\n    return \n")
     place = f"{tmp_path / 'sums.py'}:2:12"
     outcome = run("explain", place, "--engine-url", server.address, "--no-persist", "--json")
@@ -55,7 +52,7 @@ def test_explain_prints_what_would_be_sent_and_sends_nothing(
     assert "POST /v1/completions" in run("explain", place, "--engine-url", server.address).stdout
 
 
-def test_bench_says_that_there_are_no_drafts_to_compare(tmp_path: Path) -> None:
+def test_bench_says_that_there_are_no_drafts_to_compare(tmp_path):
     outcome = run("bench", str(tmp_path), "--engine-url", "http://127.0.0.1:9")
     assert outcome.exit_code == 2
     assert "a remote engine takes none" in outcome.output

@@ -89,7 +89,7 @@ def named_drafters(words: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if "llama-server" in one])
-def test_a_pasted_command_line_gets_the_drafters_that_it_names(command: str) -> None:
+def test_a_pasted_command_line_gets_the_drafters_that_it_names(command):
     words = pasted(command)
     if {"-hf", *FLAGS} & {*words}:
         missing = run_speclsp("complete", *words)
@@ -116,7 +116,7 @@ def test_a_pasted_command_line_gets_the_drafters_that_it_names(command: str) -> 
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if "llama-cli" in one])
-def test_a_pasted_benchmark_prints_times_and_acceptance(command: str) -> None:
+def test_a_pasted_benchmark_prints_times_and_acceptance(command):
     """The embedded model ends at once behind the word that these lines give as a prompt."""
     outcome = run_speclsp("complete", *pasted(command))
     assert outcome.returncode == 0, outcome.stderr
@@ -128,7 +128,7 @@ def test_a_pasted_benchmark_prints_times_and_acceptance(command: str) -> None:
 
 
 @pytest.mark.parametrize(("max_ngram_size", "num_pred_tokens"), [(3, 8), (2, 4), (4, 16)])
-def test_llama_crab_s_parameters_are_options(max_ngram_size: int, num_pred_tokens: int) -> None:
+def test_llama_crab_s_parameters_are_options(max_ngram_size, num_pred_tokens):
     sizes = ["--max-ngram-size", str(max_ngram_size), "--num-pred-tokens", str(num_pred_tokens)]
     drafters, log = session(["--spec-type", "prompt-lookup", *sizes])
     found = drafters["prompt-lookup"]

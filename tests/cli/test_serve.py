@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -24,7 +23,7 @@ from speclsp.settings import Settings
         (["--ctx-size", "x"], "--ctx-size"),
     ],
 )
-def test_wrong_options_are_usage_errors(argv: list[str], word: str) -> None:
+def test_wrong_options_are_usage_errors(argv, word):
     outcome = CliRunner().invoke(serve, argv)
     assert outcome.exit_code == 2
     assert word in outcome.output
@@ -39,9 +38,7 @@ def interpreter() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interpreter")
-def test_the_interpreter_has_nothing_to_look_through_at_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_interpreter_has_nothing_to_look_through_at_the_end(monkeypatch):
     monkeypatch.setattr(serve_module, "serve_stdio", lambda *_: 0)
     n_before = gc.get_freeze_count()
     assert CliRunner().invoke(serve, ["--stdio"]).exit_code == 0
@@ -50,8 +47,8 @@ def test_the_interpreter_has_nothing_to_look_through_at_the_end(
 
 @pytest.mark.usefixtures("interpreter")
 def test_without_a_safe_folder_for_a_shared_engine_the_window_has_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    tmp_path, monkeypatch, caplog
+):
     settings = Settings(engine="shared", persist=False)
     assert isinstance(make_completer(settings), SharedCompleter)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 AS_ON_WINDOWS = """
 import importlib, os, select, signal, socket, sys
@@ -60,7 +59,7 @@ except EngineProcessError as error:
 """
 
 
-def test_without_what_windows_lacks_each_window_has_its_own_engine(tmp_path: Path) -> None:
+def test_without_what_windows_lacks_each_window_has_its_own_engine(tmp_path):
     outcome = subprocess.run(
         [sys.executable, "-c", AS_ON_WINDOWS],
         check=False,

@@ -32,11 +32,11 @@ class Emitter:
         (Progress(token="t", stage="end"), ("info", "")),
     ],
 )
-def test_every_event_has_a_line(event: Event, expected: tuple[str, str]) -> None:
+def test_every_event_has_a_line(event, expected):
     assert describe(event) == expected
 
 
-def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_left_is_written_before_the_log_stops(capsys):
     completer: Any = Emitter(
         LogLine(level="debug", message="hidden"),
         *(LogLine(level="info", message=f"line {n}") for n in range(50)),
@@ -50,7 +50,7 @@ def test_what_is_left_is_written_before_the_log_stops(capsys: pytest.CaptureFixt
     assert captured.err.splitlines() == [f"info: line {n}" for n in range(50)]
 
 
-def test_without_events_the_log_sleeps() -> None:
+def test_without_events_the_log_sleeps():
     """It waits for the next event without a limit: one call each, and one for the end."""
     completer: Any = Emitter()
     limits = []
@@ -62,7 +62,7 @@ def test_without_events_the_log_sleeps() -> None:
     assert limits == [(), ()]
 
 
-def test_a_problem_at_the_end_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_problem_at_the_end_is_an_error(capsys):
     """As of a statistics file that does not exist, which a short run reports at its end."""
     completer: Any = Emitter()
     log = EventPump(completer, partial(write_event, "error"))
@@ -72,13 +72,13 @@ def test_a_problem_at_the_end_is_an_error(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == "error: a.ngrams cannot be read.\n"
 
 
-def test_closing_while_the_model_loads_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_closing_while_the_model_loads_is_no_error(capsys):
     with running(Settings(persist=False, index_project=False, threads=1), "error"):
         pass
     assert capsys.readouterr().err == ""
 
 
-def test_records_and_warnings_are_written_like_events(capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_and_warnings_are_written_like_events(capsys):
     with logging_by(partial(write_line, "info")):
         warnings.warn("a library's warning", RuntimeWarning, stacklevel=1)
         logging.getLogger("plugin").warning("look")

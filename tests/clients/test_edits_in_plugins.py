@@ -89,14 +89,14 @@ def text(session: PluginSession) -> str:
 
 
 @feature("shown")
-def test_shown(session: PluginSession, code: str) -> None:
+def test_shown(session, code):
     session.open("shown.py", code)
     rename(session)
     session.until(lambda: re.search(r"in .*amounts", session.editor.screen))
 
 
 @feature("whole")
-def test_whole(session: PluginSession, code: str) -> None:
+def test_whole(session, code):
     session.open("whole.py", code)
     rename(session)
     accept_edit(session)
@@ -104,7 +104,7 @@ def test_whole(session: PluginSession, code: str) -> None:
 
 
 @feature("undone")
-def test_undone(session: PluginSession, code: str) -> None:
+def test_undone(session, code):
     """What was undone does not come again."""
     session.open("undone.py", code)
     rename(session)
@@ -117,7 +117,7 @@ def test_undone(session: PluginSession, code: str) -> None:
 
 
 @feature("dismissed")
-def test_dismissed(session: PluginSession, code: str) -> None:
+def test_dismissed(session, code):
     session.open("dismissed.py", code)
     rename(session)
     session.editor.keys("<Esc>")
@@ -127,7 +127,7 @@ def test_dismissed(session: PluginSession, code: str) -> None:
 
 
 @feature("other-buffer")
-def test_other_buffer(session: PluginSession, code: str) -> None:
+def test_other_buffer(session, code):
     session.open("second.py", "print(1)\n")
     session.open("first.py", code)
     session.editor.keys("1", "G", "0", "f", "p", "c", "w")
@@ -150,22 +150,22 @@ def word_before(session: PluginSession, name: str, word: str) -> None:
 
 
 @feature("accents")
-def test_accents(session: PluginSession, code: str) -> None:
+def test_accents(session, code):
     word_before(session, "accents", "éàü")
 
 
 @feature("emoji")
-def test_emoji(session: PluginSession, code: str) -> None:
+def test_emoji(session, code):
     word_before(session, "emoji", "😀🚀")
 
 
 @feature("cjk")
-def test_cjk(session: PluginSession, code: str) -> None:
+def test_cjk(session, code):
     word_before(session, "cjk", "世界こんにちは")
 
 
 @feature("crlf")
-def test_crlf(session: PluginSession, code: str) -> None:
+def test_crlf(session, code):
     path = session.open("crlf.py", code.replace("\n", "\r\n"))
     rename(session)
     assert not session.editor.shows("^M")
@@ -176,7 +176,7 @@ def test_crlf(session: PluginSession, code: str) -> None:
 
 
 @feature("tabs")
-def test_tabs(session: PluginSession, code: str) -> None:
+def test_tabs(session, code):
     session.open("tabs.py", code.replace("    ", "\t"))
     rename(session)
     accept_edit(session)
@@ -184,7 +184,7 @@ def test_tabs(session: PluginSession, code: str) -> None:
 
 
 @feature("empty")
-def test_empty(session: PluginSession) -> None:
+def test_empty(session):
     session.open("empty.py", "")
     session.editor.keys("i")
     session.editor.type("x")
@@ -194,7 +194,7 @@ def test_empty(session: PluginSession) -> None:
 
 
 @feature("large")
-def test_large(session: PluginSession, code: str) -> None:
+def test_large(session, code):
     rest = "# nothing to see here, only some more lines of a large file\n" * 33_000
     session.open("large.py", code + rest)
     rename(session)
@@ -204,7 +204,7 @@ def test_large(session: PluginSession, code: str) -> None:
 
 
 @feature("no-newline")
-def test_no_newline(session: PluginSession) -> None:
+def test_no_newline(session):
     code = "def total(prices, rate):\n    return sum(prices)"
     path = session.open("bare.py", code)
     session.editor.nvim.command("setlocal nofixendofline")
@@ -216,7 +216,7 @@ def test_no_newline(session: PluginSession) -> None:
 
 
 @feature("closed")
-def test_closed(session: PluginSession, code: str) -> None:
+def test_closed(session, code):
     session.open("closed.py", code)
     session.editor.keys("1", "G", "0", "f", "p", "c", "w")
     session.editor.type("amounts")
@@ -227,13 +227,11 @@ def test_closed(session: PluginSession, code: str) -> None:
 @pytest.mark.parametrize(
     "_row", [pytest.param(name, marks=feature(name)) for name in ("word", "line", "typed-through")]
 )
-def test_what_edits_have_not(plugin: Plugin, _row: str) -> None:
+def test_what_edits_have_not(plugin, _row):
     pytest.skip("the clients take an edit whole, and drop it at a key")
 
 
-def test_the_block_of_the_documents(
-    plugin: Plugin, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_block_of_the_documents(plugin, tmp_path_factory):
     """As it stands: the model that comes along repeats a new name."""
     session = PluginSession(plugin, "forky", tmp_path_factory.mktemp("session"))
     try:

@@ -9,9 +9,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from client_features import FEATURES, HERE, IS_WRITTEN, checkout, feature
@@ -84,9 +82,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=feature(name)) for name in FEATURES if name != "real"]
 )
-def test_a_feature(
-    name: str, found: dict[str, str], record_property: Callable[[str, Any], None]
-) -> None:
+def test_a_feature(name, found, record_property):
     record_property("client", NAME)
     record_property("editor", EDITOR)
     assert found.get(name) == "yes"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from client_features import feature
-from nvim_plugins import PLUGINS, Plugin
+from nvim_plugins import PLUGINS
 from plugin_session import EDITORS, PluginSession
 
 FOLDER = os.environ.get("SPECLSP_REAL_MODELS", "")
@@ -33,7 +32,7 @@ CART = """class Cart:
         for plugin in PLUGINS
     ],
 )
-def test_a_real_model(plugin: Plugin, tmp_path: Path, record_property: Callable[..., None]) -> None:
+def test_a_real_model(plugin, tmp_path, record_property):
     if not FOLDER or not MODEL.is_file():
         pytest.skip(f"SPECLSP_REAL_MODELS names no folder with {MODEL.name}")
     session = PluginSession(plugin, "forky", tmp_path, "--model", str(MODEL), "--threads", "1")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from client_features import IS_WRITTEN
 from client_recordings import RECORDINGS, of_http, of_lsp, write_recording
-from nvim_plugins import EDITING, PLUGINS, Plugin
+from nvim_plugins import EDITING, PLUGINS
 from plugin_session import EDITORS, TRIAL, PluginSession, accept_edit, rename
 from real_neovim import SOURCE, START
 from rewriting_model import CODE, rewriting
@@ -28,7 +28,7 @@ EDITED = CODE.replace("print(prices)", "print('😀 é', prices)")
         for plugin in (*PLUGINS, *EDITING)
     ],
 )
-def test_a_short_session(plugin: Plugin, tmp_path: Path) -> None:
+def test_a_short_session(plugin, tmp_path):
     if plugin.is_for_edits:
         with recording_server("zeta-2", "") as model:
             model.answer = rewriting(lambda region: re.sub(r"\bprices\b", "amounts", region))

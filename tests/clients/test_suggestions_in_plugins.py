@@ -49,7 +49,7 @@ def text(session: PluginSession) -> str:
 
 
 @feature("shown")
-def test_shown(session: PluginSession) -> None:
+def test_shown(session):
     session.open("shown.py", SOURCE)
     suggestion = session.type(START)
     assert suggestion.startswith("ustomer(")
@@ -61,7 +61,7 @@ def test_shown(session: PluginSession) -> None:
 
 
 @feature("whole")
-def test_whole(session: PluginSession) -> None:
+def test_whole(session):
     session.open("whole.py", SOURCE)
     suggestion = session.type(START)
     session.press("whole")
@@ -69,7 +69,7 @@ def test_whole(session: PluginSession) -> None:
 
 
 @feature("word")
-def test_word(session: PluginSession) -> None:
+def test_word(session):
     session.open("word.py", SOURCE)
     suggestion = session.type(START)
     session.press("word")
@@ -80,7 +80,7 @@ def test_word(session: PluginSession) -> None:
 
 
 @feature("line")
-def test_line(session: PluginSession) -> None:
+def test_line(session):
     session.open("line.py", SOURCE)
     suggestion = session.type(START)
     session.press("line")
@@ -90,7 +90,7 @@ def test_line(session: PluginSession) -> None:
 
 
 @feature("undone")
-def test_undone(session: PluginSession) -> None:
+def test_undone(session):
     session.open("undone.py", SOURCE)
     suggestion = session.type(START)
     session.press("whole")
@@ -103,7 +103,7 @@ def test_undone(session: PluginSession) -> None:
 
 
 @feature("dismissed")
-def test_dismissed(session: PluginSession) -> None:
+def test_dismissed(session):
     session.open("dismissed.py", SOURCE)
     session.type(START)
     session.press("dismiss")
@@ -113,7 +113,7 @@ def test_dismissed(session: PluginSession) -> None:
 
 
 @feature("typed-through")
-def test_typed_through(session: PluginSession) -> None:
+def test_typed_through(session):
     session.open("through.py", SOURCE)
     suggestion = session.type(START)
     for n_typed in range(1, 5):
@@ -125,7 +125,7 @@ def test_typed_through(session: PluginSession) -> None:
 
 
 @feature("other-buffer")
-def test_other_buffer(session: PluginSession) -> None:
+def test_other_buffer(session):
     """The answer to the first buffer's request comes while the second one is shown."""
     session.open("second.py", "print(1)\n")
     session.open("first.py", SOURCE)
@@ -160,22 +160,22 @@ def word_before(session: PluginSession, name: str, word: str) -> None:
 
 
 @feature("accents")
-def test_accents(session: PluginSession) -> None:
+def test_accents(session):
     word_before(session, "accents", "éàü_")
 
 
 @feature("emoji")
-def test_emoji(session: PluginSession) -> None:
+def test_emoji(session):
     word_before(session, "emoji", "👋🏽😀_")
 
 
 @feature("cjk")
-def test_cjk(session: PluginSession) -> None:
+def test_cjk(session):
     word_before(session, "cjk", "世界こんにちは_")
 
 
 @feature("crlf")
-def test_crlf(session: PluginSession) -> None:
+def test_crlf(session):
     source = SOURCE.replace("\n", "\r\n").encode()
     path = session.open("crlf.py", source)
     suggestion = session.type(START)
@@ -195,7 +195,7 @@ TABBED = "".join(
 
 
 @feature("tabs")
-def test_tabs(session: PluginSession) -> None:
+def test_tabs(session):
     session.open("tabs.py", TABBED)
     session.editor.nvim.command("setlocal noexpandtab tabstop=4")
     suggestion = session.type("def open_box():\n\tif is_box:\n\t\tpr")
@@ -206,7 +206,7 @@ def test_tabs(session: PluginSession) -> None:
 
 
 @feature("empty")
-def test_empty(session: PluginSession) -> None:
+def test_empty(session):
     session.open("empty.py", "")
     session.editor.keys("i")
     session.editor.type("import ")
@@ -218,7 +218,7 @@ def test_empty(session: PluginSession) -> None:
 
 
 @feature("large")
-def test_large(session: PluginSession) -> None:
+def test_large(session):
     large = SOURCE * (2_000_000 // len(SOURCE))
     session.open("large.py", large)
     session.editor.nvim.command(f"{len(large.splitlines()) // 16 * 8}")
@@ -230,7 +230,7 @@ def test_large(session: PluginSession) -> None:
 
 
 @feature("no-newline")
-def test_no_newline(session: PluginSession) -> None:
+def test_no_newline(session):
     path = session.open("bare.py", SOURCE + START)
     session.editor.nvim.command("setlocal nofixendofline")
     session.editor.keys("A")
@@ -242,7 +242,7 @@ def test_no_newline(session: PluginSession) -> None:
 
 
 @feature("closed")
-def test_closed(session: PluginSession) -> None:
+def test_closed(session):
     """Its server ends, or serves others."""
     session.open("closed.py", SOURCE)
     session.editor.keys("o")

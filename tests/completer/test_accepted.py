@@ -23,7 +23,7 @@ from speclsp.documents import AcceptedText, WorkspaceFolder
 from speclsp.drafting.drafter import TokenArray, sum_of
 from speclsp.events import EventQueue, LogLine
 from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import Layout, open_statistics, write
+from speclsp.ngrams.files import open_statistics, write
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.storage import accepted_store
@@ -106,7 +106,7 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-def test_what_is_accepted_counts_at_once_and_in_the_next_session(make) -> None:
+def test_what_is_accepted_counts_at_once_and_in_the_next_session(make):
     kept = make()
     kept.take("x = a", "bcab")
     assert kept.drafted_from() == b"x = abcab"
@@ -124,7 +124,7 @@ def test_what_is_accepted_counts_at_once_and_in_the_next_session(make) -> None:
     assert again.drafted_from() == b"x = abcababd"
 
 
-def test_another_vocabulary_counts_the_same_texts(make) -> None:
+def test_another_vocabulary_counts_the_same_texts(make):
     kept = make()
     kept.take("", "abc")
     kept.use("others")
@@ -134,7 +134,7 @@ def test_another_vocabulary_counts_the_same_texts(make) -> None:
     assert kept.followers(b"ab") == {"c": 1, "d": 1}
 
 
-def test_all_kept_texts_are_counted_and_the_latest_are_drafted_from(make, monkeypatch) -> None:
+def test_all_kept_texts_are_counted_and_the_latest_are_drafted_from(make, monkeypatch):
     kept = make()
     for text in ("xabc", "xabd", "xabd"):
         kept.take("xa", text[2:])
@@ -147,7 +147,7 @@ def test_all_kept_texts_are_counted_and_the_latest_are_drafted_from(make, monkey
     assert again.followers(b"x") == {}
 
 
-def test_a_request_waits_once_and_only_for_the_latest_texts(make, monkeypatch) -> None:
+def test_a_request_waits_once_and_only_for_the_latest_texts(make, monkeypatch):
     kept = make()
     for text in "abcd":
         kept.take("", text)
@@ -190,7 +190,7 @@ def test_a_request_waits_once_and_only_for_the_latest_texts(make, monkeypatch) -
     may_count.set()
 
 
-def test_without_persist_nothing_is_kept(make, tmp_path: Path) -> None:
+def test_without_persist_nothing_is_kept(make, tmp_path):
     kept = make(persist=False)
     kept.take("", "abc")
     assert kept.followers(b"ab") == {"c": 1}
@@ -199,9 +199,7 @@ def test_without_persist_nothing_is_kept(make, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["llama.cpp", "speclsp", None])
-def test_a_statistics_file_takes_what_was_accepted(
-    make: Callable[..., Kept], tmp_path: Path, layout: Layout | None
-) -> None:
+def test_a_statistics_file_takes_what_was_accepted(make, tmp_path, layout):
     path = tmp_path / "mine.ngrams"
     vocabulary = ScriptedLoader(fingerprint="bytes").tokenizer(Settings()).vocabulary
     if layout is not None:
@@ -218,7 +216,7 @@ def test_a_statistics_file_takes_what_was_accepted(
     assert found == {ord("c"): 1 + n_before, ord("d"): 1}
 
 
-def test_a_disk_that_cannot_be_written_is_one_warning(make, tmp_path: Path) -> None:
+def test_a_disk_that_cannot_be_written_is_one_warning(make, tmp_path):
     (tmp_path / "state").write_text("no folder")
     kept = make()
     for _ in range(2):
@@ -229,7 +227,7 @@ def test_a_disk_that_cannot_be_written_is_one_warning(make, tmp_path: Path) -> N
     assert message.startswith("accepted completions are not kept: ")
 
 
-def test_another_writer_is_no_failure(make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_writer_is_no_failure(make, monkeypatch):
     kept = make()
 
     def busy(*_: object) -> None:
@@ -243,7 +241,7 @@ def test_another_writer_is_no_failure(make, monkeypatch: pytest.MonkeyPatch) -> 
     assert AcceptedStore.open().recent("/r", 9) == [("abd", 0, "")]
 
 
-def test_what_a_locked_store_did_not_take_is_said_once_at_the_end() -> None:
+def test_what_a_locked_store_did_not_take_is_said_once_at_the_end():
     """Each text once waited two seconds for itself, also while the server shut down."""
     limit, events = WaitLimit(), EventQueue()
     texts = AcceptedTexts(Settings(), events, LearnedFiles(events, limit), limit)
@@ -263,7 +261,7 @@ def test_what_a_locked_store_did_not_take_is_said_once_at_the_end() -> None:
     assert "database is locked" in lines[0].message
 
 
-def test_closing_bounds_the_waits_of_all_that_the_engine_keeps() -> None:
+def test_closing_bounds_the_waits_of_all_that_the_engine_keeps():
     completer = LocalCompleter(Settings(persist=False), loader=ScriptedLoader())
     engine = completer._engine
     limit = engine._limit
@@ -275,7 +273,7 @@ def test_closing_bounds_the_waits_of_all_that_the_engine_keeps() -> None:
     assert limit.seconds(60.0) <= 2.0
 
 
-def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path: Path) -> None:
+def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path):
     path = tmp_path / "mine.ngrams"
     loader = ScriptedLoader()
     completer = LocalCompleter(Settings(persist=False), loader=loader)
@@ -289,7 +287,7 @@ def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path: 
     assert file.tables.followers(tuple(b"ab")) == {ord("c"): 1}
 
 
-def test_a_changed_statistics_file_leaves_the_texts_and_gets_no_more_counts(tmp_path: Path) -> None:
+def test_a_changed_statistics_file_leaves_the_texts_and_gets_no_more_counts(tmp_path):
     former, later = tmp_path / "former.ngrams", tmp_path / "later.ngrams"
     plain = Settings(persist=False)
     with_former, with_later = (
@@ -317,7 +315,7 @@ def test_a_changed_statistics_file_leaves_the_texts_and_gets_no_more_counts(tmp_
         assert tables.followers(tuple(b"ab")) == {ord(follower): 1}
 
 
-def test_masking_and_persistence_stay_until_a_restart(tmp_path: Path) -> None:
+def test_masking_and_persistence_stay_until_a_restart(tmp_path):
     former = Settings(persist=False)
     completer = LocalCompleter(former, loader=ScriptedLoader())
     completer.start()
@@ -333,7 +331,7 @@ def test_masking_and_persistence_stay_until_a_restart(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
+def test_the_completer_learns_what_is_accepted_and_drafts_from_it():
     """The model says what the user accepted before; that is drafted and found right."""
     text = "return quite_a_long_name(1)"
     # The same place is asked about again and again, and the model is to answer each time.
@@ -374,7 +372,7 @@ def test_the_completer_learns_what_is_accepted_and_drafts_from_it() -> None:
 SECRET = "_Kq83mZvR9wL2x_"
 
 
-def test_what_became_a_secret_is_taken_out_of_memory_store_and_statistics(tmp_path: Path) -> None:
+def test_what_became_a_secret_is_taken_out_of_memory_store_and_statistics(tmp_path):
     file = tmp_path / "learned.ngrams"
     kept = Kept(lookup_cache_dynamic=(str(file),))
     kept.take("p = '", f"{SECRET}'\n")
@@ -405,7 +403,7 @@ def test_what_became_a_secret_is_taken_out_of_memory_store_and_statistics(tmp_pa
     assert not file.with_name(f".{file.name}.journal").exists()
 
 
-def test_a_text_is_forgotten_by_its_name_and_all_else_with_its_letters() -> None:
+def test_a_text_is_forgotten_by_its_name_and_all_else_with_its_letters():
     kept = Kept()
     first = AcceptedText(path="a.py", file="/r/a.py", before="p = '", text=f"{SECRET}'\n")
     kept.take(first.before, first.text)
@@ -420,9 +418,7 @@ def test_a_text_is_forgotten_by_its_name_and_all_else_with_its_letters() -> None
     kept.close()
 
 
-def test_what_became_a_secret_is_removed_later_if_another_process_writes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_became_a_secret_is_removed_later_if_another_process_writes(monkeypatch):
     kept = Kept()
     kept.take("p = '", f"{SECRET}'\n")
     with monkeypatch.context() as busy:

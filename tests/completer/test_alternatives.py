@@ -71,7 +71,7 @@ def sense(text: str) -> str:
 @pytest.mark.real
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("place", PLACES)
-def test_candidates_of_the_real_model(place: str, temperature: float, real: TypedWindow) -> None:
+def test_candidates_of_the_real_model(place, temperature, real):
     def complete(n_candidates: int) -> CompletionResult:
         # A prompt that nothing of is known: its first line is this test's own.
         prefix = f"# {place} {temperature} {n_candidates > 1}\n{PLACES[place]}"
@@ -112,7 +112,7 @@ def test_candidates_of_the_real_model(place: str, temperature: float, real: Type
 
 
 @pytest.mark.real
-def test_mean_logprob_is_that_of_the_text_whatever_is_drafted(real: TypedWindow) -> None:
+def test_mean_logprob_is_that_of_the_text_whatever_is_drafted(real):
     plain = typed_completer(Settings(threads=1, persist=False, speculation=False))
     plain.start()
     try:
@@ -190,9 +190,7 @@ def scripted(choices: dict[str, dict[str, float]], **sizes: int) -> TypedWindow:
         }),
     ],
 )  # fmt: skip
-def test_texts_part_where_the_model_was_least_sure(
-    n_candidates: int, expected: dict[str, float]
-) -> None:
+def test_texts_part_where_the_model_was_least_sure(n_candidates, expected):
     completer = scripted(TREE)
     try:
         result = completing(completer, "x = 1\n", n_candidates=n_candidates)
@@ -207,7 +205,7 @@ def test_texts_part_where_the_model_was_least_sure(
     assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
-def test_each_token_is_evaluated_once() -> None:
+def test_each_token_is_evaluated_once():
     loader = ChoosingLoader(TREE)
     settings = Settings(persist=False, index_project=False, speculation=False)
     completer = typed_completer(settings, loader=loader)
@@ -225,7 +223,7 @@ def test_each_token_is_evaluated_once() -> None:
     assert n_evaluated == stats.n_prompt_evaluated + len("ax1") + n_of_alternatives
 
 
-def test_a_text_that_says_the_same_gives_way_to_another() -> None:
+def test_a_text_that_says_the_same_gives_way_to_another():
     choices = {
         "": {"a": 0.6, " ": 0.3, "z": 0.1},
         " ": {"a": 1.0},
@@ -241,7 +239,7 @@ def test_a_text_that_says_the_same_gives_way_to_another() -> None:
     assert [other.text for other in result.alternatives] == ["z"]
 
 
-def test_nothing_to_say_has_alternatives() -> None:
+def test_nothing_to_say_has_alternatives():
     completer = scripted({"": {"": 0.6, "a": 0.3, "b": 0.1}})
     try:
         result = completing(completer, "x = 1\n", n_candidates=3)
@@ -251,7 +249,7 @@ def test_nothing_to_say_has_alternatives() -> None:
     assert [other.text for other in result.alternatives] == ["a", "b"]
 
 
-def test_alternatives_keep_to_what_was_typed() -> None:
+def test_alternatives_keep_to_what_was_typed():
     # The byte vocabulary holds back blanks alone, which all texts say again.
     choices = {
         "": {" ": 0.1, "q": 0.9},
@@ -268,7 +266,7 @@ def test_alternatives_keep_to_what_was_typed() -> None:
     assert result.generated.mean_logprob == pytest.approx(math.log(0.6), abs=1e-4)
 
 
-def test_a_target_without_branches_has_no_alternatives() -> None:
+def test_a_target_without_branches_has_no_alternatives():
     completer = scripted(TREE, n_branches=1)
     try:
         result = completing(completer, "x = 1\n", n_candidates=4)
@@ -277,7 +275,7 @@ def test_a_target_without_branches_has_no_alternatives() -> None:
     assert (result.generated.text, result.alternatives) == ("ax1", ())
 
 
-def test_alternatives_that_fail_leave_the_first_text() -> None:
+def test_alternatives_that_fail_leave_the_first_text():
     completer = scripted(TREE)
 
     def fail(forks: Sequence[int], tokens: Sequence[int]) -> None:

@@ -93,14 +93,14 @@ def project(tmp_path: Path) -> Iterator[OpenProject]:
     project.close()
 
 
-def test_lines_that_share_names_with_those_at_the_cursor_are_chosen(project: OpenProject) -> None:
+def test_lines_that_share_names_with_those_at_the_cursor_are_chosen(project):
     project.open("cart.py", CART)
     first = project.chosen("cart.py", CART)[0]
     assert (first.path, first.reason) == ("models.py", "similar")
     assert first.text.startswith('class Box:\n    """A box."""\n')
 
 
-def test_an_open_file_is_shown_as_it_is_in_its_buffer(project: OpenProject) -> None:
+def test_an_open_file_is_shown_as_it_is_in_its_buffer(project):
     project.open("models.py", MODELS.replace("area_of_it", "surface"))
     project.open("cart.py", CART)
     (similar,) = [c for c in project.chosen("cart.py", CART) if c.reason == "similar"]
@@ -109,8 +109,8 @@ def test_an_open_file_is_shown_as_it_is_in_its_buffer(project: OpenProject) -> N
 
 
 def test_an_open_file_is_shown_as_it_is_in_its_buffer_where_paths_have_backslashes(
-    project: OpenProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    project, monkeypatch
+):
     monkeypatch.setattr(context_chunks, "os", SimpleNamespace(path=ntpath))
     (project.root / "pkg").mkdir()
     (project.root / "models.py").rename(project.root / "pkg" / "models.py")
@@ -124,7 +124,7 @@ def test_an_open_file_is_shown_as_it_is_in_its_buffer_where_paths_have_backslash
     assert "def surface(self)" in shown["pkg/models.py"]
 
 
-def test_edits_of_other_documents(project: OpenProject) -> None:
+def test_edits_of_other_documents(project):
     text = "".join(f"value_{n} = {n}\n" for n in range(30))
     project.open("notes.py", text)
     project.open("notes.py", text.replace("value_9 = 9", "renamed = 9"))
@@ -132,7 +132,7 @@ def test_edits_of_other_documents(project: OpenProject) -> None:
     assert "renamed = 9\n" in found["edit"].text
 
 
-def test_a_buffer_of_no_folder_stays_in_the_prompt(project: OpenProject) -> None:
+def test_a_buffer_of_no_folder_stays_in_the_prompt(project):
     text = "".join(f"seen_{n} = {n}\n" for n in range(60))
     document = Document(uri="untitled:1", path="notes", language_id="", version=1, text=text)
     for opened in (document, replace(document, text=text.replace("seen_9 = 9", "renamed = 9"))):
@@ -143,7 +143,7 @@ def test_a_buffer_of_no_folder_stays_in_the_prompt(project: OpenProject) -> None
         assert project.chunks.may_show(request, edited.path)
 
 
-def test_the_same_input_gives_the_same_chunks(tmp_path: Path) -> None:
+def test_the_same_input_gives_the_same_chunks(tmp_path):
     for n in range(12):
         write(tmp_path / f"m{n}.py", f"def helper_{n}(cart, voucher):\n    return cart.total\n")
     prefix = "".join(f"helper_{n}(cart, voucher)\n" for n in range(12))
@@ -158,7 +158,7 @@ def test_the_same_input_gives_the_same_chunks(tmp_path: Path) -> None:
     assert runs[0] == runs[1] == runs[2]
 
 
-def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: OpenProject) -> None:
+def test_while_typing_nobody_waits_and_what_is_there_is_taken(project):
     project.open("cart.py", CART)
     request = project.request("cart.py", CART, origin="editor")
     assert project.chunks.wait_settled(WAIT_S)
@@ -169,7 +169,7 @@ def test_while_typing_nobody_waits_and_what_is_there_is_taken(project: OpenProje
     assert project.chunks.ranked(request) == ()
 
 
-def test_what_is_gone_is_not_shown_any_more(project: OpenProject) -> None:
+def test_what_is_gone_is_not_shown_any_more(project):
     project.open("cart.py", CART)
     request = project.request("cart.py", CART)
     assert "models.py" in {c.path for c in project.chosen("cart.py", CART)}
@@ -180,9 +180,7 @@ def test_what_is_gone_is_not_shown_any_more(project: OpenProject) -> None:
     assert not project.chunks.may_show(request, "models.py")
 
 
-def test_what_is_gone_stays_hidden_after_a_choice_in_another_folder(
-    project: OpenProject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_what_is_gone_stays_hidden_after_a_choice_in_another_folder(project, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     write(other / "notes.py", "value = 1\n" * 5)
     project.index.open_folder(WorkspaceFolder(root=str(other), name="q"))
@@ -197,7 +195,7 @@ def test_what_is_gone_stays_hidden_after_a_choice_in_another_folder(
     assert not project.chunks.may_show(request, "models.py")
 
 
-def test_what_is_excluded_by_new_settings_is_not_shown_any_more(tmp_path: Path) -> None:
+def test_what_is_excluded_by_new_settings_is_not_shown_any_more(tmp_path):
     for name in ("a", "b", "c"):
         write(
             tmp_path / name / "models.py",
@@ -218,7 +216,7 @@ def test_what_is_excluded_by_new_settings_is_not_shown_any_more(tmp_path: Path) 
     project.close()
 
 
-def test_switched_off_there_is_none(tmp_path: Path) -> None:
+def test_switched_off_there_is_none(tmp_path):
     write(tmp_path / "models.py", MODELS)
     project = OpenProject(tmp_path, Settings(n_context=0, persist=False))
     project.open("cart.py", CART)

@@ -71,7 +71,7 @@ def typist(tmp_path: Path):
     typist.completer.close()
 
 
-def test_idle_time_takes_up_what_was_chosen(typist: Typist) -> None:
+def test_idle_time_takes_up_what_was_chosen(typist):
     first = typist.ask("cart.py", CART)
     assert typist.completer.wait_idle(WAIT_S)
     assert MODELS.rstrip() in typist.held
@@ -81,7 +81,7 @@ def test_idle_time_takes_up_what_was_chosen(typist: Typist) -> None:
     assert first.stats.n_prompt <= result.stats.n_prompt - len(MODELS)
 
 
-def test_another_choice_costs_no_keystroke_anything(typist: Typist) -> None:
+def test_another_choice_costs_no_keystroke_anything(typist):
     typist.ask("cart.py", CART)
     assert typist.completer.wait_idle(WAIT_S)
     # The lines that are shown change, and another file is edited: both are other chunks.
@@ -94,7 +94,7 @@ def test_another_choice_costs_no_keystroke_anything(typist: Typist) -> None:
         assert typist.completer.wait_idle(WAIT_S)
 
 
-def test_idle_time_waits_for_a_slow_choice(typist: Typist, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_time_waits_for_a_slow_choice(typist, monkeypatch):
     choose = ContextChunks._choose
 
     def slowly(self: ContextChunks, request: AnyPlaced) -> tuple[ContextChunk, ...]:
@@ -127,13 +127,7 @@ def test_idle_time_waits_for_a_slow_choice(typist: Typist, monkeypatch: pytest.M
         ("never", True, False),
     ],
 )
-def test_idle_time_rests_on_battery(
-    idle_work: str,
-    is_plugged: bool,
-    is_held: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_idle_time_rests_on_battery(idle_work, is_plugged, is_held, tmp_path, monkeypatch):
     monkeypatch.setattr("psutil.sensors_battery", lambda: SimpleNamespace(power_plugged=is_plugged))
     write(tmp_path / "models.py", MODELS)
     typist = Typist(tmp_path, idle_work=idle_work)

@@ -21,7 +21,7 @@ def cut(texts: list[GeneratedText], prefix: str, suffix: str) -> list[GeneratedT
     return _cut_before_secrets(request_between(prefix, suffix), texts, fit_at(prefix, suffix))
 
 
-def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped() -> None:
+def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped():
     texts = [
         GeneratedText(completion_id=text, text=text, n_replaced=1)
         for text in (f"a)\n{PLACEHOLDER}", "b)", f"a)\n{PLACEHOLDER}x", f"c\n{PLACEHOLDER}")
@@ -33,6 +33,6 @@ def test_results_are_cut_and_alternatives_that_say_no_more_are_dropped() -> None
     assert cut(harmless, "f(", ")\n") == harmless
 
 
-def test_what_is_left_before_a_secret_leaves_no_bracket_open() -> None:
+def test_what_is_left_before_a_secret_leaves_no_bracket_open():
     whole = GeneratedText(completion_id="1", text=f"g()\nx = f(a or {PLACEHOLDER})")
     assert [left.text for left in cut([whole], "", "\n")] == ["g()"]

@@ -33,14 +33,14 @@ def after_edits(text: str, *edits: TextEdit) -> list[str]:
 LINE = "total = price * quantity\n"
 
 
-def test_what_was_deleted_or_replaced_is_kept_the_latest_first() -> None:
+def test_what_was_deleted_or_replaced_is_kept_the_latest_first():
     text = LINE + "x = 1\n" + LINE.upper()
     cut = TextEdit(0, len(LINE), "")
     replaced = TextEdit(6, 6 + len(LINE), "y")
     assert after_edits(text, cut, replaced) == [LINE.upper(), LINE]
 
 
-def test_text_that_is_deleted_piece_by_piece_is_one() -> None:
+def test_text_that_is_deleted_piece_by_piece_is_one():
     backwards = [TextEdit(i, i + 1, "") for i in range(len(LINE) - 1, -1, -1)]
     forwards = [TextEdit(0, 1, "") for _ in LINE]
     around = [TextEdit(10, 12, ""), TextEdit(8, 12, ""), TextEdit(0, len(LINE) - 6, "")]
@@ -48,7 +48,7 @@ def test_text_that_is_deleted_piece_by_piece_is_one() -> None:
         assert after_edits(LINE, *edits) == [LINE]
 
 
-def test_what_says_nothing_is_not_kept() -> None:
+def test_what_says_nothing_is_not_kept():
     word = TextEdit(0, 5, "")
     assert after_edits(LINE, word) == []
     assert after_edits(LINE, TextEdit(0, len(LINE), f"if x:\n    {LINE}")) == []
@@ -62,7 +62,7 @@ def test_what_says_nothing_is_not_kept() -> None:
     assert after_edits(LINE * 20, *many)[-1] == LINE
 
 
-def test_typing_ends_what_is_deleted_piece_by_piece() -> None:
+def test_typing_ends_what_is_deleted_piece_by_piece():
     call, name = "some_function_call(x, y)", "another_function(z)"
     typed = [TextEdit(0, len(call), ""), *[TextEdit(i, i, c) for i, c in enumerate(name)]]
     assert after_edits(call, *typed, TextEdit(0, len(name), "")) == [name, call]
@@ -72,7 +72,7 @@ def test_typing_ends_what_is_deleted_piece_by_piece() -> None:
     assert after_edits(text, *edits) == ["#" * 30, text[20:50]]
 
 
-def test_all_are_forgotten_where_something_became_a_secret() -> None:
+def test_all_are_forgotten_where_something_became_a_secret():
     editing = Editing(LINE + LINE)
     editing.edit(TextEdit(0, len(LINE), ""))
     assert editing.deleted.tokens(lambda text: np.array([len(text)]))
@@ -84,7 +84,7 @@ def test_all_are_forgotten_where_something_became_a_secret() -> None:
     assert editing.deleted.texts() == [LINE]
 
 
-def test_a_closed_documents_texts_are_forgotten() -> None:
+def test_a_closed_documents_texts_are_forgotten():
     editing = Editing(LINE)
     editing.edit(TextEdit(0, len(LINE), ""))
     editing.deleted.closed("other")

@@ -23,9 +23,7 @@ PIECES = [b"re", b"turn", b" \xc3", b"\xa9", b"x", b"\n    "]
         ((4,), "", "return éX", []),  # the end was fitted
     ],
 )
-def test_ranges_are_those_of_the_tokens_bytes(
-    from_drafts: tuple[int, ...], typed: str, text: str, expected: list[str]
-) -> None:
+def test_ranges_are_those_of_the_tokens_bytes(from_drafts, typed, text, expected):
     generation = Generation(
         tokens=tuple(range(len(PIECES))),
         finish_reason="stop",
@@ -36,6 +34,6 @@ def test_ranges_are_those_of_the_tokens_bytes(
     assert [text[start:end] for start, end in ranges] == expected
 
 
-def test_what_is_left_of_a_text_keeps_its_parts() -> None:
+def test_what_is_left_of_a_text_keeps_its_parts():
     assert ranges_from(((0, 3), (5, 8), (9, 12)), 6) == ((0, 2), (3, 6))
     assert ranges_from(((0, 3),), 3) == ()

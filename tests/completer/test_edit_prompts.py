@@ -96,9 +96,7 @@ def session(edit_format: str, *, completes: bool) -> Iterator[Asked]:
     ("edit_format", "completes"),
     [("sweep-8", False), ("sweep-8", True), ("sweep-21", False), ("zeta-1", False)],
 )
-def test_a_request_evaluates_what_follows_the_first_changed_token(
-    edit_format: str, completes: bool
-) -> None:
+def test_a_request_evaluates_what_follows_the_first_changed_token(edit_format, completes):
     """Also with a completion before each request; states of fewer than 48 tokens are not kept."""
     asked = list(session(edit_format, completes=completes))
     assert len(asked) == N_EDITS

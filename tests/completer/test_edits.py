@@ -153,7 +153,7 @@ def recorded_of_zeta_2() -> list[RecordedAnswer]:
 
 
 @pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
-def test_recorded_answers_become_edits(make, kind) -> None:
+def test_recorded_answers_become_edits(make, kind):
     """Whole buffers, by what the answer says; or the filter that withholds it."""
     remote = ReplayingRemote("zeta-2")
     n_edits = n_withheld = 0
@@ -217,7 +217,7 @@ class AsRecorded(EditFormat):
         return self.one.edit_format.rewritten(prompt, answer)
 
 
-def test_all_98_answers_make_exact_buffers_or_stay_quiet(make, monkeypatch) -> None:
+def test_all_98_answers_make_exact_buffers_or_stay_quiet(make, monkeypatch):
     """Each as the answer of a remote engine to its own prompt; losses are in tests/edits."""
     remote = ReplayingRemote("zeta-2")
     counts: Counter[str] = Counter()
@@ -251,7 +251,7 @@ def test_all_98_answers_make_exact_buffers_or_stay_quiet(make, monkeypatch) -> N
 # What models are sent
 
 
-def test_the_prompt_has_the_trail_and_the_region(make) -> None:
+def test_the_prompt_has_the_trail_and_the_region(make):
     remote = ReplayingRemote("zeta-2")
     remote.answer = CODE.replace("result", "total") + ">>>>>>> UPDATED\n"
     edited = make(remote, edit_format="zeta-2")
@@ -271,7 +271,7 @@ def test_the_prompt_has_the_trail_and_the_region(make) -> None:
     ("edit_format", "mark"),
     [("zeta-2", "<filename>"), ("sweep-8", "<|file_sep|>"), ("sweep-21", "<|file_sep|>")],
 )
-def test_similar_code_of_other_files_is_in_the_prompt(make, tmp_path, edit_format, mark) -> None:
+def test_similar_code_of_other_files_is_in_the_prompt(make, tmp_path, edit_format, mark):
     models = "class Box:\n    def area_of_box(self):\n        return self.width\n"
     cart = "from models import Box\n\n\ndef total(boxes):\n    return Box(1).area_of_box()\n"
     write(tmp_path / "models.py", models)
@@ -300,7 +300,7 @@ def test_similar_code_of_other_files_is_in_the_prompt(make, tmp_path, edit_forma
     assert "models.py" not in without
 
 
-def test_no_secret_reaches_the_prompt_and_none_is_edited(make) -> None:
+def test_no_secret_reaches_the_prompt_and_none_is_edited(make):
     secret = "ghp_" + "aB3dE6gH9kLmN0pQ2rS5" + "tUvWxYz12345678x"
     text = f'{CODE}key = "{secret}"\nlast = 1\n'
     masked = text.replace(secret, PLACEHOLDER)
@@ -318,7 +318,7 @@ def test_no_secret_reaches_the_prompt_and_none_is_edited(make) -> None:
     assert all(secret not in prompt.text for prompt, _ in remote.sent)
 
 
-def test_deleted_lines_in_prompts_hold_no_secrets(make) -> None:
+def test_deleted_lines_in_prompts_hold_no_secrets(make):
     """Secrets are typed, deleted, and never sent, in files of many languages."""
     for one in planted_secrets()[::7]:
         remote = ReplayingRemote("zeta-2")
@@ -335,7 +335,7 @@ def test_deleted_lines_in_prompts_hold_no_secrets(make) -> None:
         assert not any(secret in sent for secret in one.secrets), one.kind
 
 
-def test_what_was_declined_is_not_proposed_again_until_its_lines_change(make) -> None:
+def test_what_was_declined_is_not_proposed_again_until_its_lines_change(make):
     remote = ReplayingRemote("zeta-2")
     edited = make(remote, edit_format="zeta-2")
     edited.become(CODE)
@@ -354,7 +354,7 @@ def test_what_was_declined_is_not_proposed_again_until_its_lines_change(make) ->
 
 
 @pytest.mark.parametrize("is_reported", [True, False])
-def test_undoing_an_accepted_edit_declines_it(make, is_reported) -> None:
+def test_undoing_an_accepted_edit_declines_it(make, is_reported):
     """Whether the client reports it, or the text is as it was."""
     remote = ReplayingRemote("zeta-2")
     edited = make(remote, edit_format="zeta-2")
@@ -372,7 +372,7 @@ def test_undoing_an_accepted_edit_declines_it(make, is_reported) -> None:
     assert (stats.n_accepted, stats.n_declined, stats.n_shown) == (1, 1, 1)
 
 
-def test_what_the_user_types_of_an_edit_is_not_asked_for_again(make) -> None:
+def test_what_the_user_types_of_an_edit_is_not_asked_for_again(make):
     remote = ReplayingRemote("zeta-2")
     edited = make(remote, edit_format="zeta-2")
     edited.become(CODE)
@@ -397,7 +397,7 @@ def test_what_the_user_types_of_an_edit_is_not_asked_for_again(make) -> None:
     assert len(remote.sent) == 3
 
 
-def test_an_edit_of_a_text_that_changed_meanwhile_is_kept_for_what_is_typed_of_it(make) -> None:
+def test_an_edit_of_a_text_that_changed_meanwhile_is_kept_for_what_is_typed_of_it(make):
     remote = ReplayingRemote("zeta-2")
     edited = make(remote, edit_format="zeta-2")
     edited.become(CODE)
@@ -416,7 +416,7 @@ def test_an_edit_of_a_text_that_changed_meanwhile_is_kept_for_what_is_typed_of_i
 
 
 @pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
-def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind) -> None:
+def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind):
     remote = ReplayingRemote("zeta-2")
     edited = make(remote, kind=kind, edit_format="zeta-2")
     edited.become(CODE)
@@ -431,7 +431,7 @@ def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind) -> None:
     assert "// User accepted prediction:\n--- a/a.py" in remote.sent[1][0].text
 
 
-def test_an_accepted_suggestion_is_marked_while_the_cursor_is_still_in_it(make) -> None:
+def test_an_accepted_suggestion_is_marked_while_the_cursor_is_still_in_it(make):
     remote = ReplayingRemote("zeta-2")
     edited = make(remote, edit_format="zeta-2")
     begun = CODE + "    return "
@@ -448,7 +448,7 @@ def test_an_accepted_suggestion_is_marked_while_the_cursor_is_still_in_it(make) 
     assert "// User accepted prediction:\n--- a/a.py" in remote.sent[-1][0].text
 
 
-def test_the_trail_outlives_the_engine(make) -> None:
+def test_the_trail_outlives_the_engine(make):
     remote = ReplayingRemote("zeta-2")
     remote.answer = "NO_EDITS"
     edited = make(remote, kind=AcrossSocket, edit_format="zeta-2")
@@ -465,7 +465,7 @@ def test_the_trail_outlives_the_engine(make) -> None:
     assert "-def total(numbers):\n" in remote.sent[-1][0].text
 
 
-def test_changes_of_closed_documents_are_forgotten(make) -> None:
+def test_changes_of_closed_documents_are_forgotten(make):
     remote = ReplayingRemote("zeta-2")
     remote.answer = "NO_EDITS"
     edited = make(remote, edit_format="zeta-2")
@@ -478,7 +478,7 @@ def test_changes_of_closed_documents_are_forgotten(make) -> None:
     assert "edit_history" not in remote.sent[-1][0].text
 
 
-def test_changes_of_other_folders_and_ignored_files_are_not_in_the_prompt(make, tmp_path) -> None:
+def test_changes_of_other_folders_and_ignored_files_are_not_in_the_prompt(make, tmp_path):
     write(tmp_path / "one" / ".gitignore", "ignored.py\n")
     remote = ReplayingRemote("zeta-2")
     remote.answer = "NO_EDITS"
@@ -508,7 +508,7 @@ def test_changes_of_other_folders_and_ignored_files_are_not_in_the_prompt(make, 
     assert shown == ["one/other.py", "one/a.py"]
 
 
-def test_no_secret_in_a_files_name_reaches_the_prompt(make) -> None:
+def test_no_secret_in_a_files_name_reaches_the_prompt(make):
     secret = "ghp_" + "aB3dE6gH9kLmN0pQ2rS5" + "tUvWxYz12345678x"
     remote = ReplayingRemote("zeta-2")
     remote.answer = "NO_EDITS"
@@ -520,7 +520,7 @@ def test_no_secret_in_a_files_name_reaches_the_prompt(make) -> None:
     assert secret not in remote.sent[0][0].text
 
 
-def test_what_takes_back_a_change_that_the_prompt_has_no_room_for_is_withheld(make) -> None:
+def test_what_takes_back_a_change_that_the_prompt_has_no_room_for_is_withheld(make):
     remote = ReplayingRemote("zeta-2")
     remote.model = replace(remote.model, n_ctx=400)
     edited = make(remote, edit_format="zeta-2")
@@ -537,7 +537,7 @@ def test_what_takes_back_a_change_that_the_prompt_has_no_room_for_is_withheld(ma
 
 
 @pytest.mark.parametrize("where", ["old", "before"])
-def test_a_mark_in_another_files_change_leaves_that_change_out(make, where) -> None:
+def test_a_mark_in_another_files_change_leaves_that_change_out(make, where):
     """The file itself gets no next edit; the others do."""
     remote = ReplayingRemote("zeta-2")
     remote.answer = CODE.replace("result", "total") + ">>>>>>> UPDATED\n"
@@ -559,7 +559,7 @@ def test_a_mark_in_another_files_change_leaves_that_change_out(make, where) -> N
 @pytest.mark.parametrize(
     ("text", "reason"), [("x = '<|user_cursor|>'\n", "refused"), ("", "unchanged")]
 )
-def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(make, text, reason) -> None:
+def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(make, text, reason):
     remote = ReplayingRemote("zeta-2")
     edited = make(remote, edit_format="zeta-2")
     edited.become(text)
@@ -569,7 +569,7 @@ def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(make, text, re
     assert bool(remote.sent) == (reason == "unchanged")
 
 
-def test_a_model_without_a_format_says_so_once(make) -> None:
+def test_a_model_without_a_format_says_so_once(make):
     edited = make()
     edited.become(CODE)
     for _ in range(2):
@@ -625,7 +625,7 @@ def by_analogy(make: Callable[..., Edited], **fields: Any) -> tuple[Edited, Answ
     return edited, remote
 
 
-def test_an_ordinary_model_makes_the_edit_again_at_near_places(make) -> None:
+def test_an_ordinary_model_makes_the_edit_again_at_near_places(make):
     edited, remote = by_analogy(make)
     text = renamed(CALLS)
     result = edited.ask(text.index("how=") + 4)
@@ -642,7 +642,7 @@ def test_an_ordinary_model_makes_the_edit_again_at_near_places(make) -> None:
     assert first.startswith("a.py\n--- before\n")
 
 
-def test_without_a_place_the_model_is_not_asked(make) -> None:
+def test_without_a_place_the_model_is_not_asked(make):
     remote = AnsweringRemote("qwen2.5-coder-7b")
     edited = make(remote, edit_format="analogy")
     edited.become(CALLS)
@@ -663,7 +663,7 @@ def test_without_a_place_the_model_is_not_asked(make) -> None:
         ({"probability": None}, "", 2),
     ],
 )
-def test_what_an_analogy_withholds(make, fields, reason, n_asked) -> None:
+def test_what_an_analogy_withholds(make, fields, reason, n_asked):
     """Without probabilities the edit's own substitution is shown."""
     edited, remote = by_analogy(make, **fields)
     result = edited.ask(renamed(CALLS).index("how="))
@@ -671,14 +671,14 @@ def test_what_an_analogy_withholds(make, fields, reason, n_asked) -> None:
     assert len(remote.sent) == n_asked
 
 
-def test_a_declined_place_is_not_offered_again(make) -> None:
+def test_a_declined_place_is_not_offered_again(make):
     edited, _ = by_analogy(make)
     cursor = renamed(CALLS).index("how=")
     edited.window.next_edits.declined(edited.ask(cursor).completion_id)
     assert edited.ask(cursor).withheld == "declined"
 
 
-def test_what_is_typed_with_pauses_is_one_edit(make) -> None:
+def test_what_is_typed_with_pauses_is_one_edit(make):
     edited, remote = by_analogy(make)
     text = renamed(CALLS)
     for name in ("h", "ho", "how", "howto"):
@@ -692,7 +692,7 @@ def test_what_is_typed_with_pauses_is_one_edit(make) -> None:
 @pytest.mark.parametrize(
     ("kind", "can"), [("openai", True), ("mistral", False), ("deepseek", False)]
 )
-def test_an_api_of_prefix_and_suffix_says_so_once(make, kind, can) -> None:
+def test_an_api_of_prefix_and_suffix_says_so_once(make, kind, can):
     """Codestral and DeepSeek take no other prompt; an OpenAI-compatible server takes any text."""
     remote = ReplayingRemote("zeta-2")
     remote.model = RemoteModel(kind=kind, name="zeta-2", n_ctx=4096, takes_text=can)
@@ -709,7 +709,7 @@ def test_an_api_of_prefix_and_suffix_says_so_once(make, kind, can) -> None:
     assert bool(remote.sent) == can
 
 
-def test_a_server_that_splits_the_formats_tokens_gets_no_prompt(make) -> None:
+def test_a_server_that_splits_the_formats_tokens_gets_no_prompt(make):
     remote = ReplayingRemote("zeta-2")
     remote.vocabulary = {"<[fim-suffix]>": [1, 2, 3]}
     edited = make(remote)
@@ -718,7 +718,7 @@ def test_a_server_that_splits_the_formats_tokens_gets_no_prompt(make) -> None:
     assert remote.sent == []
 
 
-def test_each_departure_from_the_copy_has_a_probability(make) -> None:
+def test_each_departure_from_the_copy_has_a_probability(make):
     remote = ScriptedRemote(
         model=RemoteModel(kind="llama-server", name="zeta-2", takes_text=True, logprobs=True)
     )
@@ -741,7 +741,7 @@ def test_each_departure_from_the_copy_has_a_probability(make) -> None:
     assert remote.sent[0][1].wants_logprobs
 
 
-def test_an_answer_that_the_server_ends_is_whole(make) -> None:
+def test_an_answer_that_the_server_ends_is_whole(make):
     """Servers that treat the end mark as the end of the text do not send it."""
     remote = ReplayingRemote("sweep-next-edit-1.5b")
     remote.answer = CODE.replace("result", "total")
@@ -768,7 +768,7 @@ async def begun(edited: Edited, remote: ScriptedRemote, cancel: CancellationToke
 
 @pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
 @pytest.mark.parametrize("how", ["cancel", "supersede", "close", "kill"])
-def test_a_request_that_cannot_be_answered_ends_once(make, kind, how) -> None:
+def test_a_request_that_cannot_be_answered_ends_once(make, kind, how):
     if how == "kill" and kind is LocalCompleter:
         pytest.skip("the engine is in the window's process")
     remote = ScriptedRemote(
@@ -829,7 +829,7 @@ OTHER_DRAFTERS = (
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 7}])
 @pytest.mark.slow
 @pytest.mark.parametrize("drafters", OTHER_DRAFTERS)
-def test_no_drafter_changes_the_answer(make, drafters, sampling, monkeypatch) -> None:
+def test_no_drafter_changes_the_answer(make, drafters, sampling, monkeypatch):
     monkeypatch.setattr(loaded_models, "EDIT_DRAFTERS", drafters)
     answers, n_passes = with_and_without_drafts(make, "sweep-8", sampling)
     assert answers[0] == answers[1]
@@ -839,7 +839,7 @@ def test_no_drafter_changes_the_answer(make, drafters, sampling, monkeypatch) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 7}])
 @pytest.mark.parametrize("edit_format", ["sweep-8", "sweep-21", "zeta-1", "analogy"])
-def test_drafts_do_not_change_the_answer(make, edit_format, sampling) -> None:
+def test_drafts_do_not_change_the_answer(make, edit_format, sampling):
     answers, n_passes = with_and_without_drafts(make, edit_format, sampling)
     assert answers[0] == answers[1]
     assert len(answers[0]) == 3
@@ -866,7 +866,7 @@ def with_and_without_drafts(
     return answers, n_passes
 
 
-def test_the_next_request_evaluates_only_what_changed(make) -> None:
+def test_the_next_request_evaluates_only_what_changed(make):
     edited = make(edit_format="sweep-8", mode="tree")
     text = "".join(f"value_{number} = {number}\n" for number in range(60))
     edited.become(text)
@@ -899,7 +899,7 @@ def counts_of_both_kinds(edited: Edited) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("settings", [{}, {"edit_model": str(embedded_draft()), "cache_ram": 0}])
-def test_no_kind_of_request_costs_the_other_its_cache(make, settings) -> None:
+def test_no_kind_of_request_costs_the_other_its_cache(make, settings):
     """By saved states of one context, and without them by two contexts."""
     counts = counts_of_both_kinds(make(edit_format="sweep-8", mode="tree", **settings))
     first_completion, first_edit, *later = counts
@@ -910,12 +910,12 @@ def test_no_kind_of_request_costs_the_other_its_cache(make, settings) -> None:
     assert all(n_evaluated < 300 for n_evaluated, _ in later[1::2])
 
 
-def test_without_saved_states_one_context_holds_one_kind(make) -> None:
+def test_without_saved_states_one_context_holds_one_kind(make):
     counts = counts_of_both_kinds(make(edit_format="sweep-8", mode="tree", cache_ram=0))
     assert all(n_evaluated == n_all for n_evaluated, n_all in counts)
 
 
-def test_the_model_for_next_edits_serves_them_alone(make) -> None:
+def test_the_model_for_next_edits_serves_them_alone(make):
     edited = make(edit_format="sweep-8", mode="tree", edit_model=str(embedded_draft()))
     edited.become(CODE)
     assert edited.ask(30).stats.n_predicted
@@ -924,7 +924,7 @@ def test_the_model_for_next_edits_serves_them_alone(make) -> None:
     assert embedded_draft().name not in stats.model
 
 
-def test_the_embedded_model_follows_a_name_through_its_uses(make) -> None:
+def test_the_embedded_model_follows_a_name_through_its_uses(make):
     """What the model itself says, by real passes over its own prompts."""
     edited = make(edit_model="embedded")
     edited.become(CART)
@@ -943,7 +943,7 @@ def test_the_embedded_model_follows_a_name_through_its_uses(make) -> None:
     assert stats.model.startswith("embedded-target")
 
 
-def test_the_target_proposes_edits_where_their_model_cannot_be_loaded(make, tmp_path) -> None:
+def test_the_target_proposes_edits_where_their_model_cannot_be_loaded(make, tmp_path):
     edited = make(edit_format="sweep-8", mode="tree", edit_model=str(tmp_path / "none.gguf"))
     edited.become(CODE)
     assert edited.ask(30).stats.n_predicted
@@ -956,7 +956,7 @@ def test_the_target_proposes_edits_where_their_model_cannot_be_loaded(make, tmp_
     assert "none.gguf" in problem
 
 
-def test_a_model_for_next_edits_runs_beside_a_remote_engine(make) -> None:
+def test_a_model_for_next_edits_runs_beside_a_remote_engine(make):
     remote = ScriptedRemote(model=RemoteModel(kind="ollama", name="qwen2.5-coder:7b"))
     local = make(
         remote, edit_format="sweep-8", edit_model=str(embedded_draft()), local=LlamaLoader(print)
@@ -967,7 +967,7 @@ def test_a_model_for_next_edits_runs_beside_a_remote_engine(make) -> None:
     assert remote.sent == []
 
 
-def test_completions_and_edits_do_not_end_each_other(make) -> None:
+def test_completions_and_edits_do_not_end_each_other(make):
     edited = make(edit_format="sweep-8", mode="tree")
     edited.become(CODE)
 
@@ -987,7 +987,7 @@ def test_completions_and_edits_do_not_end_each_other(make) -> None:
     assert completion.generated.finish_reason in ("stop", "length", "deadline")
 
 
-def test_a_newer_request_supersedes_the_older_one(make) -> None:
+def test_a_newer_request_supersedes_the_older_one(make):
     edited = make(edit_format="sweep-8", mode="tree")
     edited.become(CODE)
 
@@ -1007,7 +1007,7 @@ def test_a_newer_request_supersedes_the_older_one(make) -> None:
     assert results[2].finish_reason in ("stop", "length")
 
 
-def test_hunks_of_an_edit_cover_it() -> None:
+def test_hunks_of_an_edit_cover_it():
     edit = TextEdit(4, 8, "2\n")
     assert edit.applied_to("one\ntwo\nthree\n") == "one\n2\nthree\n"
     assert len(hunks("one\ntwo\nthree\n", "one\n2\nthree\n")) == 1

@@ -129,14 +129,14 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     made.completer.close()
 
 
-def test_a_made_up_kind_is_decoded_and_answered(bench: Bench) -> None:
+def test_a_made_up_kind_is_decoded_and_answered(bench):
     result = bench.ask("loud", completion_id="7").result(WAIT_S)
     assert (result.text, result.finish_reason, result.completion_id) == ("OK", "stop", "7")
     assert result.stats.n_predicted == 3
     assert result.stats.ms_total >= result.stats.ms_queue
 
 
-def test_kinds_of_one_document_do_not_end_each_other(bench: Bench) -> None:
+def test_kinds_of_one_document_do_not_end_each_other(bench):
     bench.hold()
     typed = bench.ask("typed")
     bench.until_decoding()
@@ -149,7 +149,7 @@ def test_kinds_of_one_document_do_not_end_each_other(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("uri", URIS)
-def test_a_typed_completion_puts_off_a_running_edit(bench: Bench, uri: str) -> None:
+def test_a_typed_completion_puts_off_a_running_edit(bench, uri):
     bench.hold()
     loud = bench.ask("loud")
     bench.until_decoding()
@@ -162,7 +162,7 @@ def test_a_typed_completion_puts_off_a_running_edit(bench: Bench, uri: str) -> N
     assert bench.order == ["typed", "loud", "program", "idle"]
 
 
-def test_an_edit_joins_no_completion(bench: Bench) -> None:
+def test_an_edit_joins_no_completion(bench):
     bench.hold()
     typed = bench.ask("typed")
     bench.until_decoding()

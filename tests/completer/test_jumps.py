@@ -113,7 +113,7 @@ class PairLoader(ScriptedLoader):
 
 @pytest.mark.parametrize("mode", ["auto", "first"])
 @pytest.mark.parametrize("speculation", [True, False])
-def test_the_draft_model_reads_the_prompt_in_idle_time(make, mode: str, speculation: bool) -> None:
+def test_the_draft_model_reads_the_prompt_in_idle_time(make, mode, speculation):
     completer = make(loader=PairLoader("value = 1"), mode=mode, speculation=speculation)
     ask(completer, PLACES[0])
     weights = completer.completer._engine.models.weights

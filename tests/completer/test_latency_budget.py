@@ -60,14 +60,14 @@ def ask(completer: TypedWindow, before: str = BEFORE, **fields) -> CompletionRes
 
 
 @pytest.mark.parametrize("speculation", [True, False])
-def test_the_text_ends_with_a_line(make: Make, speculation: bool) -> None:
+def test_the_text_ends_with_a_line(make, speculation):
     result = ask(make(t_max_predict_ms=1, speculation=speculation))
     assert (result.generated.text, result.generated.finish_reason) == ("a = 1", "deadline")
     # The line's beginning is said again, and the line end is the last token.
     assert result.stats.n_predicted == len("    a = 1\n")
 
 
-def test_blank_lines_at_the_beginning_are_no_text_to_end_with(make: Make) -> None:
+def test_blank_lines_at_the_beginning_are_no_text_to_end_with(make):
     completer = make("\n    a = 1\n    b = 2", t_max_predict_ms=1)
     assert ask(completer, "def f():").generated.text == "\n    a = 1"
 
@@ -77,12 +77,12 @@ def test_blank_lines_at_the_beginning_are_no_text_to_end_with(make: Make) -> Non
     [(0, {}), (1, {"trigger": "invoked"}), (1, {"origin": "program"})],
     ids=["no budget", "asked for by hand", "outside a session"],
 )
-def test_the_whole_text_comes(make: Make, t_max_predict_ms: int, fields: dict[str, object]) -> None:
+def test_the_whole_text_comes(make, t_max_predict_ms, fields):
     result = ask(make(t_max_predict_ms=t_max_predict_ms), **fields)
     assert (result.generated.text, result.generated.finish_reason) == (WHOLE, "stop")
 
 
-def test_who_asks_by_hand_is_not_given_the_beginning_that_is_known(make: Make) -> None:
+def test_who_asks_by_hand_is_not_given_the_beginning_that_is_known(make):
     completer = make(t_max_predict_ms=1)
     assert ask(completer).generated.text == "a = 1"
     again = ask(completer)

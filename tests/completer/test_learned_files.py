@@ -147,9 +147,7 @@ def options_of(sources: str, path: Path) -> Options:
 
 @pytest.mark.parametrize("then", ["store", "file", "both"])
 @pytest.mark.parametrize("first", ["store", "file", "both"])
-def test_an_accepted_text_counts_once_wherever_it_comes_from(
-    begin: Callable[..., Session], path: Path, first: str, then: str
-) -> None:
+def test_an_accepted_text_counts_once_wherever_it_comes_from(begin, path, first, then):
     session = begin(**options_of(first, path))
     session.accept("x", "ab")
     session.accept("x", "ab")
@@ -166,9 +164,7 @@ def test_an_accepted_text_counts_once_wherever_it_comes_from(
     assert session.problems() == later.problems() == both.problems() == []
 
 
-def test_texts_of_a_file_count_in_all_folders_and_others_in_their_own(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_texts_of_a_file_count_in_all_folders_and_others_in_their_own(begin, path):
     plain = begin(persist=True)
     plain.accept("", "ab", file="/one/a.py")
     plain.completer.close()
@@ -178,16 +174,14 @@ def test_texts_of_a_file_count_in_all_folders_and_others_in_their_own(
     assert session.count("a", file="/two/a.py") == {"b": 1, "c": 1}
 
 
-def test_a_missing_file_is_created_at_once(begin: Callable[..., Session], path: Path) -> None:
+def test_a_missing_file_is_created_at_once(begin, path):
     session = begin(persist=False, lookup_cache_dynamic=[str(path)])
     session.use_file()
     assert in_file(path, "a") == {}
     assert any("was created" in line.message for line in session.heard())
 
 
-def test_files_of_others_are_written_only_if_the_settings_say_so(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_files_of_others_are_written_only_if_the_settings_say_so(begin, path):
     foreign = saved({(97,): {98: 4}})
     path.write_bytes(foreign)
     reading = begin(persist=False, lookup_cache_dynamic=[str(path)])
@@ -203,7 +197,7 @@ def test_files_of_others_are_written_only_if_the_settings_say_so(
     assert in_file(path, "a") == {"b": 4, "c": 1}
 
 
-def test_off_neither_creates_nor_writes(begin: Callable[..., Session], path: Path) -> None:
+def test_off_neither_creates_nor_writes(begin, path):
     options: Options = {"persist": False, "lookup_cache_dynamic": [str(path)]}
     session = begin(**options, lookup_cache_update="off")
     problem = None
@@ -223,9 +217,7 @@ def test_off_neither_creates_nor_writes(begin: Callable[..., Session], path: Pat
     assert path.read_bytes() == written
 
 
-def test_the_file_that_speclsp_created_is_the_one_that_learns(
-    begin: Callable[..., Session], tmp_path: Path
-) -> None:
+def test_the_file_that_speclsp_created_is_the_one_that_learns(begin, tmp_path):
     team, mine, other = (tmp_path / name for name in ("team.bin", "mine", "other"))
     team.write_bytes(saved({(97,): {98: 4}}))
     files = [str(team), str(mine), str(other)]
@@ -239,9 +231,7 @@ def test_the_file_that_speclsp_created_is_the_one_that_learns(
     assert str(other) in problem
 
 
-def test_what_the_model_wrote_counts_without_being_accepted(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_what_the_model_wrote_counts_without_being_accepted(begin, path):
     options: Options = {
         "persist": True, "lookup_cache_dynamic": [str(path)], "lookup_cache_update": "generated",
         "idle_work": "never", "min_probability": 0.0,
@@ -259,9 +249,7 @@ def test_what_the_model_wrote_counts_without_being_accepted(
     assert later.count("ab") == {"c": 1}
 
 
-def test_further_texts_that_the_model_wrote_count(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_further_texts_that_the_model_wrote_count(begin, path):
     session = begin(
         persist=False, lookup_cache_dynamic=[str(path)], lookup_cache_update="generated"
     )
@@ -276,9 +264,7 @@ def test_further_texts_that_the_model_wrote_count(
     assert session.count("a") == {"b": 1, "c": 1}
 
 
-def test_a_generated_text_with_a_secret_is_not_learned(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_a_generated_text_with_a_secret_is_not_learned(begin, path):
     secret = '"q8Zt5vLw2Xy9Rb4K"'
     session = begin(
         secret, persist=False, lookup_cache_dynamic=[str(path)], lookup_cache_update="generated"
@@ -289,9 +275,7 @@ def test_a_generated_text_with_a_secret_is_not_learned(
 
 
 @pytest.mark.parametrize("sources", ["store", "file", "both"])
-def test_what_is_accepted_before_there_is_a_vocabulary_counts_once(
-    begin: Callable[..., Session], path: Path, sources: str
-) -> None:
+def test_what_is_accepted_before_there_is_a_vocabulary_counts_once(begin, path, sources):
     session = begin(is_held=True, **options_of(sources, path))
     session.accept("x", "ab")
     session.loader.may_read.set()
@@ -305,9 +289,7 @@ def test_what_is_accepted_before_there_is_a_vocabulary_counts_once(
         assert in_file(path, "a") == {"b": 1}
 
 
-def test_what_is_accepted_before_there_is_a_vocabulary_is_written_at_the_end(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_what_is_accepted_before_there_is_a_vocabulary_is_written_at_the_end(begin, path):
     session = begin(is_held=True, **options_of("file", path))
     session.accept("x", "ab")
     threading.Timer(0.2, session.loader.may_read.set).start()
@@ -315,9 +297,7 @@ def test_what_is_accepted_before_there_is_a_vocabulary_is_written_at_the_end(
     assert in_file(path, "a") == {"b": 1}
 
 
-def test_a_file_that_is_removed_is_told_and_the_store_counts(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_a_file_that_is_removed_is_told_and_the_store_counts(begin, path):
     session = begin(**options_of("both", path))
     session.accept("", "ab")
     session.completer._accepted.update_files()
@@ -342,9 +322,7 @@ def test_a_file_that_is_removed_is_told_and_the_store_counts(
 
 
 @pytest.mark.parametrize("before", ["is_own", "begin"])
-def test_a_file_that_is_removed_while_it_is_read_is_told(
-    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch, before: str
-) -> None:
+def test_a_file_that_is_removed_while_it_is_read_is_told(begin, path, monkeypatch, before):
     session = begin(**options_of("both", path))
     session.use_file()
     (former,) = session.completer._statistics.current().learned_ids
@@ -362,9 +340,7 @@ def test_a_file_that_is_removed_while_it_is_read_is_told(
     assert "was removed, and its counts with it" in problem
 
 
-def test_a_folder_that_is_missing_is_one_problem_and_the_rest_works(
-    begin: Callable[..., Session], tmp_path: Path
-) -> None:
+def test_a_folder_that_is_missing_is_one_problem_and_the_rest_works(begin, tmp_path):
     path = tmp_path / "none" / "mine.ngrams"
     session = begin(persist=True, lookup_cache_dynamic=[str(path)])
     problem = None
@@ -379,9 +355,7 @@ def test_a_folder_that_is_missing_is_one_problem_and_the_rest_works(
     assert begin(persist=True).count("a") == {"b": 2}
 
 
-def test_a_damaged_file_is_one_problem_and_the_store_counts(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_a_damaged_file_is_one_problem_and_the_store_counts(begin, path):
     begin(**options_of("both", path)).accept("", "ab")
     first = begin(**options_of("both", path))
     first.completer.close()
@@ -401,9 +375,7 @@ def test_a_damaged_file_is_one_problem_and_the_store_counts(
     assert path.read_bytes() == whole[:-30]
 
 
-def test_a_full_disk_is_one_problem_and_what_is_learned_counts_here(
-    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_one_problem_and_what_is_learned_counts_here(begin, path, monkeypatch):
     session = begin(**options_of("both", path))
     session.use_file()
 
@@ -425,8 +397,8 @@ def test_a_full_disk_is_one_problem_and_what_is_learned_counts_here(
 
 
 def test_a_file_that_cannot_be_written_is_one_problem_and_the_journal_has_the_texts(
-    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    begin, path, monkeypatch
+):
     session = begin(**options_of("both", path))
     session.use_file()
 
@@ -447,9 +419,7 @@ def test_a_file_that_cannot_be_written_is_one_problem_and_the_journal_has_the_te
     assert in_file(path, "a") == {"b": 2}
 
 
-def test_a_store_that_cannot_be_told_keeps_the_text_out_of_the_file(
-    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_cannot_be_told_keeps_the_text_out_of_the_file(begin, path, monkeypatch):
     session = begin(**options_of("both", path))
     session.use_file()
 
@@ -465,9 +435,7 @@ def test_a_store_that_cannot_be_told_keeps_the_text_out_of_the_file(
     assert begin(**options_of("both", path)).count("a") == {"b": 1}
 
 
-def test_engines_that_share_a_file_see_what_the_others_learned(
-    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_engines_that_share_a_file_see_what_the_others_learned(begin, path, monkeypatch):
     one, other = begin(**options_of("both", path)), begin(**options_of("both", path))
     one.accept("", "ab")
     other.accept("", "ac")
@@ -480,9 +448,7 @@ def test_engines_that_share_a_file_see_what_the_others_learned(
     assert in_file(path, "a") == everything
 
 
-def test_a_file_is_written_once_a_minute_at_most(
-    begin: Callable[..., Session], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_written_once_a_minute_at_most(begin, path, monkeypatch):
     session = begin(**options_of("file", path))
     session.use_file()
     written = path.read_bytes()
@@ -497,9 +463,7 @@ def test_a_file_is_written_once_a_minute_at_most(
 
 
 @pytest.mark.slow
-def test_more_than_a_journal_holds_in_a_minute_is_counted(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_more_than_a_journal_holds_in_a_minute_is_counted(begin, path):
     session = begin(**options_of("file", path))
     session.use_file()
     for number in range(100):
@@ -509,9 +473,7 @@ def test_more_than_a_journal_holds_in_a_minute_is_counted(
     assert session.problems() == []
 
 
-def test_a_killed_engine_loses_nothing_that_was_accepted(
-    begin: Callable[..., Session], path: Path
-) -> None:
+def test_a_killed_engine_loses_nothing_that_was_accepted(begin, path):
     session = begin(**options_of("both", path))
     session.accept("", "ab")
     # It never closes.

@@ -63,7 +63,7 @@ def make(
 @pytest.mark.parametrize(
     ("drafters", "n_told"), [("draft", 1), ("draft-simple", 1), ("none", 0), ("", 0)]
 )
-def test_a_draft_model_that_nobody_set(events: EventQueue, drafters: str, n_told: int) -> None:
+def test_a_draft_model_that_nobody_set(events, drafters, n_told):
     assert make(events, Settings(drafters=drafters), loaded()) is None
     messages = heard(events)
     assert len(messages) == n_told
@@ -71,7 +71,7 @@ def test_a_draft_model_that_nobody_set(events: EventQueue, drafters: str, n_told
 
 
 @pytest.mark.parametrize("mode", ["auto", "tree", "chain"])
-def test_drafters_are_merged(events: EventQueue, mode: str) -> None:
+def test_drafters_are_merged(events, mode):
     proposer = make(events, dataclasses.replace(Settings(), mode=mode), loaded())
     assert isinstance(proposer, DraftMerger)
 
@@ -85,7 +85,7 @@ class FixedCounts:
         return {7: 9} if len(ngram) == 2 else {}
 
 
-def test_statistics_are_drafted_from_by_default(events: EventQueue) -> None:
+def test_statistics_are_drafted_from_by_default(events):
     proposer = make(events, Settings(), loaded())
     assert proposer is not None
     prefix = np.array([1, 2], dtype=np.int32)
@@ -103,7 +103,7 @@ def test_statistics_are_drafted_from_by_default(events: EventQueue) -> None:
 
 
 @pytest.mark.parametrize("mode", ["tree", "first"])
-def test_ngram_mod_drafts_by_its_defaults(events: EventQueue, mode: str) -> None:
+def test_ngram_mod_drafts_by_its_defaults(events, mode):
     proposer = make(events, Settings(drafters="ngram-mod", mode=mode), loaded())  # type: ignore[arg-type]
     assert proposer is not None
     free = VerifyCurve((1,), (1.0,))
@@ -116,7 +116,7 @@ def test_ngram_mod_drafts_by_its_defaults(events: EventQueue, mode: str) -> None
     assert heard(events) == []
 
 
-def test_next_edits_are_drafted_as_far_as_the_curve_lets_pay(events: EventQueue) -> None:
+def test_next_edits_are_drafted_as_far_as_the_curve_lets_pay(events):
     """Beyond `max_draft`, which is for completions."""
     region = np.arange(100, dtype=np.int32)
     free = VerifyCurve((1,), (1.0,))
@@ -139,7 +139,7 @@ def test_next_edits_are_drafted_as_far_as_the_curve_lets_pay(events: EventQueue)
     assert heard(events) == []
 
 
-def test_a_setting_that_changes_nothing_is_reported(events: EventQueue) -> None:
+def test_a_setting_that_changes_nothing_is_reported(events):
     assert make(events, Settings(spec_ngram_mod_n_match=8), loaded()) is not None
     (problem,) = heard(events)
     assert problem == (
@@ -148,7 +148,7 @@ def test_a_setting_that_changes_nothing_is_reported(events: EventQueue) -> None:
     )
 
 
-def test_the_draft_model_comes_last_wherever_it_is_named(events: EventQueue) -> None:
+def test_the_draft_model_comes_last_wherever_it_is_named(events):
     tokenizer, weights = loaded()
     model = DraftModelDrafter(weights.target, n_max=3, n_min=0, p_min=0.0, n_target_vocab=9)
     with_draft = dataclasses.replace(weights, draft=model)
@@ -158,7 +158,7 @@ def test_the_draft_model_comes_last_wherever_it_is_named(events: EventQueue) -> 
     assert list(proposer.stats()) == ["ngram-mod", "draft"]
 
 
-def test_a_draft_model_beside_the_default_drafters_is_told_how_it_drafts() -> None:
+def test_a_draft_model_beside_the_default_drafters_is_told_how_it_drafts():
     remark = draft_model_remark(Settings())
     assert "`--spec-type draft --mode first` makes it the only drafter" in remark
     assert "3 tokens at most" in remark
@@ -168,7 +168,7 @@ def test_a_draft_model_beside_the_default_drafters_is_told_how_it_drafts() -> No
     assert draft_model_remark(resolve([{"draft": 0}]).settings) == ""
 
 
-def test_settings_of_drafters_are_told_where_speculation_is_off() -> None:
+def test_settings_of_drafters_are_told_where_speculation_is_off():
     problem = given_without_speculation(resolve([{"draft": 8, "speculation": False}]).settings)
     assert problem is not None
     assert problem.message == "speculation is off, so nothing reads draft_max."
@@ -180,12 +180,12 @@ def test_settings_of_drafters_are_told_where_speculation_is_off() -> None:
     assert given_without_speculation(resolve([{"draft": 8}]).settings) is None
 
 
-def test_or_the_first_one_wins(events: EventQueue) -> None:
+def test_or_the_first_one_wins(events):
     proposer = make(events, Settings(mode="first"), loaded())
     assert isinstance(proposer, DraftMerger)
 
 
-def test_nothing_drafts(events: EventQueue) -> None:
+def test_nothing_drafts(events):
     pair = loaded()
     assert make(events, Settings(speculation=False), pair) is None
     assert make(events, Settings(drafters="none"), pair) is None

@@ -92,7 +92,7 @@ def complete(completer: TypedWindow, prefix: str = "x = 1\n", **fields: object) 
 UNSURE = [0.9, 0.9, 0.3]
 
 
-def test_a_text_ends_where_the_model_is_unsure(make: Make) -> None:
+def test_a_text_ends_where_the_model_is_unsure(make):
     completer = make("uncertain", UNSURE)
     result = complete(completer)  # inside a word: nothing is left
     assert (result.generated.text, result.withheld, result.generated.finish_reason) == (
@@ -107,7 +107,7 @@ def test_a_text_ends_where_the_model_is_unsure(make: Make) -> None:
     assert stats.why_nothing == "not sure (0.24 of 0.3)"
 
 
-def test_words_before_that_are_shown(make: Make) -> None:
+def test_words_before_that_are_shown(make):
     completer = make("one two three", [0.99] * 8 + [0.3])
     result = complete(completer)
     assert (result.generated.text, result.withheld) == ("one two", False)
@@ -117,7 +117,7 @@ def test_words_before_that_are_shown(make: Make) -> None:
     assert stats.why_nothing == ""
 
 
-def test_the_rest_of_a_cut_text_is_not_cut_again(make: Make) -> None:
+def test_the_rest_of_a_cut_text_is_not_cut_again(make):
     completer = make("one two three", [0.99] * 8 + [0.3], suggestion_memory=True)
     first = complete(completer)
     rest = complete(completer, prefix="x = 1\none")
@@ -125,14 +125,14 @@ def test_the_rest_of_a_cut_text_is_not_cut_again(make: Make) -> None:
     assert completer.statistics().n_cut == 1
 
 
-def test_whoever_asks_gets_what_is_less_sure(make: Make) -> None:
+def test_whoever_asks_gets_what_is_less_sure(make):
     result = complete(make("uncertain", UNSURE), trigger="invoked")
     assert (result.generated.text, result.withheld) == ("uncertain", False)
     result = complete(make("uncertain", [0.9, 0.9, 0.03]), trigger="invoked")
     assert (result.generated.text, result.withheld) == ("", True)
 
 
-def test_a_program_gets_the_whole_text_unless_it_asks_as_an_editor_does(make: Make) -> None:
+def test_a_program_gets_the_whole_text_unless_it_asks_as_an_editor_does(make):
     completer = make("uncertain", [0.01])
     assert complete(completer, trigger="invoked", origin="program").generated.text == "uncertain"
     assert complete(completer, trigger="automatic", origin="program").generated.text == ""
@@ -141,14 +141,14 @@ def test_a_program_gets_the_whole_text_unless_it_asks_as_an_editor_does(make: Ma
 @pytest.mark.parametrize(
     ("min_probability", "expected"), [(0.0, "uncertain"), (0.24, "uncertain"), (0.25, "")]
 )
-def test_the_bar_may_be_set(min_probability: float, expected: str, make: Make) -> None:
+def test_the_bar_may_be_set(min_probability, expected, make):
     completer = make("uncertain", UNSURE, min_probability=min_probability)
     assert complete(completer).generated.text == expected
     overrides = {"min_probability": 0.0}
     assert complete(completer, prefix="y = 2\n", overrides=overrides).generated.text == "uncertain"
 
 
-def test_the_cut_text_is_the_same_whatever_is_drafted(make: Make) -> None:
+def test_the_cut_text_is_the_same_whatever_is_drafted(make):
     """The generated text stands before the cursor already, so that drafts reach beyond the cut."""
     probabilities = [0.99] * 8 + [0.3]
     plain = complete(make("one two three", probabilities), prefix="one two three\n" * 4)
@@ -161,7 +161,7 @@ def test_the_cut_text_is_the_same_whatever_is_drafted(make: Make) -> None:
     assert drafted.stats.n_accepted > 0
 
 
-def test_whoever_types_through_the_cut_has_the_text_so_far_in_the_cache(make: Make) -> None:
+def test_whoever_types_through_the_cut_has_the_text_so_far_in_the_cache(make):
     """What was decoded up to the cut is not evaluated again; only the typed letters behind it."""
     completer = make("one two three", [0.99] * 8 + [0.3] + [0.99] * 4)
     cut = complete(completer)

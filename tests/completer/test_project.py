@@ -44,7 +44,7 @@ def index_once(root: Path, *, persist: bool) -> None:
     project.close()
 
 
-def test_index_is_kept(tmp_path: Path) -> None:
+def test_index_is_kept(tmp_path):
     for name in ("a.py", "b.py"):
         write(tmp_path / "p" / name, f"name = {name!r}\n" * 9)
     index_once(tmp_path / "p", persist=True)
@@ -56,7 +56,7 @@ def test_index_is_kept(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o077 == 0
 
 
-def test_without_persist_nothing_is_written_or_read(tmp_path: Path) -> None:
+def test_without_persist_nothing_is_written_or_read(tmp_path):
     for name in ("a.py", "b.py"):
         write(tmp_path / "p" / name, f"name = {name!r}\n" * 9)
     index_once(tmp_path / "p", persist=False)
@@ -68,9 +68,7 @@ def test_without_persist_nothing_is_written_or_read(tmp_path: Path) -> None:
     assert after == before
 
 
-def test_a_program_s_first_request_waits_for_the_index_which_does_not_pause(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_s_first_request_waits_for_the_index_which_does_not_pause(tmp_path, monkeypatch):
     for n in range(15):
         write(tmp_path / "p" / f"{n}.py", f"name = {n}\n" * 9)
     monkeypatch.setattr(project_index, "_LONGEST_PAUSE_S", 600.0)
@@ -84,9 +82,7 @@ def test_a_program_s_first_request_waits_for_the_index_which_does_not_pause(
     project.close()
 
 
-def test_later_requests_do_not_wait_for_an_index_that_takes_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_later_requests_do_not_wait_for_an_index_that_takes_long(tmp_path, monkeypatch):
     write(tmp_path / "p" / "a.py", "name = 1\n" * 9)
     may_end = threading.Event()
     monkeypatch.setattr(IndexedFiles, "tokenise", lambda *_given: may_end.wait(600))
@@ -138,9 +134,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     project.close()
 
 
-def test_a_file_s_own_text_counts_again_when_its_last_buffer_closes(
-    opened: Opened, tmp_path: Path
-) -> None:
+def test_a_file_s_own_text_counts_again_when_its_last_buffer_closes(opened, tmp_path):
     file = str(tmp_path / "p" / "a.py")
     n_tokens = opened.n_drafted_from()
     opened.open(file)
@@ -155,9 +149,7 @@ def test_a_file_s_own_text_counts_again_when_its_last_buffer_closes(
     assert opened.n_drafted_from() == n_tokens
 
 
-def test_a_request_never_drafts_from_the_file_that_was_just_opened(
-    opened: Opened, tmp_path: Path
-) -> None:
+def test_a_request_never_drafts_from_the_file_that_was_just_opened(opened, tmp_path):
     file = str(tmp_path / "p" / "a.py")
     n_tokens = opened.n_drafted_from()
     for _ in range(50):
@@ -167,9 +159,7 @@ def test_a_request_never_drafts_from_the_file_that_was_just_opened(
         assert opened.n_drafted_from() == n_tokens
 
 
-def test_who_opens_a_file_does_not_wait_until_its_links_are_resolved(
-    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_opens_a_file_does_not_wait_until_its_links_are_resolved(opened, tmp_path, monkeypatch):
     resolved: list[str] = []
     resolve = os.path.realpath
 
@@ -191,9 +181,7 @@ def test_who_opens_a_file_does_not_wait_until_its_links_are_resolved(
     assert resolved == files[-1:]  # what is open now, once
 
 
-def test_patterns_are_read_anew_once_for_a_notebook(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patterns_are_read_anew_once_for_a_notebook(opened, monkeypatch):
     n_renewed: list[object] = []
     monkeypatch.setattr(IgnoredFiles, "renew", lambda *_: n_renewed.append(1))
     for n in range(500):
@@ -203,7 +191,7 @@ def test_patterns_are_read_anew_once_for_a_notebook(
     assert len(n_renewed) == 2
 
 
-def test_a_saved_gitignore_holds_for_open_files_at_once(opened: Opened, tmp_path: Path) -> None:
+def test_a_saved_gitignore_holds_for_open_files_at_once(opened, tmp_path):
     file = str(tmp_path / "p" / "a.py")
     opened.open(file)
     assert not opened.project.is_ignored(file)
@@ -245,7 +233,7 @@ def tokenised(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def test_changed_settings_take_effect(tmp_path: Path, tokenised: list[str]) -> None:
+def test_changed_settings_take_effect(tmp_path, tokenised):
     for number, name in enumerate(("a.py", "b.py"), start=1):
         write(tmp_path / "p" / name, line(number))
     indexed = Indexed(tmp_path / "p", Settings())
@@ -266,7 +254,7 @@ def test_changed_settings_take_effect(tmp_path: Path, tokenised: list[str]) -> N
     assert sorted(tokenised) == [line(1), line(2)]  # once each: the store keeps them
 
 
-def test_settings_may_change_while_building(tmp_path: Path, monkeypatch) -> None:
+def test_settings_may_change_while_building(tmp_path, monkeypatch):
     for number in range(50):
         write(tmp_path / "p" / f"{number}.py", line(number))
     gate, tokenize = threading.Event(), ByteVocabulary.tokenize
@@ -290,9 +278,7 @@ def test_settings_may_change_while_building(tmp_path: Path, monkeypatch) -> None
     indexed.project.close()
 
 
-def test_a_window_that_leaves_a_shared_index_sees_the_end_of_its_progress(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_window_that_leaves_a_shared_index_sees_the_end_of_its_progress(tmp_path, monkeypatch):
     write(tmp_path / "p" / "a.py", line(1))
     gate, tokenize = threading.Event(), ByteVocabulary.tokenize
     monkeypatch.setattr(
@@ -321,9 +307,7 @@ def test_a_window_that_leaves_a_shared_index_sees_the_end_of_its_progress(
 
 
 @pytest.mark.parametrize("moment", ["before the beginning", "after the end"])
-def test_the_progress_of_a_shared_index_is_whole_for_each_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+def test_the_progress_of_a_shared_index_is_whole_for_each_window(tmp_path, monkeypatch, moment):
     write(tmp_path / "p" / "a.py", line(1))
     joined, left = threading.Event(), threading.Event()
 
@@ -374,7 +358,7 @@ def test_the_progress_of_a_shared_index_is_whole_for_each_window(
         project.close()
 
 
-def test_a_file_belongs_to_the_innermost_folder(opened: Opened, tmp_path: Path) -> None:
+def test_a_file_belongs_to_the_innermost_folder(opened, tmp_path):
     project, root = opened.project, str(tmp_path / "p")
     project.open_folder(WorkspaceFolder(root=f"{root}/inner", name="inner"))
     assert project.root_of(f"{root}/inner/a.py") == f"{root}/inner"

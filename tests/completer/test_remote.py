@@ -7,7 +7,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,7 +84,7 @@ def desk() -> Iterator[Callable[..., Desk]]:
         one.window.close()
 
 
-def test_a_known_family_gets_the_anchored_prompt_as_text(desk) -> None:
+def test_a_known_family_gets_the_anchored_prompt_as_text(desk):
     engine = ScriptedRemote("a", " + b", "\n", "def other():\n")
     found = desk(engine).ask("def add(a, b):\n    total = ¦\n    return total\n")
     assert found.generated.text == "a + b"
@@ -98,13 +97,13 @@ def test_a_known_family_gets_the_anchored_prompt_as_text(desk) -> None:
     assert params.wants_logprobs
 
 
-def test_the_stream_is_closed_where_a_stop_rule_ends_the_text(desk) -> None:
+def test_the_stream_is_closed_where_a_stop_rule_ends_the_text(desk):
     engine = ScriptedRemote("a", " + b", "\n", "def other():\n", "    pass", "\n")
     desk(engine).ask("def add(a, b):\n    total = ¦\n    return total\n", multiline="never")
     assert engine.n_given == 3
 
 
-def test_without_a_family_prefix_and_suffix_are_sent_with_line_ends_of_unix(desk) -> None:
+def test_without_a_family_prefix_and_suffix_are_sent_with_line_ends_of_unix(desk):
     engine = ScriptedRemote("a + b", model=PLAIN)
     found = desk(engine).ask("def add(a, b):\r\n    return ¦\r\n\r\nprint(add(1, 2))\r\n")
     assert found.generated.text == "a + b"
@@ -115,7 +114,7 @@ def test_without_a_family_prefix_and_suffix_are_sent_with_line_ends_of_unix(desk
     assert engine.prefilled == []
 
 
-def test_token_ids_are_sent_only_where_the_server_has_the_vocabulary(desk) -> None:
+def test_token_ids_are_sent_only_where_the_server_has_the_vocabulary(desk):
     sample = "def area_of(self, box):\n    return box.width * box.height  # in m²\n"
     model = RemoteModel(kind="llama-server", name="any", takes_tokens=True, takes_text=True)
     known = dataclasses.replace(model, name="qwen2.5-coder-7b")
@@ -138,13 +137,13 @@ def test_token_ids_are_sent_only_where_the_server_has_the_vocabulary(desk) -> No
     assert text.text.endswith("<|fim_middle|>x = ")
 
 
-def test_an_end_token_in_the_stream_ends_the_text(desk) -> None:
+def test_an_end_token_in_the_stream_ends_the_text(desk):
     engine = ScriptedRemote("one", "<|file_sep|>", "b.py\n")
     assert desk(engine).ask("x = ¦\n").generated.text == "one"
     assert engine.n_given == 2
 
 
-def test_unsure_texts_are_withheld_by_the_servers_probabilities(desk) -> None:
+def test_unsure_texts_are_withheld_by_the_servers_probabilities(desk):
     engine = ScriptedRemote()
     engine.pieces = [Piece("maybe", logprobs=(math.log(0.01),))]
     found = desk(engine).ask("x = ¦\n", trigger="automatic")
@@ -152,7 +151,7 @@ def test_unsure_texts_are_withheld_by_the_servers_probabilities(desk) -> None:
     assert found.unsure == pytest.approx(0.01)
 
 
-def test_a_piece_that_repeats_typed_text_counts_by_its_share(desk) -> None:
+def test_a_piece_that_repeats_typed_text_counts_by_its_share(desk):
     engine = ScriptedRemote(model=HEALING)
     engine.pieces = [Piece(" wid", logprobs=(-0.8,)), Piece("th", logprobs=(-0.3,))]
     found = desk(engine).ask("x = box. wi¦\n", trigger="invoked")
@@ -163,7 +162,7 @@ def test_a_piece_that_repeats_typed_text_counts_by_its_share(desk) -> None:
     assert found.generated.mean_logprob == pytest.approx((-0.8 / 4 - 0.3) / 2)
 
 
-def test_an_answer_that_does_not_begin_with_what_was_typed_is_refused(desk) -> None:
+def test_an_answer_that_does_not_begin_with_what_was_typed_is_refused(desk):
     one = desk(ScriptedRemote("other", model=HEALING))
     with pytest.raises(EngineUnavailableError, match="does not begin with what was typed") as error:
         one.ask("x = wi¦\n")
@@ -171,7 +170,7 @@ def test_an_answer_that_does_not_begin_with_what_was_typed_is_refused(desk) -> N
 
 
 @pytest.mark.slow
-def test_no_secret_is_in_the_bytes_that_leave(tmp_path: Path) -> None:
+def test_no_secret_is_in_the_bytes_that_leave(tmp_path):
     """A hundred kinds of secrets, in open documents and in the project's files."""
     every = planted_secrets()
     for idx, planted in enumerate(every):
@@ -208,7 +207,7 @@ def test_no_secret_is_in_the_bytes_that_leave(tmp_path: Path) -> None:
             assert secret not in received, planted.kind
 
 
-def test_no_token_in_a_files_name_leaves(tmp_path: Path) -> None:
+def test_no_token_in_a_files_name_leaves(tmp_path):
     token = "ghp_" + "aB3dE6gH9j" * 3 + "kL5mN8"
     names = [f"notes_{token}.py", f"{token}/boxes.py"]
     for name in names:
@@ -237,7 +236,7 @@ def test_no_token_in_a_files_name_leaves(tmp_path: Path) -> None:
     assert token[4:] not in server.received.decode()
 
 
-def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk) -> None:
+def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk):
     engine = ScriptedRemote("1")
     one = desk(engine)
     assert one.ask("x = ¦\n").generated.text == "1"
@@ -252,7 +251,7 @@ def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk) -> 
     assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
 
 
-def test_another_model_on_the_server_is_taken_by_itself(desk) -> None:
+def test_another_model_on_the_server_is_taken_by_itself(desk):
     engine = ScriptedRemote("1")
     one = desk(engine)
     one.ask("x = ¦\n")
@@ -268,7 +267,7 @@ def test_another_model_on_the_server_is_taken_by_itself(desk) -> None:
     assert not [event for event in said if isinstance(event, Problem)]
 
 
-def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk) -> None:
+def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk):
     engine = ScriptedRemote("1")
     engine.error = DEAD
     one = desk(engine)
@@ -287,7 +286,7 @@ def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk) -> No
     assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
 
 
-def test_an_engine_that_never_connected_is_closed() -> None:
+def test_an_engine_that_never_connected_is_closed():
     settings = Settings(engine_url=URL)
     for end in (RemoteLoader.close, lambda loader: loader.tokenizer(Settings())):
         engine = ScriptedRemote()
@@ -299,7 +298,7 @@ def test_an_engine_that_never_connected_is_closed() -> None:
         assert engine.is_closed
 
 
-def test_a_window_that_closes_does_not_wait_for_a_server_that_hangs(desk) -> None:
+def test_a_window_that_closes_does_not_wait_for_a_server_that_hangs(desk):
     engine = ScriptedRemote()
     engine.hangs = True
     one = desk(engine, waits=False)
@@ -308,7 +307,7 @@ def test_a_window_that_closes_does_not_wait_for_a_server_that_hangs(desk) -> Non
     one.until(lambda: engine.is_closed)
 
 
-def test_explain_shows_the_request_that_would_be_sent(desk) -> None:
+def test_explain_shows_the_request_that_would_be_sent(desk):
     engine = ScriptedRemote("1")
     one = desk(engine)
     request = request_at("x = ¦\n", origin="program")
@@ -319,7 +318,7 @@ def test_explain_shows_the_request_that_would_be_sent(desk) -> None:
     assert json.loads(explained.request.partition("\n")[2]) == body
 
 
-def test_a_stalled_stream_ends_at_the_deadline_with_the_text_so_far(desk) -> None:
+def test_a_stalled_stream_ends_at_the_deadline_with_the_text_so_far(desk):
     engine = ScriptedRemote("one", " + two")
     one = desk(engine)
     engine.go_on.clear()
@@ -327,13 +326,13 @@ def test_a_stalled_stream_ends_at_the_deadline_with_the_text_so_far(desk) -> Non
     assert (found.generated.text, found.generated.finish_reason) == ("one", "deadline")
 
 
-def test_a_text_that_broke_off_is_not_called_finished(desk) -> None:
+def test_a_text_that_broke_off_is_not_called_finished(desk):
     engine = ScriptedRemote("one")
     engine.stats.is_cut = True
     assert desk(engine).ask("x = ¦\n").generated.finish_reason == "deadline"
 
 
-def test_a_server_that_accepts_and_never_answers_is_reported(desk) -> None:
+def test_a_server_that_accepts_and_never_answers_is_reported(desk):
     models = response(200, {"data": [{"id": "coder"}]})
     with scripted_server(lambda got: [models if got.method == "GET" else 60.0]) as server:
         one = desk(HttpEngine(server.url, "openai"))
@@ -343,7 +342,7 @@ def test_a_server_that_accepts_and_never_answers_is_reported(desk) -> None:
             one.ask("z = ¦\n", deadline_ms=100)
 
 
-def test_a_newer_request_leaves_a_stalled_stream(desk) -> None:
+def test_a_newer_request_leaves_a_stalled_stream(desk):
     engine = ScriptedRemote("one", " + two")
     one = desk(engine)
     engine.go_on.clear()
@@ -355,7 +354,7 @@ def test_a_newer_request_leaves_a_stalled_stream(desk) -> None:
     assert newer.result(WAIT_S).generated.text == "one + two"
 
 
-def test_idle_time_has_the_server_evaluate_what_the_next_prompts_begin_with(desk) -> None:
+def test_idle_time_has_the_server_evaluate_what_the_next_prompts_begin_with(desk):
     engine = ScriptedRemote("1")
     one = desk(engine)
     long = "".join(f"def function_{idx}(argument):\n    return {idx}\n\n" for idx in range(400))
@@ -368,7 +367,7 @@ def test_idle_time_has_the_server_evaluate_what_the_next_prompts_begin_with(desk
     assert engine.sent[-1][0].text.startswith(planned[:-20])
 
 
-def test_statistics_name_the_engine_and_what_it_lacks(desk) -> None:
+def test_statistics_name_the_engine_and_what_it_lacks(desk):
     one = desk(ScriptedRemote("1", model=PLAIN))
     one.ask("x = ¦\n")
     stats = one.window.statistics()
@@ -383,14 +382,14 @@ def test_statistics_name_the_engine_and_what_it_lacks(desk) -> None:
 @pytest.mark.parametrize(
     "text", ["", "x = 1\n\n\n", "ΔΣ = '€'  # ok", "\ttab\r\n", "a_very_long_identifier_name"]
 )
-def test_the_stand_in_vocabulary_gives_back_every_text(text: str) -> None:
+def test_the_stand_in_vocabulary_gives_back_every_text(text):
     vocabulary = StandInVocabulary("any", lambda _name: False)
     tokens = vocabulary.tokenize(text).tolist()
     assert b"".join(map(vocabulary.piece, tokens)).decode() == text
     assert vocabulary.tokenize(text).tolist() == tokens
 
 
-def test_the_key_comes_from_the_file_or_from_the_environment(tmp_path, monkeypatch) -> None:
+def test_the_key_comes_from_the_file_or_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLSP_ENGINE_KEY", "from-environment")
     file = tmp_path / "key"
     file.write_text("from-file\n")

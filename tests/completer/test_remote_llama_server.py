@@ -67,7 +67,7 @@ def places() -> list[tuple[str, str]]:
     return found[:24]
 
 
-def test_with_the_vocabulary_answers_are_those_of_the_model_here(address: str) -> None:
+def test_with_the_vocabulary_answers_are_those_of_the_model_here(address):
     """Token ids, anchors, healing and stop rules are the same, so the texts are."""
     same = {"n_prompt": 1024, "min_probability": 0.0}
     here = opened(speculation=False, **same)
@@ -87,7 +87,7 @@ def test_with_the_vocabulary_answers_are_those_of_the_model_here(address: str) -
 
 
 @pytest.mark.parametrize("knows_vocabulary", [True, False])
-def test_a_key_evaluates_what_was_typed_and_no_more(address: str, knows_vocabulary: bool) -> None:
+def test_a_key_evaluates_what_was_typed_and_no_more(address, knows_vocabulary):
     model = str(embedded_target()) if knows_vocabulary else ""
     there = opened(engine_url=address, model=model, debounce_ms=0, suggestion_memory=False)
     before, after = max(places(), key=lambda place: min(map(len, place)))
@@ -105,8 +105,8 @@ def test_a_key_evaluates_what_was_typed_and_no_more(address: str, knows_vocabula
 
 
 async def test_an_editor_gets_suggestions_where_there_is_no_llama_cpp(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    address, tmp_path, monkeypatch
+):
     """And no engine process is started: there is nothing to share."""
     runtime = Path(tempfile.mkdtemp(prefix="speclsp-"))  # a socket's path must be short
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
@@ -130,7 +130,7 @@ async def test_an_editor_gets_suggestions_where_there_is_no_llama_cpp(
     runtime.rmdir()
 
 
-def test_a_server_that_dies_and_starts_again_is_used_again(tmp_path: Path) -> None:
+def test_a_server_that_dies_and_starts_again_is_used_again(tmp_path):
     fields = {"origin": "program", "n_predict": 8}
     with running_llama_server(tmp_path) as first:
         there = opened(engine_url=first, min_probability=0.0)

@@ -280,9 +280,7 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("seed", range(N_SEEDS))
-def test_nothing_of_a_secret_is_remembered_tokenised_or_kept(
-    seed: int, traces: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_of_a_secret_is_remembered_tokenised_or_kept(seed, traces, monkeypatch):
     typist = Typist(random.Random(seed))
     tokenised: list[str] = []
     tokenize = ByteVocabulary.tokenize
@@ -329,7 +327,7 @@ class SayingRemote(ScriptedRemote):
 
 
 @pytest.mark.parametrize("seed", range(N_SEEDS))
-def test_nothing_of_a_secret_is_sent_to_a_remote_engine(seed: int) -> None:
+def test_nothing_of_a_secret_is_sent_to_a_remote_engine(seed):
     typist = Typist(random.Random(seed))
     engine = SayingRemote()
     settings = replace(

@@ -129,7 +129,7 @@ def seen(planted: list[Planted], texts: list[str]) -> set[str]:
 
 
 @pytest.mark.slow
-def test_no_secret_is_tokenised_kept_or_logged(tmp_path, traces, tokenised) -> None:
+def test_no_secret_is_tokenised_kept_or_logged(tmp_path, traces, tokenised):
     planted = planted_secrets(2)
     messages = type_among_secrets(tmp_path / "project", planted, Settings())
     kept = list(kept_texts(traces, ByteVocabulary()))
@@ -140,7 +140,7 @@ def test_no_secret_is_tokenised_kept_or_logged(tmp_path, traces, tokenised) -> N
     assert seen(planted, kept) == set()
 
 
-def test_with_masking_off_the_same_search_finds_them_all(tmp_path, traces, tokenised) -> None:
+def test_with_masking_off_the_same_search_finds_them_all(tmp_path, traces, tokenised):
     planted = planted_secrets(2)
     type_among_secrets(tmp_path / "project", planted, Settings(mask_secrets=False))
     kept = list(kept_texts(traces, ByteVocabulary()))
@@ -148,9 +148,7 @@ def test_with_masking_off_the_same_search_finds_them_all(tmp_path, traces, token
     assert len(seen(planted, kept)) > 20
 
 
-def test_a_completion_is_cut_before_a_placeholder_and_refused_on_a_secrets_line(
-    tmp_path, traces
-) -> None:
+def test_a_completion_is_cut_before_a_placeholder_and_refused_on_a_secrets_line(tmp_path, traces):
     session = Session(tmp_path, Settings())
     try:
         text = 'password = "hunter22"\n\n\ndef f():\n    '
@@ -213,7 +211,7 @@ def fragments(planted: list[Planted], texts: list[str]) -> set[str]:
 
 
 @pytest.mark.slow
-def test_nothing_is_kept_of_secrets_that_were_accepted_in_parts(tmp_path, traces) -> None:
+def test_nothing_is_kept_of_secrets_that_were_accepted_in_parts(tmp_path, traces):
     planted = planted_secrets(3)[::3]
     messages = type_with_acceptances(tmp_path / "project", planted, Settings())
     kept = list(kept_texts(traces, ByteVocabulary()))
@@ -222,7 +220,7 @@ def test_nothing_is_kept_of_secrets_that_were_accepted_in_parts(tmp_path, traces
 
 
 @pytest.mark.slow
-def test_with_masking_off_the_parts_are_found(tmp_path, traces) -> None:
+def test_with_masking_off_the_parts_are_found(tmp_path, traces):
     planted = planted_secrets(3)[::3]
     type_with_acceptances(tmp_path / "project", planted, Settings(mask_secrets=False))
     assert len(fragments(planted, list(kept_texts(traces, ByteVocabulary())))) > 8

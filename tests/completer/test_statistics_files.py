@@ -87,7 +87,7 @@ def text_file(path: Path, text: bytes, orders: range = range(1, 5)) -> Path:
     return path
 
 
-def test_files_of_both_layouts_and_kinds_are_loaded(make: Make, tmp_path: Path) -> None:
+def test_files_of_both_layouts_and_kinds_are_loaded(make, tmp_path):
     (tmp_path / "s.bin").write_bytes(saved({(97, 98): {99: 5}}))
     (tmp_path / "d.bin").write_bytes(saved({(97, 98): {100: 2}, (97,): {98: 1}}))
     text_file(tmp_path / "d.ngrams", b"abdabe")
@@ -99,9 +99,7 @@ def test_files_of_both_layouts_and_kinds_are_loaded(make: Make, tmp_path: Path) 
     until(lambda: seen(source.current(), b"ab") == expected)
 
 
-def test_the_first_request_waits_for_files_and_only_once(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_request_waits_for_files_and_only_once(make, tmp_path, monkeypatch):
     (tmp_path / "d.bin").write_bytes(saved({(97, 98): {100: 2}}))
     may_read = threading.Event()
     opened = StatisticsFiles._open
@@ -126,7 +124,7 @@ def test_the_first_request_waits_for_files_and_only_once(
     until(lambda: seen(source.current(), b"ab") == ({101: 3}, {}))
 
 
-def test_without_the_drafter_nothing_is_used(make: Make, tmp_path: Path) -> None:
+def test_without_the_drafter_nothing_is_used(make, tmp_path):
     path = text_file(tmp_path / "d.ngrams", b"abc")
     source = make(lookup_cache_dynamic=[str(path)])
     until(lambda: source.current() != FilesInUse())
@@ -136,9 +134,7 @@ def test_without_the_drafter_nothing_is_used(make: Make, tmp_path: Path) -> None
     assert source.current() == FilesInUse()
 
 
-def test_a_missing_file_is_reported_without_a_wait(
-    make: Make, events: EventQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_file_is_reported_without_a_wait(make, events, tmp_path, monkeypatch):
     monkeypatch.setattr(statistics_files, "_SETTLED_S", WAIT_S)
     make(lookup_cache_static=[str(tmp_path / "none.bin")])
     problem = events.next(WAIT_S / 2)
@@ -146,7 +142,7 @@ def test_a_missing_file_is_reported_without_a_wait(
     assert "none.bin" in problem.message
 
 
-def test_the_default_drafters_use_them(make: Make, tmp_path: Path) -> None:
+def test_the_default_drafters_use_them(make, tmp_path):
     path = text_file(tmp_path / "d.ngrams", b"abc")
     source = make(drafters=Settings().drafters, lookup_cache_dynamic=[str(path)])
     until(lambda: seen(source.current(), b"ab") == ({99: 1}, {}))
@@ -162,9 +158,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_file_is_one_problem_and_the_others_count(
-    make: Make, events: EventQueue, tmp_path: Path, name: str
-) -> None:
+def test_a_damaged_file_is_one_problem_and_the_others_count(make, events, tmp_path, name):
     data, reason = DAMAGED[name]
     bad, good = tmp_path / "none.bin", tmp_path / "good.bin"
     if data is not None:
@@ -183,7 +177,7 @@ def test_a_damaged_file_is_one_problem_and_the_others_count(
     until(lambda: seen(source.current(), b"ab") == ({}, {100: 1}))
 
 
-def test_a_file_of_another_vocabulary(make: Make, events: EventQueue, tmp_path: Path) -> None:
+def test_a_file_of_another_vocabulary(make, events, tmp_path):
     path = text_file(tmp_path / "d.ngrams", b"abc")
     source = make(fingerprint="others", lookup_cache_dynamic=[str(path)])
     found: list[str] = []
@@ -192,9 +186,7 @@ def test_a_file_of_another_vocabulary(make: Make, events: EventQueue, tmp_path: 
     assert seen(source.current(), b"ab") == ({}, {})
 
 
-def test_damage_that_only_a_checksum_finds_is_a_problem(
-    make: Make, events: EventQueue, tmp_path: Path
-) -> None:
+def test_damage_that_only_a_checksum_finds_is_a_problem(make, events, tmp_path):
     path = text_file(tmp_path / "d.ngrams", bytes(range(256)) * 20)
     data = bytearray(path.read_bytes())
     data[-30] ^= 1
@@ -206,7 +198,7 @@ def test_damage_that_only_a_checksum_finds_is_a_problem(
     until(lambda: seen(source.current(), b"ab") == ({}, {}))
 
 
-def test_a_file_that_is_cut_is_one_problem(make: Make, events: EventQueue, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_is_one_problem(make, events, tmp_path):
     path = text_file(tmp_path / "d.ngrams", bytes(range(256)) * 20)
     source = make(lookup_cache_dynamic=[str(path)])
     until(lambda: seen(source.current(), b"ab") == ({99: 20}, {}))
@@ -231,9 +223,7 @@ class WritingOn(threading.Event):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9])
-def test_a_file_that_is_just_being_written_is_no_problem(
-    make: Make, events: EventQueue, tmp_path: Path, share: float
-) -> None:
+def test_a_file_that_is_just_being_written_is_no_problem(make, events, tmp_path, share):
     """``cp`` cuts the old file and writes the new one bit by bit."""
     path = text_file(tmp_path / "d.ngrams", b"abc")
     new = text_file(tmp_path / "new.ngrams", b"abdabd" + bytes(range(256)) * 30).read_bytes()
@@ -246,9 +236,7 @@ def test_a_file_that_is_just_being_written_is_no_problem(
     assert problems(events) == []
 
 
-def test_a_file_that_is_replaced_while_it_is_checked_is_no_problem(
-    make: Make, events: EventQueue, tmp_path: Path
-) -> None:
+def test_a_file_that_is_replaced_while_it_is_checked_is_no_problem(make, events, tmp_path):
     path = text_file(tmp_path / "d.ngrams", bytes(range(256)) * 20)
     whole = path.read_bytes()
     path.write_bytes(bytes(len(whole)))
@@ -260,7 +248,7 @@ def test_a_file_that_is_replaced_while_it_is_checked_is_no_problem(
     assert problems(events) == []
 
 
-def test_a_replaced_file_is_loaded_anew(make: Make, tmp_path: Path) -> None:
+def test_a_replaced_file_is_loaded_anew(make, tmp_path):
     path = text_file(tmp_path / "d.ngrams", b"abc")
     source = make(lookup_cache_dynamic=[str(path)])
     until(lambda: seen(source.current(), b"ab") == ({99: 1}, {}))
@@ -268,9 +256,7 @@ def test_a_replaced_file_is_loaded_anew(make: Make, tmp_path: Path) -> None:
     until(lambda: seen(source.current(), b"ab") == ({100: 2}, {}))
 
 
-def test_a_text_file_is_reported_where_the_session_ends_at_once(
-    make: Make, events: EventQueue, tmp_path: Path
-) -> None:
+def test_a_text_file_is_reported_where_the_session_ends_at_once(make, events, tmp_path):
     text, other = tmp_path / "notes.txt", tmp_path / "more.txt"
     text.write_text("hello world, this is no statistics file\n")
     other.write_text("neither is this one, of course\n")
@@ -278,9 +264,7 @@ def test_a_text_file_is_reported_where_the_session_ends_at_once(
     assert [message.partition(",")[0] for message in problems(events)] == [str(text), str(other)]
 
 
-def test_orders_that_static_statistics_do_not_read_are_told(
-    make: Make, events: EventQueue, tmp_path: Path
-) -> None:
+def test_orders_that_static_statistics_do_not_read_are_told(make, events, tmp_path):
     path = text_file(tmp_path / "s.ngrams", b"abcabc", range(2, 4))
     source = make(lookup_cache_static=[str(path)])
     until(lambda: source.current().statistics.static)

@@ -73,7 +73,7 @@ def tokens(program: Program, text: str) -> tuple[int, ...]:
     return tuple(bench.result(WAIT_S).tolist())
 
 
-def test_a_raw_prompt_is_continued_as_it_is(program: Program) -> None:
+def test_a_raw_prompt_is_continued_as_it_is(program):
     prompt = tokens(program, CODE + "def add_socks(items):\n")
     result = program.ask(prompt=prompt, n_predict=12)
     assert result.prompt == prompt
@@ -82,7 +82,7 @@ def test_a_raw_prompt_is_continued_as_it_is(program: Program) -> None:
     assert (again.text, again.stats.n_prompt_evaluated) == (result.text, 1)
 
 
-def test_drafts_leave_the_text_as_it_is_and_save_passes(settings: Settings) -> None:
+def test_drafts_leave_the_text_as_it_is_and_save_passes(settings):
     texts = []
     for is_speculating in (True, False):
         program = Program(dataclasses.replace(settings, speculation=is_speculating))
@@ -96,7 +96,7 @@ def test_drafts_leave_the_text_as_it_is_and_save_passes(settings: Settings) -> N
     assert drafted.stats.n_target_passes < plain.stats.n_target_passes
 
 
-def test_a_stop_string_and_zero_tokens(program: Program) -> None:
+def test_a_stop_string_and_zero_tokens(program):
     whole = program.ask(CODE + "def add_socks(items):\n", n_predict=24)
     word = whole.text.split()[1]
     cut = program.ask(CODE + "def add_socks(items):\n", n_predict=24, stops=(word,))
@@ -105,7 +105,7 @@ def test_a_stop_string_and_zero_tokens(program: Program) -> None:
     assert len(program.ask(CODE, n_predict=0).tokens) == 1
 
 
-def test_the_scores_are_of_the_tokens(program: Program) -> None:
+def test_the_scores_are_of_the_tokens(program):
     result = program.ask(CODE + "def add_socks(items):\n", n_predict=4, n_probs=2)
     assert [score.token for score in result.scores] == list(result.tokens)
     for score in result.scores:
@@ -114,7 +114,7 @@ def test_the_scores_are_of_the_tokens(program: Program) -> None:
         assert score.best[0][1] >= score.best[1][1]
 
 
-def test_context_of_other_files_is_shown(program: Program) -> None:
+def test_context_of_other_files_is_shown(program):
     extra = (("shop/tax.py", "TAX_RATE_OF_THE_SHOP = 19\n"),)
     result = program.ask("rate = ", extra=extra, n_predict=2)
     vocabulary = program.completer._engine.thread.with_models(
@@ -124,7 +124,7 @@ def test_context_of_other_files_is_shown(program: Program) -> None:
     assert "TAX_RATE_OF_THE_SHOP" in prompt
 
 
-def test_a_prompt_that_cannot_be_continued_is_an_error(program: Program) -> None:
+def test_a_prompt_that_cannot_be_continued_is_an_error(program):
     with pytest.raises(RequestError, match="invalid tokens"):
         program.ask(prompt=(10**6,))
     with pytest.raises(RequestError, match="exceeds the available context size"):
@@ -132,7 +132,7 @@ def test_a_prompt_that_cannot_be_continued_is_an_error(program: Program) -> None
     assert program.ask("def f", n_predict=1).tokens
 
 
-def test_other_windows_do_not_draft_from_a_programs_texts(settings: Settings) -> None:
+def test_other_windows_do_not_draft_from_a_programs_texts(settings):
     engine = Engine(settings)
     engine.start()
     first, second = Program(settings, engine), Program(settings, engine)
@@ -169,7 +169,7 @@ def edit_prompt(program: Program) -> tuple[int, ...]:
     return tuple(thread.with_models(program.completer, lay_out).result(WAIT_S))
 
 
-def test_a_prompt_of_a_next_edit_format_is_drafted_from_its_region(settings: Settings) -> None:
+def test_a_prompt_of_a_next_edit_format_is_drafted_from_its_region(settings):
     """What another program laid out so is followed as our own prompts are."""
     results = []
     for is_speculating in (True, False):
@@ -189,9 +189,7 @@ PLACE = "import os\n\n\n"
 
 
 @pytest.mark.parametrize("is_fitted", [False, True])
-def test_the_first_of_several_texts_costs_what_it_costs_alone(
-    is_fitted: bool, settings: Settings
-) -> None:
+def test_the_first_of_several_texts_costs_what_it_costs_alone(is_fitted, settings):
     def ask(n_texts: int) -> TextResult:
         program = Program(settings)  # nothing is cached or drafted from
         try:
@@ -212,9 +210,7 @@ def test_the_first_of_several_texts_costs_what_it_costs_alone(
         assert all(len(other.tokens) <= n_most for other in first.others)
 
 
-def test_other_texts_are_as_the_model_alone_goes_on_from_their_first_token(
-    program: Program,
-) -> None:
+def test_other_texts_are_as_the_model_alone_goes_on_from_their_first_token(program):
     prompt = tokens(program, PLACE)
     result = program.ask(prompt=prompt, n_predict=8, n_texts=3)
     assert result.others
@@ -223,7 +219,7 @@ def test_other_texts_are_as_the_model_alone_goes_on_from_their_first_token(
         assert (other.tokens[0], *alone.tokens) == other.tokens
 
 
-def test_other_texts_begin_with_likely_tokens(program: Program) -> None:
+def test_other_texts_begin_with_likely_tokens(program):
     prompt = tokens(program, PLACE)
     result = program.ask(prompt=prompt, n_predict=4, n_texts=16, n_probs=10)
     likely = {token for token, logprob in result.scores[0].best if logprob > math.log(0.1)}

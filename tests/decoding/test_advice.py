@@ -91,24 +91,24 @@ def settings_named(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("n_accepted", [50, 55, 60])
-def test_from_half_of_the_tokens_on_there_is_no_advice(n_accepted: int) -> None:
+def test_from_half_of_the_tokens_on_there_is_no_advice(n_accepted):
     assert advice(session(draft=drafter(100, n_accepted))) == ""
     assert advice(unknown_gain(draft=drafter(100, n_accepted))) == ""
 
 
-def test_a_good_session_has_no_advice() -> None:
+def test_a_good_session_has_no_advice():
     assert advice(RequestStats()) == ""
     waiting = DrafterStats(n_draft_calls=100)
     assert advice(session(suffix=drafter(100, 75, depth=2), ngram_cache=waiting)) == ""
 
 
 @pytest.mark.parametrize("mode", ["auto", "tree", "chain"])
-def test_rejected_tokens_that_saved_time_are_no_fault(mode: str) -> None:
+def test_rejected_tokens_that_saved_time_are_no_fault(mode):
     # The alternatives of a tree are rejected but for one.
     assert advice(session(suffix=drafter(1000, 150)), mode=mode) == ""
 
 
-def test_few_tokens_and_calls_are_not_judged() -> None:
+def test_few_tokens_and_calls_are_not_judged():
     assert advice(unknown_gain(draft=drafter(ENOUGH - 1, 0))) == ""
     assert advice(unknown_gain(draft=drafter(ENOUGH - 1, ENOUGH - 1)), draft_max=1) == ""
     asked = DrafterStats(n_draft_calls=ENOUGH_CALLS - 1)
@@ -140,7 +140,7 @@ def test_few_tokens_and_calls_are_not_judged() -> None:
         ("theirs", ["theirs", "drafters"], ["drafters"]),
     ],
 )
-def test_below_a_half_a_drafter_is_to_draft_less(name, settings, below_40) -> None:
+def test_below_a_half_a_drafter_is_to_draft_less(name, settings, below_40):
     line = advice(unknown_gain(**{name: drafter(100, 45)}))
     assert line.startswith(
         f"advice: 45.0% of the tokens that {name} drafted are accepted, below 50%"
@@ -152,7 +152,7 @@ def test_below_a_half_a_drafter_is_to_draft_less(name, settings, below_40) -> No
     assert settings_named(worse) == [*settings, *below_40]
 
 
-def test_the_options_that_were_given_are_named() -> None:
+def test_the_options_that_were_given_are_named():
     line = advice(
         unknown_gain(ngram_simple=drafter(200, 44)),
         mode="first",
@@ -166,21 +166,21 @@ def test_the_options_that_were_given_are_named() -> None:
     )
 
 
-def test_of_two_limits_that_one_option_sets_that_option_is_named() -> None:
+def test_of_two_limits_that_one_option_sets_that_option_is_named():
     line = advice(unknown_gain(suffix=drafter(200, 44)), mode="first", draft_max=64)
     assert "lower `draft_max` (64) or choose" in line
 
 
-def test_what_cannot_be_lowered_is_not_to_be_lowered() -> None:
+def test_what_cannot_be_lowered_is_not_to_be_lowered():
     line = advice(unknown_gain(draft=drafter(100, 45)), draft_max=1)
     assert line.endswith(": raise `drafter_options.draft.p_min` (0.0).")
 
 
-def test_llama_cpps_rule_drafts_too_much_though_time_is_saved() -> None:
+def test_llama_cpps_rule_drafts_too_much_though_time_is_saved():
     assert "below 40%" in advice(session(draft=drafter(100, 30)), mode="first")
 
 
-def test_the_drafter_with_most_rejected_tokens_is_named() -> None:
+def test_the_drafter_with_most_rejected_tokens_is_named():
     right = drafter(300, 165)
     line = advice(unknown_gain(suffix=right, draft=drafter(100, 10), ngram_cache=drafter(60, 10)))
     assert "that draft drafted" in line
@@ -190,7 +190,7 @@ def test_the_drafter_with_most_rejected_tokens_is_named() -> None:
 # --- time -----------------------------------------------------------------------------------------
 
 
-def test_a_slow_down_is_blamed_on_the_drafter_that_took_the_time() -> None:
+def test_a_slow_down_is_blamed_on_the_drafter_that_took_the_time():
     slow = drafter(20, 15, ms_draft=2200.0)
     totals = session(ms_predict=5000.0, draft=slow, suffix=drafter(60, 40, ms_draft=90.0))
     line = advice(totals, has_gpu=True)
@@ -208,19 +208,19 @@ def test_a_slow_down_is_blamed_on_the_drafter_that_took_the_time() -> None:
     assert settings_named(advice(totals)) == ["spec_draft_model", "speculation"]
 
 
-def test_a_draft_model_that_was_never_right_is_blamed_too() -> None:
+def test_a_draft_model_that_was_never_right_is_blamed_too():
     asked = DrafterStats(n_draft_calls=8, n_proposed=14, ms_draft=1177.0)
     line = advice(session(ms_predict=5500.0, draft=asked, suffix=drafter(60, 40)))
     assert "most by draft: 1177.0 ms to draft and merge, 0.0 ms to verify, for 0.0 ms saved" in line
 
 
-def test_a_slow_down_by_look_ups_is_blamed_on_them() -> None:
+def test_a_slow_down_by_look_ups_is_blamed_on_them():
     line = advice(session(ms_predict=5000.0, suffix=drafter(60, 40, ms_draft=2200.0)))
     assert "most by suffix" in line
     assert settings_named(line) == ["suffix", "drafters", "speculation"]
 
 
-def test_merging_counts_for_the_drafter_with_many_proposals() -> None:
+def test_merging_counts_for_the_drafter_with_many_proposals():
     look_ups = {
         "suffix": drafter(60, 40, ms_draft=100.0, n_proposed_more=3000),
         "ngram-cache": drafter(10, 5, ms_draft=150.0),
@@ -229,14 +229,14 @@ def test_merging_counts_for_the_drafter_with_many_proposals() -> None:
     assert "most by suffix: 2093.5 ms to draft" in line
 
 
-def test_where_no_drafter_is_to_blame_none_is() -> None:
+def test_where_no_drafter_is_to_blame_none_is():
     assert advice(session(ms_predict=5000.0, suffix=drafter(60, 40)), mode="tree") == (
         "advice: speculation costs more than it saves here (0.80x): set `mode` to `auto` (it "
         "verifies what saves time) or set `speculation` to false."
     )
 
 
-def test_a_slow_down_by_verifying_asks_for_shorter_drafts() -> None:
+def test_a_slow_down_by_verifying_asks_for_shorter_drafts():
     totals = session(ms_predict=5000.0, draft=drafter(300, 100, ms_draft=60.0))
     costly = RequestStats(
         **{name: getattr(totals, name) for name in RequestStats.__dataclass_fields__}
@@ -254,9 +254,7 @@ def test_a_slow_down_by_verifying_asks_for_shorter_drafts() -> None:
 
 
 @pytest.mark.parametrize("mode", ["first", "tree"])
-def test_few_passes_to_compare_with_suffice_for_a_loss_where_nearly_all_have_drafts(
-    mode: str,
-) -> None:
+def test_few_passes_to_compare_with_suffice_for_a_loss_where_nearly_all_have_drafts(mode):
     slow = drafter(190, 183, ms_draft=3000.0)
     totals = session(ms_predict=5200.0, n_single_passes=3, draft=slow)
     line = advice(totals, mode=mode)
@@ -264,14 +262,14 @@ def test_few_passes_to_compare_with_suffice_for_a_loss_where_nearly_all_have_dra
     assert settings_named(line)[:2] == ["mode", "auto"]
 
 
-def test_to_draft_more_is_no_advice_beside_a_loss() -> None:
+def test_to_draft_more_is_no_advice_beside_a_loss():
     ended = drafter(96, 90, depth=8)
     assert "raise it" in advice(session(draft=ended), draft=8)
     few = replace(session(n_single_passes=2, draft=ended), n_predicted=100, n_decode_passes=12)
     assert advice(few, draft=8) == ""  # 0.5x
 
 
-def test_without_passes_to_compare_with_a_certain_loss_is_told() -> None:
+def test_without_passes_to_compare_with_a_certain_loss_is_told():
     # Had no pass a draft, it took no longer than the mean of those that had: 10 ms.
     slow = drafter(190, 183, ms_draft=3000.0)
     line = advice(session(ms_predict=5200.0, n_single_passes=0, draft=slow), mode="first")
@@ -279,7 +277,7 @@ def test_without_passes_to_compare_with_a_certain_loss_is_told() -> None:
     assert advice(session(ms_predict=4000.0, n_single_passes=0, draft=drafter(100, 55))) == ""
 
 
-def test_a_loss_is_only_told_after_enough_passes() -> None:
+def test_a_loss_is_only_told_after_enough_passes():
     slow = drafter(60, 33, ms_draft=2200.0)
     few = RequestStats(
         n_predicted=40,
@@ -295,14 +293,14 @@ def test_a_loss_is_only_told_after_enough_passes() -> None:
     assert advice(few) == ""
 
 
-def test_what_noise_may_make_is_no_loss() -> None:
+def test_what_noise_may_make_is_no_loss():
     assert advice(session(ms_predict=4300.0, suffix=drafter(60, 40, ms_draft=900.0))) == ""
 
 
 # --- drafting more --------------------------------------------------------------------------------
 
 
-def test_a_setting_that_ends_good_drafts_is_to_be_raised() -> None:
+def test_a_setting_that_ends_good_drafts_is_to_be_raised():
     line = advice(session(draft=drafter(102, 100, depth=3)))
     assert line == (
         "advice: 98.0% of the tokens that draft drafted are accepted, and "
@@ -315,7 +313,7 @@ def test_a_setting_that_ends_good_drafts_is_to_be_raised() -> None:
     assert "`spec_ngram_size_m` (48)" in first
 
 
-def test_drafts_that_end_earlier_by_themselves_need_no_longer_ones() -> None:
+def test_drafts_that_end_earlier_by_themselves_need_no_longer_ones():
     assert advice(session(draft=drafter(102, 100, depth=2))) == ""
     assert advice(session(draft=drafter(102, 61, depth=3))) == ""
     few = DrafterStats(n_drafts=50, n_drafted=100, n_accepted=100, n_drafted_at=(50, 30, 20))
@@ -323,14 +321,14 @@ def test_drafts_that_end_earlier_by_themselves_need_no_longer_ones() -> None:
     assert advice(session(theirs=drafter(100, 100, depth=4))) == ""
 
 
-def test_longer_drafts_are_not_asked_for_where_the_present_ones_lose() -> None:
+def test_longer_drafts_are_not_asked_for_where_the_present_ones_lose():
     assert advice(session(ms_predict=4200.0, draft=drafter(102, 100, depth=3))) == ""
 
 
 # --- never drafting -------------------------------------------------------------------------------
 
 
-def test_a_text_too_short_for_any_draft_is_named() -> None:
+def test_a_text_too_short_for_any_draft_is_named():
     assert advice(session(ngram_mod=SILENT), n_predict=32) == (
         "advice: ngram-mod proposed nothing in 62 of 62 calls (1.5 ms): raise `n_predict` (32) "
         "above `draft_min` (48), its shortest draft, or lower that."
@@ -373,12 +371,12 @@ def test_a_drafter_that_never_drafts_is_named_with_what_holds_it_back(name, opti
 
 
 @pytest.mark.parametrize("name", ["suffix", "draft", "ngram-cache", "prompt-lookup"])
-def test_what_no_setting_holds_back_is_not_complained_of(name: str) -> None:
+def test_what_no_setting_holds_back_is_not_complained_of(name):
     assert advice(session(**{name: SILENT})) == ""
 
 
 @pytest.mark.parametrize("n_calls", [8, 104])
-def test_a_silent_drafter_that_took_the_time_has_one_line(n_calls: int) -> None:
+def test_a_silent_drafter_that_took_the_time_has_one_line(n_calls):
     silent = DrafterStats(n_draft_calls=n_calls, ms_draft=2200.0)
     line = advice(session(ms_predict=5000.0, draft=silent), draft_p_min=0.99)
     assert line.startswith(
@@ -386,7 +384,7 @@ def test_a_silent_drafter_that_took_the_time_has_one_line(n_calls: int) -> None:
     )
 
 
-def test_a_drafter_whose_drafts_are_mostly_dropped_took_its_time_for_nothing() -> None:
+def test_a_drafter_whose_drafts_are_mostly_dropped_took_its_time_for_nothing():
     seldom = DrafterStats(
         n_draft_calls=443, n_proposed_drafts=5, n_proposed=25, n_drafted=25, n_accepted=25,
         ms_draft=2200.0,
@@ -399,7 +397,7 @@ def test_a_drafter_whose_drafts_are_mostly_dropped_took_its_time_for_nothing() -
     assert advice(session(draft=seldom), draft_min=5, draft_p_min=0.75) == ""
 
 
-def test_each_silent_drafter_has_its_line_beside_that_on_time() -> None:
+def test_each_silent_drafter_has_its_line_beside_that_on_time():
     slow = drafter(20, 15, ms_draft=2200.0)
     lines = advice_lines(
         session(ms_predict=5000.0, draft=slow, ngram_mod=SILENT), Settings(), has_gpu=False
@@ -411,7 +409,7 @@ def test_each_silent_drafter_has_its_line_beside_that_on_time() -> None:
 # --- the settings ---------------------------------------------------------------------------------
 
 
-def test_every_drafter_of_ours_has_advice_on_settings_that_exist() -> None:
+def test_every_drafter_of_ours_has_advice_on_settings_that_exist():
     ours = {e.name for e in entry_points(group=GROUP) if e.value.startswith("speclsp.")}
     assert set(KNOBS) == {*ours, DRAFT_MODEL}
     for knobs in KNOBS.values():

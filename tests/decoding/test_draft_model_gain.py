@@ -22,7 +22,6 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.vocabulary import LlamaVocabulary
 
 pytestmark = pytest.mark.real
 
@@ -144,12 +143,7 @@ def run(
     return outcome
 
 
-def test_it_drafts_where_its_drafts_pay_for_its_time(
-    target_f16: LlamaTarget,
-    draft_q8: DraftModelDrafter,
-    vocabulary: LlamaVocabulary,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_it_drafts_where_its_drafts_pay_for_its_time(target_f16, draft_q8, vocabulary, capsys):
     prompts = cut_prompts(vocabulary)[::6]
     # Seconds of a draft in passes of the target, from free to as long as three passes.
     found = {s: run(target_f16, draft_q8, prompts, s) for s in (0.0, 0.3, 3.0)}

@@ -65,7 +65,7 @@ def alone(tokens: Sequence[int], sampler: Sampler, n_tokens: int) -> list[int]:
     return grown
 
 
-def test_each_fork_is_what_it_would_be_alone() -> None:
+def test_each_fork_is_what_it_would_be_alone():
     params = SamplingParams(temperature=0.8, top_k=0, top_p=1.0, min_p=0.0, seed=3)
     model = target()
     forks = [fork(0, 20), fork(3, 21), fork(3, 22, SeededSampler(params))]
@@ -80,7 +80,7 @@ def test_each_fork_is_what_it_would_be_alone() -> None:
     assert list(model.cached) == [*PROMPT, *EMITTED[:-1]]
 
 
-def test_a_fork_ends_where_it_is_told_to() -> None:
+def test_a_fork_ends_where_it_is_told_to():
     wanted = alone([20], GreedySampler(), 12)
     ends, goes_on, at_once = fork(0, 20, stop=wanted[4]), fork(1, 20), fork(2, 20, stop=20)
     model = target()
@@ -90,14 +90,14 @@ def test_a_fork_ends_where_it_is_told_to() -> None:
     assert (at_once.tokens, at_once.finish) == ([*EMITTED[:2], 20], "stop")
 
 
-def test_all_share_one_deadline() -> None:
+def test_all_share_one_deadline():
     looks = iter([None, None, "deadline"])
     forks = [fork(0, 20), fork(1, 21)]
     assert grow(target(), forks, interrupted=lambda: next(looks)) == 4  # type: ignore[arg-type]
     assert [(len(f.tokens), f.finish) for f in forks] == [(3, "deadline"), (4, "deadline")]
 
 
-def test_an_interrupted_decode_ends_all() -> None:
+def test_an_interrupted_decode_ends_all():
     class Interrupted(ScriptedTarget):
         def decode_forks(self, forks, tokens):  # type: ignore[no-untyped-def]  # as its parent
             raise DecodeInterruptedError("told to stop")
@@ -110,7 +110,7 @@ def test_an_interrupted_decode_ends_all() -> None:
     assert model.n_free == model.n_ctx - len(PROMPT) - len(EMITTED)
 
 
-def test_a_full_cache_ends_all() -> None:
+def test_a_full_cache_ends_all():
     forks = [fork(0, 20), fork(1, 21)]
     assert grow(target(n_ctx=13), forks) == 4  # 8 are taken, and one is too few for both
     assert [f.finish for f in forks] == ["length", "length"]
@@ -120,7 +120,7 @@ def rival(position: int, token: int, probability: float) -> Rival:
     return Rival(position, token, math.log(probability))
 
 
-def test_rivals_that_change_much_and_are_probable_come_first() -> None:
+def test_rivals_that_change_much_and_are_probable_come_first():
     rivals = [
         rival(0, 1, 0.2),
         rival(0, 2, 0.0001),
@@ -134,11 +134,11 @@ def test_rivals_that_change_much_and_are_probable_come_first() -> None:
     assert [r.token for r in best_rivals(rivals, 2, 4, excluded={1})] == [3, 4]
 
 
-def test_an_empty_text_has_rivals_at_its_start_alone() -> None:
+def test_an_empty_text_has_rivals_at_its_start_alone():
     assert [r.token for r in best_rivals([rival(0, 1, 0.2), rival(1, 2, 0.4)], 3, 0)] == [1]
 
 
 @pytest.mark.parametrize("n_rivals", [0, 1])
-def test_equally_good_rivals_have_an_order(n_rivals: int) -> None:
+def test_equally_good_rivals_have_an_order(n_rivals):
     rivals = [rival(0, 9, 0.2), rival(0, 4, 0.2)]
     assert [r.token for r in best_rivals(rivals, n_rivals, 3)] == [4][:n_rivals]

@@ -16,7 +16,7 @@ from speclsp.statistics import DrafterStats, RequestStats
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 0.75, 1.0])
 @pytest.mark.parametrize("k", [1, 2, 5, 16])
-def test_the_expected_counts_are_the_sums_over_the_accepted_tokens(p: float, k: int) -> None:
+def test_the_expected_counts_are_the_sums_over_the_accepted_tokens(p, k):
     found = Expectation(p, k, 0.5, 10.0)
     exact = sum(p**j * (1 - p) * j for j in range(k)) + p**k * k
     assert found.n_accepted == pytest.approx(exact)
@@ -25,7 +25,7 @@ def test_the_expected_counts_are_the_sums_over_the_accepted_tokens(p: float, k: 
     assert exact == pytest.approx(p * found.n_accepted_roughly)
 
 
-def test_the_speedups_by_hand() -> None:
+def test_the_speedups_by_hand():
     stats = totals()
     # Of 100 drafts, 31 were right to their end: 171 hits and 69 misses.  T(1) = 10 ms.
     found = expectation(stats)
@@ -43,7 +43,7 @@ def test_the_speedups_by_hand() -> None:
     assert measured_step_speedup(stats) == pytest.approx(271 * 10.0 / 3600.0)
 
 
-def test_t_draft_is_the_drafters_own_time_for_each_token_that_they_proposed() -> None:
+def test_t_draft_is_the_drafters_own_time_for_each_token_that_they_proposed():
     # What was proposed and not verified took its time, too.
     drafters = {
         "draft": DrafterStats(n_proposed=75, ms_begin=0.5, ms_draft=39.0, ms_accept=1.0),
@@ -57,13 +57,13 @@ def test_t_draft_is_the_drafters_own_time_for_each_token_that_they_proposed() ->
     assert both.draft_ms == pytest.approx(50.0 / 100)
 
 
-def test_what_every_draft_token_promises_where_all_are_right() -> None:
+def test_what_every_draft_token_promises_where_all_are_right():
     found = expectation(totals(n_tried=171))
     assert found is not None
     assert (found.p, found.n_tokens) == (1.0, pytest.approx(3.97))
 
 
-def test_without_speculation_the_speedup_is_one() -> None:
+def test_without_speculation_the_speedup_is_one():
     stats = RequestStats(
         n_predicted=20,
         n_target_passes=20,
@@ -79,7 +79,7 @@ def test_without_speculation_the_speedup_is_one() -> None:
     assert expectation(stats) is None
 
 
-def test_what_was_not_measured_is_not_claimed() -> None:
+def test_what_was_not_measured_is_not_claimed():
     no_singles = totals(n_single_passes=0, ms_single_passes=0.0)
     assert measured_speedup(no_singles) is None
     assert measured_step_speedup(no_singles) is None

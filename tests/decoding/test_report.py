@@ -131,7 +131,7 @@ def test_the_block_has_everything():
     ]
 
 
-def test_next_edits_have_a_block_of_their_own() -> None:
+def test_next_edits_have_a_block_of_their_own():
     edits = EditStats(
         n_asked=9,
         n_proposed=3,
@@ -164,7 +164,7 @@ def test_next_edits_have_a_block_of_their_own() -> None:
     assert report_lines(SessionStats(), Settings()) == []
 
 
-def test_the_line_of_an_edit_says_what_withheld_it() -> None:
+def test_the_line_of_an_edit_says_what_withheld_it():
     result = EditResult(
         completion_id="e1",
         finish_reason="stop",
@@ -178,7 +178,7 @@ def test_the_line_of_an_edit_says_what_withheld_it() -> None:
     )
 
 
-def test_what_was_not_measured_is_not_claimed() -> None:
+def test_what_was_not_measured_is_not_claimed():
     no_singles = totals(n_single_passes=0, ms_single_passes=0.0)
     lines = report_lines(SessionStats(n_requests=1, totals=no_singles), Settings())
     assert "speed-up = not measured: no pass after the prefill was without a draft" in lines
@@ -220,7 +220,7 @@ def test_a_completions_line():
     )
 
 
-def test_what_idle_time_evaluated_stands_apart() -> None:
+def test_what_idle_time_evaluated_stands_apart():
     assert not [
         line for line in report_lines(SessionStats(n_requests=1), Settings()) if "idle" in line
     ]
@@ -228,7 +228,7 @@ def test_what_idle_time_evaluated_stands_apart() -> None:
     assert "idle time = 512 prompt tokens evaluated, beside the sums below" in lines
 
 
-def test_what_the_model_was_spared_has_lines_of_its_own() -> None:
+def test_what_the_model_was_spared_has_lines_of_its_own():
     stats = SessionStats(
         n_requests=9,
         n_memory=7,
@@ -249,7 +249,7 @@ def test_what_the_model_was_spared_has_lines_of_its_own() -> None:
     )
 
 
-def test_a_completion_without_the_model_has_a_short_line() -> None:
+def test_a_completion_without_the_model_has_a_short_line():
     generated = GeneratedText(completion_id="7", text="abc")
     stats = RequestStats(ms_total=0.25)
     result = CompletionResult(generated=generated, stats=stats, source="memory")

@@ -94,7 +94,7 @@ def test_stages_that_a_request_did_not_reach_do_not_dilute_the_percentiles():
     }
 
 
-def test_times_to_answers_are_those_of_the_latest_and_stand_first() -> None:
+def test_times_to_answers_are_those_of_the_latest_and_stand_first():
     recorder = SessionRecorder()
     recorder.add(result(stats=passes(ms_total=1.0)))
     for ms in range(N_LATENCIES + 1):
@@ -127,7 +127,7 @@ def test_a_snapshot_does_not_change_later():
     assert (before.n_requests, before.totals.n_predicted) == (0, 0)
 
 
-def test_what_the_model_was_spared_is_counted_apart() -> None:
+def test_what_the_model_was_spared_is_counted_apart():
     recorder = SessionRecorder()
     memory = structs.replace(result("abc", stats=RequestStats(ms_total=0.5)), source="memory")
     recorder.add(memory)

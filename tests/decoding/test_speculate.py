@@ -156,7 +156,7 @@ def drafters(draw: st.DrawFn, output: Sequence[int]) -> Drafter | Proposer:
 @pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
-def test_any_drafter_leaves_the_output_as_it_is(data: st.DataObject):
+def test_any_drafter_leaves_the_output_as_it_is(data):
     n_ubatch = data.draw(st.integers(1, 9), "n_ubatch")
     sizes = {
         "n_ubatch": n_ubatch,
@@ -531,7 +531,7 @@ def test_drafters_learn_the_vocabulary_and_only_what_was_verified():
 
 
 @pytest.mark.parametrize(("n_until_stop", "told"), [(3, (3, 3)), (8, (8, 8)), (9, (8, 8))])
-def test_drafts_behind_the_stop_are_no_misses(n_until_stop: int, told: tuple[int, int]):
+def test_drafts_behind_the_stop_are_no_misses(n_until_stop, told):
     heard: list[tuple[int, int]] = []
 
     class Oracle(OracleDrafter):

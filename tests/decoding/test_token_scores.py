@@ -31,7 +31,7 @@ def expected_logprobs(tokens: Sequence[int]) -> list[float]:
     return logprobs
 
 
-def test_log_sum_exp() -> None:
+def test_log_sum_exp():
     row = np.random.default_rng(1).normal(size=5000).astype(np.float32) * 9 + 300
     exact = math.log(np.exp(row.astype(np.float64) - 300).sum()) + 300
     assert log_sum_exp(row) == pytest.approx(exact, abs=1e-4)
@@ -57,7 +57,7 @@ def exact_log_sum(row: NDArray[np.float32]) -> float:
 
 
 @pytest.mark.parametrize("best", [-4.0, 9.0, 16.0, 24.0, 40.0])
-def test_a_large_row_is_summed_as_it_is(best: float) -> None:
+def test_a_large_row_is_summed_as_it_is(best):
     row = peaked(best)
     before = row.copy()
     assert log_sum_exp(row) == pytest.approx(exact_log_sum(row), abs=1e-4)
@@ -68,7 +68,7 @@ def test_a_large_row_is_summed_as_it_is(best: float) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_broken_row_has_no_log_sum(bad: float) -> None:
+def test_a_broken_row_has_no_log_sum(bad):
     row = peaked(30.0)
     row[17] = bad
     assert math.isnan(log_sum_exp(row))
@@ -77,7 +77,7 @@ def test_a_broken_row_has_no_log_sum(bad: float) -> None:
 
 
 @pytest.mark.parametrize("n_rivals", [0, 1])
-def test_rows_are_read_before_they_are_gone(n_rivals: int) -> None:
+def test_rows_are_read_before_they_are_gone(n_rivals):
     rows = np.stack([peaked(26.0), peaked(18.0)])
     expected = [float(row[17]) - exact_log_sum(row) for row in rows]
     scores = TokenScores(n_rivals=n_rivals)
@@ -90,7 +90,7 @@ def test_rows_are_read_before_they_are_gone(n_rivals: int) -> None:
     assert [rival.position for rival in scores.rivals] == list(range(40 * n_rivals))
 
 
-def test_rivals_are_the_best_others_at_each_place() -> None:
+def test_rivals_are_the_best_others_at_each_place():
     scores = TokenScores(n_rivals=2)
     row: NDArray[np.float32] = np.log(np.array([0.1, 0.4, 0.2, 0.3], dtype=np.float32))
     scores.observe(3, row)
@@ -106,7 +106,7 @@ def test_rivals_are_the_best_others_at_each_place() -> None:
     assert [math.exp(p) for p in scores.logprobs] == pytest.approx([0.3, 0.1], abs=1e-6)
 
 
-def test_among_the_tokens_that_are_to_be_had() -> None:
+def test_among_the_tokens_that_are_to_be_had():
     row: NDArray[np.float32] = np.log(np.array([0.1, 0.4, 0.2, 0.3], dtype=np.float32))
     left = row.copy()
     left[1:3] = -np.inf
@@ -135,7 +135,7 @@ def generated(drafter: object, temperature: float, scores: TokenScores) -> tuple
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("kind", ["none", "chain", "wrong chain", "tree", "wrong tree"])
-def test_every_emitted_token_has_its_own_row(kind: str, temperature: float) -> None:
+def test_every_emitted_token_has_its_own_row(kind, temperature):
     output = generated(EmptyDrafter(), temperature, TokenScores())
     drafter = {
         "none": EmptyDrafter(),
@@ -169,7 +169,7 @@ COPY = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3]
         pytest.param([33, 1, 2, 3, 4], [33, 1, 2, 3], id="the nearest place"),
     ],
 )
-def test_tokens_that_follow_a_copy_are_not_scored(answer: list[int], scored: list[int]) -> None:
+def test_tokens_that_follow_a_copy_are_not_scored(answer, scored):
     scores = TokenScores(copy=np.array(COPY, dtype=np.int32))
     row = np.random.default_rng(3).normal(size=N_VOCAB).astype(np.float32)
     for token in answer:

@@ -70,7 +70,7 @@ class _FailsAt(ScriptedDrafter):
 
 
 @pytest.mark.parametrize("call", ["begin", "draft", "accept"])
-def test_a_drafter_that_raises_is_left_out_until_the_next_request(call: str):
+def test_a_drafter_that_raises_is_left_out_until_the_next_request(call):
     good = ScriptedDrafter([Draft((7,))] * 9, "good")
     chain = DraftMerger([_FailsAt(call), good])
     for _ in range(2):

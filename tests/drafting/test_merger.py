@@ -139,38 +139,38 @@ TWO = (Candidate([1, 2, 3], "", 8), Candidate([1, 5], "", 8), Candidate([7], "",
 
 
 class TestModes:
-    def test_it_is_a_proposer(self) -> None:
+    def test_it_is_a_proposer(self):
         assert isinstance(merged(), Proposer)
 
-    def test_tree_holds_all_candidates(self) -> None:
+    def test_tree_holds_all_candidates(self):
         tree = merged(Branching(*TWO)).propose([], 15)
         assert nodes(tree) == {(1,), (1, 2), (1, 2, 3), (1, 5), (7,)}
         assert set(tree.sources) == {"branching"}
         assert len(tree.probabilities) == 5
 
-    def test_chain_holds_the_best_path(self) -> None:
+    def test_chain_holds_the_best_path(self):
         tree = merged(Branching(*TWO), mode="chain").propose([], 15)
         assert nodes(tree) == {(1,), (1, 2), (1, 2, 3)}
         assert is_chain(tree)
 
-    def test_a_target_without_branches_gets_chains(self) -> None:
+    def test_a_target_without_branches_gets_chains(self):
         for mode in ("tree", "auto"):
             assert is_chain(merged(Branching(*TWO), mode=mode, n_branches=1).propose([], 15))
 
-    def test_the_branches_are_limited(self) -> None:
+    def test_the_branches_are_limited(self):
         assert n_leaves(merged(Branching(*TWO), n_branches=2).propose([], 15)) == 2
 
-    def test_auto_takes_what_promises_more(self) -> None:
+    def test_auto_takes_what_promises_more(self):
         tree = merged(Branching(*TWO), mode="auto").propose([], 15)
         assert n_leaves(tree) == 3
 
-    def test_nothing_is_drafted_where_that_is_best(self) -> None:
+    def test_nothing_is_drafted_where_that_is_best(self):
         merger = merged(Branching(*TWO), curve=DEAR, mode="auto")
         assert merger.propose([], 15) == DraftTree()
         assert merged().propose([], 15) == DraftTree()
         assert merged(EmptyDrafter()).propose([], 15) == DraftTree()
 
-    def test_the_limits_hold(self) -> None:
+    def test_the_limits_hold(self):
         drafter = Branching(Candidate([1] * 30, "", 40))
         assert len(merged(drafter, n_max=4).propose([], 15).tokens) == 0  # longer than asked for
         assert drafter.asked[-1] == 4
@@ -180,14 +180,14 @@ class TestModes:
 
 
 class TestSources:
-    def test_plain_drafters_join_in(self) -> None:
+    def test_plain_drafters_join_in(self):
         one, two = ScriptedDrafter([Draft((1, 2))], "one"), ScriptedDrafter([Draft((1, 3))], "two")
         tree = merged(one, two).propose([], 15)
         assert nodes(tree) == {(1,), (1, 2), (1, 3)}
         by_path = dict(zip(tree.tokens, tree.sources, strict=True))
         assert (by_path[2], by_path[3]) == ("one", "two")
 
-    def test_what_is_no_token_is_left_out(self) -> None:
+    def test_what_is_no_token_is_left_out(self):
         bad = Branching(
             Candidate([1, 100], "", 4),
             Candidate([-1], "", 4),
@@ -199,7 +199,7 @@ class TestSources:
         )
         assert nodes(merged(bad).propose([], 15)) == {(3,)}
 
-    def test_a_drafter_that_raises_is_left_out_until_the_next_request(self) -> None:
+    def test_a_drafter_that_raises_is_left_out_until_the_next_request(self):
         good = Branching(Candidate([1], "", 9))
         bad = Branching(ValueError("broken"))
         bad.name = "bad"
@@ -227,12 +227,12 @@ class TestSources:
             Candidate(None, "", 4),  # type: ignore[arg-type]
         ],
     )
-    def test_what_is_no_number_drops_its_drafter(self, candidate: Candidate) -> None:
+    def test_what_is_no_number_drops_its_drafter(self, candidate):
         merger = merged(Branching(candidate))
         assert merger.propose([], 15) == DraftTree()
         assert "TypeError" in merger.failures[0].message
 
-    def test_numbers_of_numpy_are_plain_ones(self) -> None:
+    def test_numbers_of_numpy_are_plain_ones(self):
         two = np.int64(2)
         candidate = Candidate(np.array([1]), "", two, 1.0, np.array([0.9]))  # type: ignore[arg-type]
         for drafter in (
@@ -250,13 +250,13 @@ class TestSources:
         "draft",
         [Draft((1,), "", 2.0), Draft((1,), "", None), Draft((1,), "", 2, (None,))],  # type: ignore[arg-type]
     )
-    def test_a_draft_with_what_is_no_number_drops_its_drafter(self, draft: Draft) -> None:
+    def test_a_draft_with_what_is_no_number_drops_its_drafter(self, draft):
         merger = merged(ScriptedDrafter([draft]))
         assert merger.propose([], 15) == DraftTree()
         assert "TypeError" in merger.failures[0].message
 
     @pytest.mark.parametrize("source", ["", "a", "a:b", "a/b"])
-    def test_names_and_sources_may_be_anything(self, source: str) -> None:
+    def test_names_and_sources_may_be_anything(self, source):
         odd = Branching(Candidate([1], source, 4))
         odd.name = "o:d/d"
         tree = merged(odd).propose([], 15)
@@ -264,14 +264,14 @@ class TestSources:
 
 
 @pytest.mark.parametrize(("source", "n_drafted"), [("region", 1), ("project", 0), ("", 0)])
-def test_a_region_has_a_prior_of_its_own(source: str, n_drafted: int) -> None:
+def test_a_region_has_a_prior_of_its_own(source, n_drafted):
     drafter = ScriptedDrafter([Draft((1,), source, match_length=2)], "one")
     merger = merged(drafter, curve=straight_curve(0.5))
     assert merger.propose([], 15).sources == ("one",) * n_drafted
 
 
 class TestCounting:
-    def test_nodes_are_counted_for_whom_they_are_credited_to(self) -> None:
+    def test_nodes_are_counted_for_whom_they_are_credited_to(self):
         one = ScriptedDrafter([Draft((1, 2), match_length=30)], "one")
         two = ScriptedDrafter([Draft((1, 3, 4), match_length=2)], "two")
         idle = EmptyDrafter()
@@ -296,7 +296,7 @@ class TestCounting:
         }  # fmt: skip
         assert stats["one"].n_begin_calls == 1
 
-    def test_a_new_request_counts_anew(self) -> None:
+    def test_a_new_request_counts_anew(self):
         merger = merged(Branching(*TWO))
         merger.propose([], 15)
         merger.accept([])
@@ -304,14 +304,14 @@ class TestCounting:
         merger.begin(DraftContext(prompt=(0,)))
         assert merger.stats()["branching"].n_drafted == 0
 
-    def test_nothing_verified_counts_nothing(self) -> None:
+    def test_nothing_verified_counts_nothing(self):
         merger = merged(Branching(*TWO))
         merger.accept([])
         assert merger.stats()["branching"].n_drafts == 0
 
 
 class TestLearning:
-    def test_it_learns_from_all_that_was_emitted(self) -> None:
+    def test_it_learns_from_all_that_was_emitted(self):
         table = AcceptanceTable()
         drafter = Branching(Candidate([1, 2], "", 8))
         merger = merged(drafter, table=table, curve=straight_curve(0.3), mode="chain")
@@ -323,7 +323,7 @@ class TestLearning:
         assert sizes[0] == 2
         assert sizes[-1] == 1
 
-    def test_it_learns_where_it_drafts_nothing(self) -> None:
+    def test_it_learns_where_it_drafts_nothing(self):
         table = AcceptanceTable()
         curve = straight_curve(0.9)
         merger = merged(
@@ -350,7 +350,7 @@ class TestFeedback:
         def accept(self, n_accepted: int, n_verified: int) -> None:  # type: ignore[override]
             self.told.append((n_accepted, n_verified))
 
-    def test_a_draft_that_was_trimmed_and_right_is_no_miss(self) -> None:
+    def test_a_draft_that_was_trimmed_and_right_is_no_miss(self):
         drafter = self.Noting(Draft((1, 2, 3, 4, 5, 6), match_length=2), "noting")
         merger = merged(drafter, curve=straight_curve(0.15), mode="chain")
         tree = merger.propose([], 15)
@@ -359,7 +359,7 @@ class TestFeedback:
         assert drafter.told == [(len(tree.tokens), len(tree.tokens))]
 
     @pytest.mark.parametrize("mode", ["first", "chain", "tree"])
-    def test_what_the_outputs_end_left_unverified_is_no_miss(self, mode: DraftMode) -> None:
+    def test_what_the_outputs_end_left_unverified_is_no_miss(self, mode):
         drafter = self.Noting(Draft((1, 2, 3, 4, 5, 6), match_length=30), "noting")
         merger = merged(drafter, mode=mode)
         assert merger.propose([], 15).tokens == (1, 2, 3, 4, 5, 6)
@@ -367,7 +367,7 @@ class TestFeedback:
         assert drafter.told == [(2, 2)]
         assert merger.stats()["noting"].n_drafted == 6
 
-    def test_a_branch_beside_the_outputs_end_is_verified(self) -> None:
+    def test_a_branch_beside_the_outputs_end_is_verified(self):
         told = []
 
         class Two(Branching):
@@ -380,7 +380,7 @@ class TestFeedback:
         merger.accept([tree.tokens.index(1), tree.tokens.index(2)], stopped=True)
         assert told == [(2, 4)]
 
-    def test_a_draft_is_followed_where_others_are_credited(self) -> None:
+    def test_a_draft_is_followed_where_others_are_credited(self):
         sure = self.Noting(Draft((1, 2), match_length=30), "sure")
         unsure = self.Noting(Draft((1, 2, 3), match_length=1), "unsure")
         merger = merged(sure, unsure, mode="chain")
@@ -390,7 +390,7 @@ class TestFeedback:
         assert sure.told == [(2, 2)]
         assert unsure.told == [(2, len(tree.tokens))]
 
-    def test_nothing_is_said_of_what_was_not_verified(self) -> None:
+    def test_nothing_is_said_of_what_was_not_verified(self):
         better = self.Noting(Draft((1,), match_length=30), "better")
         worse = self.Noting(Draft((2,), match_length=1), "worse")
         merger = merged(better, worse, mode="chain")
@@ -422,9 +422,7 @@ class TestAsking:
 
     @pytest.mark.parametrize("mode", ["auto", "tree", "chain"])
     @pytest.mark.parametrize(("token", "pays"), [(1, True), (2, False)])
-    def test_only_auto_minds_what_a_draft_model_takes(
-        self, token: int, pays: bool, mode: DraftMode
-    ) -> None:
+    def test_only_auto_minds_what_a_draft_model_takes(self, token, pays, mode):
         clock = Clock()
         model = RepeatingModel([token, token, token], "draft", clock, seconds=0.6)
         merger = self.merged(clock, model, mode=mode)
@@ -438,7 +436,7 @@ class TestAsking:
             assert model.n_calls == 100
         assert merger.stats()["draft"].ms_draft == pytest.approx(600.0 * model.n_calls)
 
-    def test_it_is_not_asked_before_both_models_times_are_known(self) -> None:
+    def test_it_is_not_asked_before_both_models_times_are_known(self):
         clock = Clock()
         model = RepeatingModel([1, 1, 1], "draft", clock, seconds=0.1)
         cost, model.cost = model.cost, None
@@ -455,7 +453,7 @@ class TestAsking:
         self.pass_by(merger, clock, [], right=1)
         assert model.n_calls == 1
 
-    def test_a_text_that_it_has_to_read_first_counts(self) -> None:
+    def test_a_text_that_it_has_to_read_first_counts(self):
         clock = Clock()
         model = RepeatingModel([1, 1, 1], "draft", clock, seconds=0.1)
         model.lacking_s = 20.0
@@ -468,7 +466,7 @@ class TestAsking:
         self.pass_by(merger, clock, emitted, right=1)
         assert model.n_calls == 1
 
-    def test_a_costly_draft_model_is_not_asked_where_others_know_more(self) -> None:
+    def test_a_costly_draft_model_is_not_asked_where_others_know_more(self):
         clock = Clock()
         model = RepeatingModel([1], "draft", clock, seconds=0.9)
         sure = Branching(Candidate([1, 1, 1, 1], "", 40))
@@ -506,28 +504,28 @@ class TestAsking:
         return found
 
     @pytest.mark.parametrize("accuracy", [0.0, 0.23])
-    def test_a_bad_draft_model_is_hardly_asked(self, accuracy: float) -> None:
+    def test_a_bad_draft_model_is_hardly_asked(self, accuracy):
         (n_first, n_passes_first), (n_asked, n_passes) = self.n_asked_of(
             [(accuracy, 400), (accuracy, 4000)]
         )
         assert n_first < 0.1 * n_passes_first
         assert n_asked < 0.1 * n_passes
 
-    def test_a_good_draft_model_is_asked_nearly_always(self) -> None:
+    def test_a_good_draft_model_is_asked_nearly_always(self):
         (n_asked, n_passes), (n_asked_then, n_passes_then) = self.n_asked_of(
             [(0.8, 400), (0.8, 2000)]
         )
         assert n_asked > 0.7 * n_passes
         assert n_asked_then > 0.95 * n_passes_then
 
-    def test_it_finds_out_when_a_draft_model_gets_better_or_worse(self) -> None:
+    def test_it_finds_out_when_a_draft_model_gets_better_or_worse(self):
         found = self.n_asked_of([(0.8, 1000), (0.1, 1000), (0.1, 2000), (0.8, 6000), (0.8, 2000)])
         good, _, bad, _, good_again = (n_asked / n_passes for n_asked, n_passes in found)
         assert good > 0.8
         assert bad < 0.15
         assert good_again > 0.95
 
-    def test_what_a_draft_model_takes_does_not_silence_the_others(self) -> None:
+    def test_what_a_draft_model_takes_does_not_silence_the_others(self):
         clock = Clock()
         costly = Guessing(clock, seconds=20.0)
         merger = self.merged(clock, Branching(Candidate([1, 1, 1, 1], "", 40)), costly)
@@ -544,9 +542,7 @@ class TestAsking:
         ("seconds", "least", "most"),
         [(0.001, 400, 400), (0.05, 60, 140), (0.5, 2, 6)],
     )
-    def test_what_gains_nothing_may_take_a_small_share(
-        self, seconds: float, least: int, most: int
-    ) -> None:
+    def test_what_gains_nothing_may_take_a_small_share(self, seconds, least, most):
         clock = Clock()
         drafter = RepeatingModel([2], "slow", clock, seconds=seconds)
         merger = self.merged(clock, drafter)
@@ -562,7 +558,7 @@ class TestAsking:
         assert begun == 40 or seconds > 0.01
         assert clock.now - 400.0 < 0.02 * 400.0
 
-    def test_a_curve_that_is_wrong_is_tried_again(self) -> None:
+    def test_a_curve_that_is_wrong_is_tried_again(self):
         """Passes that seemed to take ten times as long as they do are forgotten after 256 more."""
         cost = PassCost(0.25)
         for _ in range(3):
@@ -583,7 +579,7 @@ class TestAsking:
         assert all(sizes[270:])
 
     @pytest.mark.parametrize("wrong", [2.0, 2.4])
-    def test_long_drafts_that_seemed_dear_are_tried_again(self, wrong: float) -> None:
+    def test_long_drafts_that_seemed_dear_are_tried_again(self, wrong):
         """All passes over three tokens and more were disturbed; drafts of one token do not pay."""
         cost = PassCost(0.3)
 
@@ -606,7 +602,7 @@ class TestAsking:
         assert all(sizes[270:])
 
 
-def test_the_last_pass_of_a_request_teaches_the_next_one() -> None:
+def test_the_last_pass_of_a_request_teaches_the_next_one():
     merger = merged(Branching(Candidate([1, 1], "", 3)), curve=straight_curve(0.4), mode="chain")
     sizes = []
     for _ in range(60):
@@ -617,7 +613,7 @@ def test_the_last_pass_of_a_request_teaches_the_next_one() -> None:
     assert (sizes[0], sizes[-1]) == (0, 2)
 
 
-def test_several_places_of_real_text_make_branches() -> None:
+def test_several_places_of_real_text_make_branches():
     def ids(text: str) -> np.ndarray:
         return np.array([ord(c) for c in text], dtype=np.int32)
 

@@ -95,7 +95,7 @@ CONTEXT_CASES = {
 
 
 @pytest.mark.parametrize("name", CONTEXT_CASES)
-def test_context(name: str) -> None:
+def test_context(name):
     prefix, suffix, generated, expected = CONTEXT_CASES[name]
     assert drafted(prefix, suffix, generated=generated, n_draft=1) == expected
 
@@ -118,17 +118,17 @@ DYNAMIC_CASES = {
 
 
 @pytest.mark.parametrize("name", DYNAMIC_CASES)
-def test_dynamic(name: str) -> None:
+def test_dynamic(name):
     dynamic, expected = DYNAMIC_CASES[name]
     assert drafted("abcd", dynamic=dynamic, n_draft=1) == expected
 
 
-def test_dynamic_statistics_of_longer_ngrams() -> None:
+def test_dynamic_statistics_of_longer_ngrams():
     dynamic = {"zabcd": "XX", "abcd": "YYYY"}
     assert drafted("zabcd", dynamic=dynamic, n_draft=1) == ("X", "dynamic", 5)
 
 
-def test_context_comes_first_then_dynamic_then_static() -> None:
+def test_context_comes_first_then_dynamic_then_static():
     dynamic, static = {"abcd": "YY"}, {"cd": "ZZ"}
     both = {"dynamic": dynamic, "static": static}
     assert drafted("abcdX!abcd", n_draft=1, **both) == ("X", "context", 4)
@@ -145,32 +145,32 @@ STATIC_CASES = {
 
 
 @pytest.mark.parametrize("name", STATIC_CASES)
-def test_static_alone(name: str) -> None:
+def test_static_alone(name):
     static, expected = STATIC_CASES[name]
     assert drafted("abcd", static=static, n_draft=1) == expected
 
 
-def test_static_decides_between_what_the_context_has_seen() -> None:
+def test_static_decides_between_what_the_context_has_seen():
     text = "abcdX,abcdY;abcd"
     assert drafted(text, n_draft=1) == ("X", "context", 4)
     assert drafted(text, static={"cd": "Y"}, n_draft=1) == ("Y", "context", 4)
 
 
-def test_static_that_prefers_a_rare_token_leaves_nothing_sure() -> None:
+def test_static_that_prefers_a_rare_token_leaves_nothing_sure():
     text = "abcdX,abcdX,abcdY;abcd"
     assert drafted(text, n_draft=1) == ("X", "context", 4)
     assert drafted(text, static={"cd": "Y"}, n_draft=1) == NOTHING
     assert drafted(text, static={"cd": "Z"}, n_draft=1) == ("X", "context", 4)
 
 
-def test_each_token_is_drafted_behind_the_ones_before() -> None:
+def test_each_token_is_drafted_behind_the_ones_before():
     assert drafted("abcdXYZ!abcd") == ("XYZ!abcd", "context", 4)
     assert drafted("abcdXYZ!abcd", n_max=2) == ("XY", "context", 4)
     assert drafted("abcdXYZ!abcd", n_draft=3) == ("XYZ", "context", 4)
     assert drafted("abcd", dynamic={"abcd": "XX", "bcdX": "YY"}) == ("XY", "dynamic", 4)
 
 
-def test_ngrams_that_span_two_calls_are_counted() -> None:
+def test_ngrams_that_span_two_calls_are_counted():
     drafter = NgramCacheDrafter(n_draft=8)
     drafter.begin(DraftContext(prompt=(0,), prefix=ids("ab")))
     generated: list[int] = []
@@ -180,7 +180,7 @@ def test_ngrams_that_span_two_calls_are_counted() -> None:
     assert drafter.draft(generated, 1) == Draft((ord("X"),), "context", 4, (0.5,))
 
 
-def test_several_sources_count_as_their_sum() -> None:
+def test_several_sources_count_as_their_sum():
     drafter = NgramCacheDrafter(n_draft=1)
     sources = (FixedCounts({"abcd": "XY"}), FixedCounts({"abcd": "XX"}), FixedCounts({}))
     drafter.begin(
@@ -189,19 +189,19 @@ def test_several_sources_count_as_their_sum() -> None:
     assert drafter.draft([], 8) == Draft((ord("X"),), "dynamic", 4, (0.6,))
 
 
-def test_the_setting_bounds_the_draft() -> None:
+def test_the_setting_bounds_the_draft():
     drafter = create(Settings(drafters="ngram-cache", draft_max=5))
     drafter.begin(DraftContext(prompt=(0,), prefix=ids("abcd" * 4)))
     draft = drafter.draft([], 100)
     assert len(draft.tokens) == len(draft.probabilities) == 5
 
 
-def test_the_thresholds_are_llama_cpps() -> None:
+def test_the_thresholds_are_llama_cpps():
     assert [(t.n_seen, t.percent) for t in LAX] == [(2, 66), (2, 50), (1, 50), (1, 50)]
     assert [(t.n_seen, t.percent) for t in STRICT] == [(4, 75), (3, 66), (2, 66), (2, 66)]
 
 
-def test_large_counts_do_not_overflow() -> None:
+def test_large_counts_do_not_overflow():
     most = 2**31 - 1
     followers = {5: most, 6: most}
     static = {6: most}
@@ -251,7 +251,7 @@ texts = st.lists(st.integers(0, 3), max_size=60)
 
 
 @given(st.lists(st.integers(0, 3), min_size=4, max_size=60), texts, texts)
-def test_drafts_are_llama_cpps(text: list[int], other: list[int], large: list[int]) -> None:
+def test_drafts_are_llama_cpps(text, other, large):
     context, dynamic = counted(text, range(1, 5)), counted(other, range(1, 5))
     static = counted(large, [2])
     sources: tuple[NgramCounts, ...] = (DictCounts(dynamic),)
@@ -281,14 +281,14 @@ class TestWithoutTheBuffer:
         )
         return "".join(map(chr, drafter.draft([ord(c) for c in generated], 100).tokens))
 
-    def test_the_context_is_left_to_others(self) -> None:
+    def test_the_context_is_left_to_others(self):
         assert self.drafted("abcdX!abcd") == ""
 
-    def test_dynamic_statistics_are_followed_token_by_token(self) -> None:
+    def test_dynamic_statistics_are_followed_token_by_token(self):
         dynamic = {"ab": "ccc", "bc": "ddd"}
         assert self.drafted("ab", dynamic=dynamic) == "cd"
         assert self.drafted("a", "b", dynamic=dynamic) == "cd"
 
-    def test_static_ones_propose_where_nobody_else_does(self) -> None:
+    def test_static_ones_propose_where_nobody_else_does(self):
         assert self.drafted("ab", static={"ab": "cc"}) == "c"
         assert self.drafted("ab", dynamic={"ab": "ddd"}, static={"ab": "cc"}) == "d"

@@ -51,7 +51,7 @@ def test_k_needs_fewer_tokens_of_history_than_upstream():
 
 
 @pytest.mark.parametrize(("min_hits", "expected"), [(1, "YYYYYY"), (2, "YYYYYY"), (3, "")])
-def test_min_hits_of_k(min_hits: int, expected: str):
+def test_min_hits_of_k(min_hits, expected):
     assert drafted(k(min_hits=min_hits), where("abcXXXXXX_abcYYYYYY_abc")) == expected
 
 
@@ -108,13 +108,13 @@ K4V = {
 
 
 @pytest.mark.parametrize("case", K4V)
-def test_k4v_drafts_a_value_that_dominates(case: str):
+def test_k4v_drafts_a_value_that_dominates(case):
     context, expected = K4V[case]
     assert drafted(k4v(), context) == expected
 
 
 @pytest.mark.parametrize(("min_hits", "expected"), [(1, "XXX"), (3, "XXX"), (4, "")])
-def test_min_hits_of_k4v(min_hits: int, expected: str):
+def test_min_hits_of_k4v(min_hits, expected):
     assert drafted(k4v(min_hits=min_hits), where(3 * "abcXXX_" + "abc")) == expected
 
 
@@ -130,7 +130,7 @@ def test_k4v_looks_at_the_nearest_places():
 
 
 @pytest.mark.parametrize(("name", "n", "m"), [("ngram-map-k", 12, 48), ("ngram-map-k4v", 12, 48)])
-def test_upstream_s_names_and_defaults(name: str, n: int, m: int):
+def test_upstream_s_names_and_defaults(name, n, m):
     drafter = load_drafter(name, Settings())
     text = np.arange(60, dtype=np.int32)
     for n_shared, n_drafted in ((n - 1, 0), (n, m)):
@@ -151,7 +151,7 @@ small = st.lists(st.integers(1, 2), max_size=16)
 
 
 @given(prefix=small, generated=small, n=st.integers(1, 3), m=st.integers(1, 4))
-def test_k_equals_a_naive_search(prefix, generated, n: int, m: int):
+def test_k_equals_a_naive_search(prefix, generated, n, m):
     drafter = k(n, m)
     drafter.begin(
         DraftContext(prompt=(0,), prefix=np.array(prefix, dtype=np.int32), verify_curve=FREE)
@@ -174,7 +174,7 @@ values = st.lists(
 
 
 @given(found=values)
-def test_dominance_equals_a_naive_count(found: list[tuple[int, ...]]):
+def test_dominance_equals_a_naive_count(found):
     found = [(*value, 0, 0)[:2] for value in found]  # all of one length
     chosen = dominant([Continuation(value, "buffer") for value in found])
     best = max(found, key=found.count)

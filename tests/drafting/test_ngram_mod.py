@@ -36,7 +36,7 @@ def test_a_loop_is_followed_round():
 
 
 @pytest.mark.parametrize(("n_min", "expected"), [(0, "defg"), (4, "defg"), (5, "")])
-def test_a_chain_shorter_than_n_min_is_not_drafted(n_min: int, expected: str):
+def test_a_chain_shorter_than_n_min_is_not_drafted(n_min, expected):
     context = where("__abc", "abcdefg")
     assert drafted(make(n_min=n_min), context) == expected
 
@@ -76,7 +76,7 @@ def test_generated_text_is_learned():
     assert drafted(drafter, where("__ghi")) == "jkl"
 
 
-def test_generated_text_is_learned_once(monkeypatch: pytest.MonkeyPatch):
+def test_generated_text_is_learned_once(monkeypatch):
     drafter = make()
     learned: list[str] = []
     monkeypatch.setattr(drafter._pool, "learn", lambda tokens: learned.append(text_of(tokens)))
@@ -93,7 +93,7 @@ def test_generated_text_is_learned_once(monkeypatch: pytest.MonkeyPatch):
     assert rest == generated[2 * LEARN_EVERY - 3 :]
 
 
-def test_a_keystroke_learns_what_it_changed(monkeypatch: pytest.MonkeyPatch):
+def test_a_keystroke_learns_what_it_changed(monkeypatch):
     drafter = make()
     learned: list[str] = []
     monkeypatch.setattr(drafter._pool, "learn", lambda tokens: learned.append(text_of(tokens)))
@@ -115,7 +115,7 @@ def test_a_keystroke_learns_what_it_changed(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("n_shared", "n_text", "n_drafted"), [(23, 200, 0), (24, 200, 64), (24, 72, 48), (24, 71, 0)]
 )
-def test_upstream_s_name_and_defaults(n_shared: int, n_text: int, n_drafted: int):
+def test_upstream_s_name_and_defaults(n_shared, n_text, n_drafted):
     drafter = load_drafter("ngram-mod", Settings())
     assert drafter.name == "ngram-mod"
     text = np.arange(n_text, dtype=np.int32)
@@ -156,7 +156,7 @@ def learn_naively(pool: dict[tuple[int, ...], int], tokens: list[int], n: int) -
     n=st.integers(1, 4),
     n_wanted=st.integers(0, 12),
 )
-def test_the_pool_equals_a_dictionary(texts, tail, n: int, n_wanted: int):
+def test_the_pool_equals_a_dictionary(texts, tail, n, n_wanted):
     pool, naive = NgramPool(n, entry_bits=20), {}
     for tokens in texts:
         pool.learn(np.array(tokens, dtype=np.int32))
@@ -225,7 +225,7 @@ def test_a_request_that_finds_a_quarter_in_use_empties_the_pool():
 
 
 @pytest.mark.parametrize(("n_right", "is_emptied"), [(1, False), (0, True)])
-def test_five_drafts_in_a_row_that_were_wrong_empty_the_pool(n_right: int, is_emptied: bool):
+def test_five_drafts_in_a_row_that_were_wrong_empty_the_pool(n_right, is_emptied):
     drafter = make()
     context = where("__abc", "abcdefgh")
     for outcome in (0, 0, 0, 0, n_right):

@@ -47,7 +47,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_drafted(case: str):
+def test_what_is_drafted(case):
     context, expected = CASES[case]
     assert drafted(make(), context) == expected
 
@@ -68,7 +68,7 @@ def test_a_request_may_follow_any_other():
 
 
 @pytest.mark.parametrize(("min_hits", "expected"), [(1, "YYYYYY"), (2, "YYYYYY"), (3, "")])
-def test_min_hits_places_are_needed(min_hits: int, expected: str):
+def test_min_hits_places_are_needed(min_hits, expected):
     context = where("abcXXXXXX_abcYYYYYY_abc")
     assert drafted(make(min_hits=min_hits), context) == expected
     everywhere = where("_abcYYYYYY_abc", "abc.", ["abc."])
@@ -126,7 +126,7 @@ def naive(
     n=st.integers(1, 4),
     m=st.integers(1, 6),
 )
-def test_it_equals_a_naive_search(requests, n: int, m: int):
+def test_it_equals_a_naive_search(requests, n, m):
     drafter = make(n, m)
     for prefix, suffix, buffers, generated in requests:
         drafter.begin(

@@ -88,7 +88,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_drafted(case: str):
+def test_what_is_drafted(case):
     where, expected = CASES[case]
     assert drafted(where) == expected
 

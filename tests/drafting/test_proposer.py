@@ -28,7 +28,7 @@ def test_a_draft_is_a_chain():
     ("parents", "expected"),
     [((), True), ((-1,), True), ((-1, 0, 1), True), ((-1, -1), False), ((-1, 0, 0), False)],
 )
-def test_what_is_a_chain(parents: tuple[int, ...], expected: bool):
+def test_what_is_a_chain(parents, expected):
     assert is_chain(DraftTree((0,) * len(parents), parents)) is expected
 
 
@@ -82,7 +82,7 @@ def test_what_no_target_could_verify_is_left_out(edges, limits, expected):
     n_max=st.integers(0, 12),
     n_branches=st.integers(1, 5),
 )
-def test_whatever_comes_a_usable_tree_is_left(edges, n_max: int, n_branches: int):
+def test_whatever_comes_a_usable_tree_is_left(edges, n_max, n_branches):
     tree = DraftTree(tuple(t for _, t in edges), tuple(p for p, _ in edges))
     cut = usable_tree(tree, n_max, 4, n_branches)
     assert len(cut.tokens) <= n_max

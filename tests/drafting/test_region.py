@@ -44,13 +44,13 @@ def n_passes(truth: Sequence[int], *regions: Sequence[int]) -> int:
     return counts.n_passes
 
 
-def test_the_output_begins_as_the_region_does() -> None:
+def test_the_output_begins_as_the_region_does():
     assert drafts([])[0] == tuple(TEXT[:4])
     assert drafts(TEXT[:7])[0] == tuple(TEXT[7:11])
     assert n_passes(TEXT) == 2
 
 
-def test_nothing_is_drafted_without_a_region_and_behind_its_end() -> None:
+def test_nothing_is_drafted_without_a_region_and_behind_its_end():
     drafter = RegionDrafter(n_draft=8)
     drafter.begin(context())
     assert drafter.candidates([], 4) == []
@@ -58,38 +58,38 @@ def test_nothing_is_drafted_without_a_region_and_behind_its_end() -> None:
     assert drafts(TEXT) == []
 
 
-def test_a_replaced_token_is_skipped() -> None:
+def test_a_replaced_token_is_skipped():
     generated = [*TEXT[:8], 999]
     assert tuple(TEXT[9:13]) in drafts(generated)
     assert drafts([*generated, TEXT[9]])[0] == tuple(TEXT[10:14])
 
 
-def test_inserted_tokens_leave_the_place() -> None:
+def test_inserted_tokens_leave_the_place():
     generated = [*TEXT[:8], 998, 999]
     assert tuple(TEXT[8:12]) in drafts(generated)
     assert drafts([*generated, TEXT[8]])[0] == tuple(TEXT[9:13])
 
 
-def test_behind_an_inserted_line_the_next_lines_begin() -> None:
+def test_behind_an_inserted_line_the_next_lines_begin():
     generated = [*TEXT[:12], 997, 998, 999, LINE_END]
     assert tuple(LINES[2][:4]) in drafts(generated)  # nothing was replaced
     assert tuple(LINES[3][:4]) in drafts(generated)  # a line was replaced
 
 
-def test_lines_that_are_left_out_are_found_again_by_one_token() -> None:
+def test_lines_that_are_left_out_are_found_again_by_one_token():
     generated = [*TEXT[:12], LINES[4][0]]
     assert drafts(generated)[0] == tuple(LINES[4][1:5])
 
 
 @pytest.mark.parametrize("place", range(0, 40, 7))
-def test_each_change_costs_few_passes(place: int) -> None:
+def test_each_change_costs_few_passes(place):
     inserted = [*TEXT[:place], 990, 991, *TEXT[place:]]
     replaced = [*TEXT[:place], 990, *TEXT[place + 1 :]]
     deleted = [*TEXT[:place], *TEXT[place + 2 :]]
     assert max(map(n_passes, (inserted, replaced, deleted))) <= 5
 
 
-def test_repeated_changes_are_drafted_once_they_turn_out_to_be_right() -> None:
+def test_repeated_changes_are_drafted_once_they_turn_out_to_be_right():
     changed = [900 if token == LINES[3][2] else token for token in TEXT]
     assert tuple(changed[:30]) in drafts([], TEXT, changed, n=30)
     assert passes_of_six(changed, TEXT) == [3, 3, 3, 3, 3, 3]
@@ -108,7 +108,7 @@ def passes_of_six(truth: Sequence[int], *regions: Sequence[int]) -> list[int]:
     return passes
 
 
-def test_a_copied_tokens_match_grows_since_it_was_realigned() -> None:
+def test_a_copied_tokens_match_grows_since_it_was_realigned():
     drafter = RegionDrafter(n_draft=8)
     drafter.begin(context(TEXT))
     generated = [*TEXT[:8], 999, *TEXT[9:12]]
@@ -121,7 +121,7 @@ def test_a_copied_tokens_match_grows_since_it_was_realigned() -> None:
     assert other.candidates(generated, 4) == drafter.candidates(generated, 4)
 
 
-def test_tokens_that_are_everywhere_do_not_spread_the_states() -> None:
+def test_tokens_that_are_everywhere_do_not_spread_the_states():
     text = [1, 2] * 400
     drafter = RegionDrafter(n_draft=8)
     drafter.begin(context(text))

@@ -201,7 +201,7 @@ N_MOST = {"prompt-lookup": 10}
 @pytest.mark.parametrize(
     "name", ["suffix", "prompt-lookup", "ngram-cache", "ngram-simple", "ngram-map-k", "ngram-mod"]
 )
-def test_the_shared_limits_hold_for_every_drafter(name: str, mode: str) -> None:
+def test_the_shared_limits_hold_for_every_drafter(name, mode):
     def drafted(**given: int) -> int:
         settings = resolve([{"drafters": name, "spec_ngram_size_n": 8, **given}]).settings
         return len(proposed(settings, load_drafter(name, settings), mode=mode))
@@ -213,14 +213,14 @@ def test_the_shared_limits_hold_for_every_drafter(name: str, mode: str) -> None:
     assert drafted(draft_max=0) == 0
 
 
-def test_a_pass_verifies_the_least_draft_of_a_running_draft_model() -> None:
+def test_a_pass_verifies_the_least_draft_of_a_running_draft_model():
     settings = resolve([{"draft_min": 40}]).settings
     assert most_verified(settings, {"draft"}) == 40
     assert most_verified(settings, {"suffix"}) == settings.max_draft
 
 
 @pytest.mark.parametrize("mode", ["first", "tree"])
-def test_the_shared_limits_hold_for_drafters_of_other_packages(mode: str) -> None:
+def test_the_shared_limits_hold_for_drafters_of_other_packages(mode):
     three = Draft((1, 2, 3))
 
     def drafted(**given: int) -> int:

@@ -66,7 +66,7 @@ def drafter(asked: DraftContext, n_draft: int = 15) -> SuffixDrafter:
 
 
 class TestBuffers:
-    def test_the_longest_match_first_and_of_equal_ones_the_latest(self) -> None:
+    def test_the_longest_match_first_and_of_equal_ones_the_latest(self):
         made = drafter(context("xab1 ab2 yab3 ab"), n_draft=1)
         assert found(matches(made, 1)) == [
             ("2", "buffer", 3),
@@ -74,7 +74,7 @@ class TestBuffers:
             ("1", "buffer", 2),
         ]
 
-    def test_before_and_after_the_cursor_and_other_buffers(self) -> None:
+    def test_before_and_after_the_cursor_and_other_buffers(self):
         made = drafter(context("ab1 ab", "..ab2..", ["-ab3-", "+ab4+"]), n_draft=1)
         assert sorted(found(matches(made, 2))) == [
             ("1", "buffer", 2),
@@ -83,21 +83,21 @@ class TestBuffers:
             ("4", "open", 2),
         ]
 
-    def test_what_was_generated_counts_as_text(self) -> None:
+    def test_what_was_generated_counts_as_text(self):
         made = drafter(context("foo(bar) fo"), n_draft=4)
         assert found(matches(made, 2)) == [("o(ba", "buffer", 2)]
         generated = list(ids("o(bar) f"))
         assert found(made.candidates(generated, 9))[0] == ("oo(b", "buffer", 10)
 
-    def test_a_match_crosses_no_border(self) -> None:
+    def test_a_match_crosses_no_border(self):
         made = drafter(context("b", "xa", ["b1", "a"]), n_draft=3)
         assert found(matches(made, 1)) == [("1", "open", 1)]
 
-    def test_a_continuation_ends_with_its_text(self) -> None:
+    def test_a_continuation_ends_with_its_text(self):
         made = drafter(context("ab", "ab12"), n_draft=9)
         assert found(matches(made, 1)) == [("12", "buffer", 2)]
 
-    def test_nothing_to_match(self) -> None:
+    def test_nothing_to_match(self):
         assert matches(drafter(context()), 1) == []
         assert drafter(context("abc")).candidates([], 9) == []
         assert drafter(context("aXbX")).candidates([], 0) == ()
@@ -132,13 +132,8 @@ _TOKENS = st.lists(st.integers(0, 2), max_size=24)
     n_places=st.integers(1, 100),
 )
 def test_places_are_those_that_a_plain_search_finds(
-    prefix: list[int],
-    suffix: list[int],
-    buffers: list[list[int]],
-    n_min: int,
-    n_tokens: int,
-    n_places: int,
-) -> None:
+    prefix, suffix, buffers, n_min, n_tokens, n_places
+):
     def array(tokens: list[int]) -> TokenArray:
         return np.array(tokens, dtype=np.int32)
 
@@ -162,7 +157,7 @@ def test_places_are_those_that_a_plain_search_finds(
         assert lengths[0] == max(length for length, _ in expected)
 
 
-def test_what_was_generated_last_is_a_source_of_its_own() -> None:
+def test_what_was_generated_last_is_a_source_of_its_own():
     where = dataclasses.replace(
         context("__abc", buffers=["xabcO"]), generated=(ids("abcG"), ids("qabcH"))
     )
@@ -172,7 +167,7 @@ def test_what_was_generated_last_is_a_source_of_its_own() -> None:
     assert [token for token, _, _ in rows] == ["G", "H", "O"]
 
 
-def test_what_was_deleted_is_a_source_of_its_own_before_what_was_generated() -> None:
+def test_what_was_deleted_is_a_source_of_its_own_before_what_was_generated():
     where = dataclasses.replace(
         context("__abc", buffers=["xabcO"]), generated=(ids("abcG"),), deleted=(ids("abcD"),)
     )
@@ -181,18 +176,18 @@ def test_what_was_deleted_is_a_source_of_its_own_before_what_was_generated() -> 
 
 
 class TestCorpora:
-    def test_all_places_of_the_longest_match(self) -> None:
+    def test_all_places_of_the_longest_match(self):
         project = corpus("xabcde1", "yabcde2", "---de3", "-e4")
         candidates = project.candidates(ids("abcde"), 1, DEPTH, 1)
         assert sorted(found(candidates)) == [("1", "project", 5), ("2", "project", 5)]
         assert sum(c.n_places for c in candidates) == 2
 
-    def test_no_shorter_match_than_asked_for(self) -> None:
+    def test_no_shorter_match_than_asked_for(self):
         project = corpus("---de3")
         assert project.candidates(ids("abcde"), 3, DEPTH, 1) == []
         assert found(project.candidates(ids("abcde"), 2, DEPTH, 1)) == [("3", "project", 2)]
 
-    def test_a_sample_stands_for_many(self) -> None:
+    def test_a_sample_stands_for_many(self):
         project = corpus(*["ab" + chr(48 + idx) for idx in range(64)])
         candidates = project.candidates(ids("ab"), 1, DEPTH, 1)
         assert len(candidates) < 64
@@ -200,7 +195,7 @@ class TestCorpora:
 
 
 class TestAlone:
-    def test_it_drafts_the_most_probable_path(self) -> None:
+    def test_it_drafts_the_most_probable_path(self):
         made = drafter(context("ab12345 ab12399 ab"))
         draft = made.draft([], 4)
         assert draft.tokens == tuple(ids("1239"))
@@ -209,18 +204,18 @@ class TestAlone:
         assert len(draft.probabilities) == 4
         assert all(0.0 < p < 1.0 for p in draft.probabilities)
 
-    def test_frequency_beats_recency(self) -> None:
+    def test_frequency_beats_recency(self):
         made = drafter(context("abX abX abX abX abY ab"))
         assert made.draft([], 1).tokens == tuple(ids("X"))
 
-    def test_the_limits_hold(self) -> None:
+    def test_the_limits_hold(self):
         made = drafter(context("abcdefgh abc"), n_draft=3)
         assert len(made.draft([], 9).tokens) == 3
         assert len(made.draft([], 2).tokens) == 2
         assert made.draft([], 0).tokens == ()
 
 
-def test_it_is_a_tree_drafter_made_from_the_settings() -> None:
+def test_it_is_a_tree_drafter_made_from_the_settings():
     made = create(Settings(max_draft=2))
     assert isinstance(made, TreeDrafter)
     assert made.name == "suffix"
@@ -255,19 +250,17 @@ class TestCopying:
             drafts.append(text if len(searched) > n_before else f"*{text}")
         return drafts
 
-    def test_while_a_long_match_goes_on_nothing_is_searched(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_while_a_long_match_goes_on_nothing_is_searched(self, monkeypatch):
         before = self.TEXT + "\n" + self.TEXT[:14]
         drafts = self.looked_up(monkeypatch, before, ["o", "pq", "r", "st"])
         assert drafts == ["opqr", "pqrs", "*rstu", "*stuv", "*uvwx"]
 
-    def test_where_it_ends_all_is_searched_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_where_it_ends_all_is_searched_again(self, monkeypatch):
         before = self.TEXT + "\nX0189\n" + self.TEXT[:20]
         drafts = self.looked_up(monkeypatch, before, ["uvX0", "1"])
         assert drafts == ["uvwx", "189\n", "89\nab"[:4]]
 
-    def test_copies_that_go_on_alike_are_one_candidate(self) -> None:
+    def test_copies_that_go_on_alike_are_one_candidate(self):
         made = drafter(context("xab12 yab12 zab34 ab"), n_draft=2)
         assert [(c.tokens, c.n_places) for c in made.candidates([], 2)] == [
             ((ord("3"), ord("4")), 1.0),

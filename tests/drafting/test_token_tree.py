@@ -45,12 +45,12 @@ def paths(tree: GrownTree) -> list[str]:
     return texts
 
 
-def test_nothing_grows_from_nothing() -> None:
+def test_nothing_grows_from_nothing():
     assert grow() == GrownTree()
     assert grow(n_max=0) == GrownTree()
 
 
-def test_one_candidate_is_a_chain_that_gets_surer() -> None:
+def test_one_candidate_is_a_chain_that_gets_surer():
     tree = grow(candidate("abcd", 3), n_max=3)
     assert paths(tree) == ["a", "ab", "abc"]
     assert tree.parents == [-1, 0, 1]
@@ -59,7 +59,7 @@ def test_one_candidate_is_a_chain_that_gets_surer() -> None:
     assert tree.probabilities[0] < tree.probabilities[1] == tree.probabilities[2]
 
 
-def test_a_tree_tells_whether_it_branches() -> None:
+def test_a_tree_tells_whether_it_branches():
     two = candidate("abc", 8), candidate("abd", 8)
     assert not branches(grow(candidate("abc", 8)))
     assert not branches(grow(*two, n_branches=1))
@@ -67,29 +67,29 @@ def test_a_tree_tells_whether_it_branches() -> None:
     assert not branches(grow(*two, p_split=0.9))
 
 
-def test_candidates_share_their_beginning_and_branch_where_they_differ() -> None:
+def test_candidates_share_their_beginning_and_branch_where_they_differ():
     tree = grow(candidate("abc", 8), candidate("abd", 8), candidate("ab", 8))
     assert set(paths(tree)) == {"a", "ab", "abc", "abd"}
 
 
-def test_the_longer_match_comes_first() -> None:
+def test_the_longer_match_comes_first():
     tree = grow(candidate("x", 20), candidate("y", 2), candidate("y", 2))
     assert paths(tree) == ["x", "y"]
     assert tree.probabilities[0] > 2 * tree.probabilities[1]
 
 
-def test_of_equal_matches_the_more_frequent_comes_first() -> None:
+def test_of_equal_matches_the_more_frequent_comes_first():
     tree = grow(candidate("x", 8), candidate("y", 8), candidate("y", 8))
     assert paths(tree) == ["y", "x"]
     thinned = grow(candidate("x", 8, n_places=5.0), candidate("y", 8), candidate("y", 8))
     assert paths(thinned) == ["x", "y"]
 
 
-def test_the_first_of_equals_stays_first() -> None:
+def test_the_first_of_equals_stays_first():
     assert paths(grow(candidate("new", 4), candidate("old", 4)))[0] == "n"
 
 
-def test_a_better_match_has_the_word_and_the_others_what_it_leaves() -> None:
+def test_a_better_match_has_the_word_and_the_others_what_it_leaves():
     tree = grow(candidate("x", 8), candidate("xq", 8, source="project"), candidate("y", 2))
     assert paths(tree)[:2] == ["x", "y"] or paths(tree)[0] == "x"
     by_path = dict(zip(paths(tree), tree.probabilities, strict=True))
@@ -99,7 +99,7 @@ def test_a_better_match_has_the_word_and_the_others_what_it_leaves() -> None:
     assert math.isclose(by_path["y"], left)
 
 
-def test_places_that_agree_are_told_from_one_place_alone() -> None:
+def test_places_that_agree_are_told_from_one_place_alone():
     table = AcceptanceTable()
     for _ in range(100):
         alone = CandidateTrie([candidate("x", 8)], table)
@@ -112,27 +112,27 @@ def test_places_that_agree_are_told_from_one_place_alone() -> None:
     assert grow(candidate("x", 8, n_places=9.0), table=table).probabilities[0] > 0.9
 
 
-def test_a_node_is_credited_to_the_source_that_is_surest() -> None:
+def test_a_node_is_credited_to_the_source_that_is_surest():
     unsure = Candidate([ord("x")], "ngram-mod", 2)
     tree = grow(unsure, candidate("x", 30), n_max=4, n_branches=4)
     assert tree.sources == ["suffix:buffer"]
     assert tree.first(1, {"suffix:buffer": "suffix"}).sources == ("suffix",)
 
 
-def test_probabilities_that_a_source_gives_itself_count() -> None:
+def test_probabilities_that_a_source_gives_itself_count():
     tree = grow(Candidate([1, 2], "draft", 0, 1.0, (0.95, 0.15)))
     assert tree.probabilities[0] > 0.9
     assert tree.probabilities[1] < 0.2
 
 
-def test_a_chain_is_the_best_child_of_each_node() -> None:
+def test_a_chain_is_the_best_child_of_each_node():
     candidates = (candidate("ab", 9), candidate("ac", 9), candidate("ac", 9), candidate("z", 9))
     tree = grow(*candidates, n_branches=1)
     assert paths(tree) == ["a", "ac"]
     assert tree.parents == [-1, 0]
 
 
-def test_p_split_holds_for_second_branches_only() -> None:
+def test_p_split_holds_for_second_branches_only():
     weak = candidate("ab", 1), candidate("z", 1)
     assert len(paths(grow(*weak))) == 3
     assert paths(grow(*weak, p_split=0.9)) == ["a", "ab"]
@@ -176,19 +176,17 @@ def expected_log(tree: GrownTree, size: int) -> float:
     slope=st.floats(0.01, 2.0),
 )
 @example([candidate("abcdef", 12), candidate("axx", 16), candidate("z", 4)], 0.01)
-def test_growth_ends_where_no_larger_tree_is_better(
-    candidates: list[Candidate], slope: float
-) -> None:
+def test_growth_ends_where_no_larger_tree_is_better(candidates, slope):
     whole, cut = grow(*candidates), grow(*candidates, slope=slope)
     assert cut.n_best == best_size(whole, slope)
     assert cut.tokens == whole.tokens[: len(cut.tokens)]
 
 
-def test_steep_costs_end_growth_early() -> None:
+def test_steep_costs_end_growth_early():
     assert len(grow(candidate("abcdefgh", 1), slope=1.0).tokens) == 1
 
 
-def test_the_first_nodes_are_the_best_tree_of_that_size() -> None:
+def test_the_first_nodes_are_the_best_tree_of_that_size():
     tree = grow(candidate("abc", 8), candidate("xyz", 8), candidate("abd", 4))
     owners = {"suffix:buffer": "suffix"}
     small = tree.first(2, owners)
@@ -197,7 +195,7 @@ def test_the_first_nodes_are_the_best_tree_of_that_size() -> None:
     assert len(tree.first(99, owners).tokens) == len(tree.tokens)
 
 
-def test_what_was_asked_learns_from_what_was_emitted() -> None:
+def test_what_was_asked_learns_from_what_was_emitted():
     table = AcceptanceTable()
     pair = candidate("ab", 8), candidate("x", 3)
     for _ in range(100):
@@ -209,7 +207,7 @@ def test_what_was_asked_learns_from_what_was_emitted() -> None:
     assert tree.probabilities[0] > 0.7
 
 
-def test_only_places_that_were_asked_teach() -> None:
+def test_only_places_that_were_asked_teach():
     table = AcceptanceTable()
     trie = CandidateTrie([candidate("abc", 3)], table)
     trie.grow(1, 0.0, costs(1))
@@ -239,9 +237,7 @@ _CANDIDATES = st.lists(
     n_branches=st.integers(1, 8),
     p_split=st.floats(0.0, 0.5),
 )
-def test_trees_are_well_formed(
-    candidates: list[Candidate], n_max: int, n_branches: int, p_split: float
-) -> None:
+def test_trees_are_well_formed(candidates, n_max, n_branches, p_split):
     tree = grow(*candidates, n_max=n_max, n_branches=n_branches, p_split=p_split)
     n_nodes = len(tree.tokens)
     assert n_nodes <= n_max

@@ -47,13 +47,13 @@ def found(text: str, one: Change) -> list[str]:
         ("a = 1", "b = 1", "c = a", False),
     ],
 )
-def test_a_place_holds_what_went_or_where_words_came(old, new, line, is_place) -> None:
+def test_a_place_holds_what_went_or_where_words_came(old, new, line, is_place):
     """Names of one letter and changed punctuation are no reason to ask."""
     text = f"{new}\n\n{line}\n"
     assert found(text, change(f"{old}\n", f"{new}\n")) == ([line] if is_place else [])
 
 
-def test_places_are_found_nearest_first_and_without_the_edit() -> None:
+def test_places_are_found_nearest_first_and_without_the_edit():
     lines = [f"filler_{n}()" for n in range(200)]
     for row in (20, 95, 99, 104, 199):
         lines[row] = f"    use(old_name, {row})"
@@ -63,17 +63,17 @@ def test_places_are_found_nearest_first_and_without_the_edit() -> None:
     assert rows == [99, 104, 95]
 
 
-def test_an_edit_that_the_text_does_not_hold_has_no_places() -> None:
+def test_an_edit_that_the_text_does_not_hold_has_no_places():
     one = change("use(old_name)\n", "use(new_name)\n")
     assert found("something()\nuse(old_name)\n", one) == []
 
 
-def test_an_edit_of_another_file_has_its_places_here() -> None:
+def test_an_edit_of_another_file_has_its_places_here():
     one = change("use(old_name)\n", "use(new_name)\n", path="b.py")
     assert found("something()\nuse(old_name)\n", one) == ["use(old_name)"]
 
 
-def test_what_is_typed_with_pauses_is_one_edit() -> None:
+def test_what_is_typed_with_pauses_is_one_edit():
     typed = [change("f(url)\n", "f(ad)\n"), change("f(ad)\n", "f(address)\n")]
     composed = latest(typed)
     assert composed is not None
@@ -84,14 +84,14 @@ def test_what_is_typed_with_pauses_is_one_edit() -> None:
     assert latest_places("x = f(1)\ny = f(\n", "a.py", 0, written) == []
 
 
-def test_pairs_are_lines_where_their_number_stays() -> None:
+def test_pairs_are_lines_where_their_number_stays():
     one = change("  a(x)\n  same\n  b(x)\n", "  a(y)\n  same\n  b(y)\n")
     assert pairs_of(one) == [Pair("a(x)", "a(y)"), Pair("b(x)", "b(y)")]
     grown = change("\tcall(a, b)\n", "\tcall(\n\t\ta, b, c)\n")
     assert pairs_of(grown) == [Pair("call(a, b)", "call(\n\ta, b, c)")]
 
 
-def test_earlier_edits_of_the_same_kind_are_examples() -> None:
+def test_earlier_edits_of_the_same_kind_are_examples():
     changes = [
         change("f(old_name)\n", "f(new_name)\n", 3),
         change("other\n", "else\n", 9),
@@ -113,11 +113,11 @@ def test_earlier_edits_of_the_same_kind_are_examples() -> None:
         (r"f('\d')", r"f('\w')", r"g('\d')", r"g('\w')"),
     ],
 )
-def test_a_guess_puts_the_same_words_in_place_of_the_same(old, new, line, again) -> None:
+def test_a_guess_puts_the_same_words_in_place_of_the_same(old, new, line, again):
     assert made_again(Pair(old, new), line) == again
 
 
-def test_the_prompts_of_an_edit_differ_behind_the_last_before() -> None:
+def test_the_prompts_of_an_edit_differ_behind_the_last_before():
     text = "f(how=1)\n  g(mode=2)\nh()\n\tk(mode=3)\n"
     one = change("f(mode=1)\n", "f(how=1)\n")
     prompts = ANALOGY.prompts(EditSource(path="a.py", text=text, cursor=0, changes=[one]))
@@ -131,7 +131,7 @@ def test_the_prompts_of_an_edit_differ_behind_the_last_before() -> None:
     assert [ANALOGY.answer(one, one.again) for one in prompts] == ["g(how=2)\n", "k(how=3)\n"]
 
 
-def test_only_near_places_join_what_is_shown() -> None:
+def test_only_near_places_join_what_is_shown():
     text = "x\n" * 60
     regions = [(2 * row, 2 * row + 2) for row in (10, 14, 40, 18)]
     assert next_place(text, regions, 1, []) == 1
@@ -152,6 +152,6 @@ def test_only_near_places_join_what_is_shown() -> None:
         ("g(mode=3)", 0.99, False),
     ],
 )
-def test_an_edit_is_shown_by_its_probability_and_its_kind(new, least, is_shown) -> None:
+def test_an_edit_is_shown_by_its_probability_and_its_kind(new, least, is_shown):
     place = Place(0, 10, "g(mode=2)", Pair("f(mode=1)", "f(how=1)"))
     assert is_sure(place, new, least) == is_shown

@@ -52,7 +52,7 @@ def applied(old: str, edit: TextEdit) -> str:
         ("", TextEdit(0, 24, "")),
     ],
 )
-def test_the_smallest_edit(new: str, wanted: TextEdit) -> None:
+def test_the_smallest_edit(new, wanted):
     edit = smallest_edit(hunks(OLD, new), OLD)
     assert applied(OLD, edit) == new
     assert edit == wanted
@@ -76,12 +76,12 @@ def test_the_smallest_edit(new: str, wanted: TextEdit) -> None:
         ("", TextEdit(0, 0, "x\n"), TextEdit(0, 0, "x\n")),
     ],
 )
-def test_an_edit_as_whole_lines(old: str, edit: TextEdit, wanted: TextEdit) -> None:
+def test_an_edit_as_whole_lines(old, edit, wanted):
     assert whole_lines(edit, old) == wanted
     assert applied(old, wanted) == applied(old, edit)
 
 
-def test_hunks_are_whole_lines() -> None:
+def test_hunks_are_whole_lines():
     assert hunks(OLD, "one\n2\nthree\nfour\nfive\n6\n") == [
         Hunk(4, 8, "two\n", "2\n"),
         Hunk(24, 24, "", "6\n"),
@@ -103,7 +103,7 @@ NEW = "one\n2\nthree\n3.5\nfour\nfive and six\n"
         "one\ntwo\nthree\nfour\nfive and\n",
     ],
 )
-def test_what_the_user_types_of_an_edit_leaves_the_rest(now: str) -> None:
+def test_what_the_user_types_of_an_edit_leaves_the_rest(now):
     left = left_after(hunks(OLD, NEW), edit_between(OLD, now))
     assert left
     assert applied(now, smallest_edit(left, now)) == NEW
@@ -122,16 +122,16 @@ def test_what_the_user_types_of_an_edit_leaves_the_rest(now: str) -> None:
         "one\ntwo\nthree\nfour\nfive and six, seven\n",
     ],
 )
-def test_other_keys_drop_an_edit(now: str) -> None:
+def test_other_keys_drop_an_edit(now):
     assert left_after(hunks(OLD, NEW), edit_between(OLD, now)) is None
 
 
-def test_an_edit_that_was_typed_to_its_end_leaves_nothing() -> None:
+def test_an_edit_that_was_typed_to_its_end_leaves_nothing():
     new = OLD.replace("two", "two.five")
     assert left_after(hunks(OLD, new), edit_between(OLD, new)) == []
 
 
-def test_an_edit_is_far_behind_more_than_two_line_ends() -> None:
+def test_an_edit_is_far_behind_more_than_two_line_ends():
     text = "one\n\n\n\nfive\n"
     assert [is_far(text, TextEdit(0, 3, ""), cursor) for cursor in (0, 5, 6, 8)] == [
         False, False, True, True,
@@ -139,7 +139,7 @@ def test_an_edit_is_far_behind_more_than_two_line_ends() -> None:
     assert is_far(text, TextEdit(7, 8, ""), 1)
 
 
-def test_an_edit_is_shown() -> None:
+def test_an_edit_is_shown():
     assert why("one\n2\nthree\nfour\nfive\n") is None
 
 
@@ -169,11 +169,11 @@ def test_an_edit_is_shown() -> None:
         ("one\nthree\nfour\nfive\n", {"changes": [change("", "two\n")]}, "undoes"),
     ],
 )
-def test_edits_that_are_withheld(new: str, others: dict[str, object], reason: str) -> None:
+def test_edits_that_are_withheld(new, others, reason):
     assert why(new, **others) == reason  # type: ignore[arg-type]
 
 
-def test_edits_beside_those_that_are_withheld_are_shown() -> None:
+def test_edits_beside_those_that_are_withheld_are_shown():
     assert why("one\n2\nthree\nfour\nfive\n", declined={("two\n", "3\n")}) is None
     assert why("one\n2\nthree\nfour\nfive\n", changes=[change("1\n", "one\n")]) is None
     assert why("one\n1.5\ntwo\nthree\nfour\nfive\n", cursor=1) is None
@@ -183,7 +183,7 @@ def test_edits_beside_those_that_are_withheld_are_shown() -> None:
     assert why("x\n\ny\n", cursor=0, old="\ny\n") is None
 
 
-def test_a_changes_words_are_replaced_elsewhere() -> None:
+def test_a_changes_words_are_replaced_elsewhere():
     renamed = change("def total(items):\n", "def sum_of(items):\n")
     assert repeated("print(total(x), totals)\n", renamed) == "print(sum_of(x), totals)\n"
     assert repeated("print(x)\n", renamed) is None
@@ -217,7 +217,7 @@ def buffer_after(one: RecordedAnswer) -> str:
     return (text[: region.start] + new + text[region.end :]).rstrip()
 
 
-def test_where_nothing_should_be_suggested_two_answers_of_25_are_shown() -> None:
+def test_where_nothing_should_be_suggested_two_answers_of_25_are_shown():
     quiet = [one for one in recorded_answers() if one.is_quiet]
     shown = {(one.model, one.scenario) for one in quiet if verdict(one) == "shown"}
     assert len(quiet) == 25
@@ -228,7 +228,7 @@ def test_where_nothing_should_be_suggested_two_answers_of_25_are_shown() -> None
     }
 
 
-def test_exact_answers_are_shown_but_where_a_filter_is_told_to_withhold_them() -> None:
+def test_exact_answers_are_shown_but_where_a_filter_is_told_to_withhold_them():
     wanted = [one for one in recorded_answers() if not one.is_quiet]
     exact = [one for one in wanted if buffer_after(one) == one.expected.rstrip()]
     withheld = Counter((one.scenario, verdict(one)) for one in exact if verdict(one) != "shown")
@@ -252,7 +252,7 @@ def test_exact_answers_are_shown_but_where_a_filter_is_told_to_withhold_them() -
         ("a\nb\nc\n", "x\na\nb\nd\n", [0, 6]),
     ],
 )
-def test_the_answer_leaves_the_copy_once_for_each_hunk(copy, answer, places) -> None:
+def test_the_answer_leaves_the_copy_once_for_each_hunk(copy, answer, places):
     assert departures(copy, answer) == places
 
 
@@ -270,12 +270,12 @@ FAR = "price = 1\n" + "x = 0\n" * 12 + "    use(price)\n" + "y = 0\n" * 12 + "pr
         ("", "new = 1\n", 0, None),
     ],
 )
-def test_a_change_goes_on_at_the_nearest_place_far_away(old, new, cursor, at) -> None:
+def test_a_change_goes_on_at_the_nearest_place_far_away(old, new, cursor, at):
     place = place_to_go_on(FAR, cursor, change(old, new))
     assert place == (FAR.index(at) if at is not None else None)
 
 
-def test_a_deleted_line_goes_on_at_one_like_it() -> None:
+def test_a_deleted_line_goes_on_at_one_like_it():
     text = "a\n" * 12 + "    log.debug(x, y, z)\n" + "b\n" * 3
     gone = change("log.debug(x, y, z)\nz\n", "z\n")
     assert place_to_go_on(text, 0, gone) == text.index("log")

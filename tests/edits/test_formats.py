@@ -30,7 +30,7 @@ def source(cursor_line: int = 20, text: str = TEXT, **others: object) -> EditSou
 
 
 @pytest.mark.parametrize("model", ["zeta", "zeta-2"])
-def test_prompts_are_as_recorded_byte_for_byte(model: str) -> None:
+def test_prompts_are_as_recorded_byte_for_byte(model):
     recorded = [one for one in ANSWERS if one.model == model]
     assert len(recorded) >= 19
     for one in recorded:
@@ -38,7 +38,7 @@ def test_prompts_are_as_recorded_byte_for_byte(model: str) -> None:
         assert prompt.text == one.sent, one.scenario
 
 
-def test_recorded_texts_are_the_scenarios_own() -> None:
+def test_recorded_texts_are_the_scenarios_own():
     """What was read back from the prompts is what the scenarios say."""
     first = [one for one in ANSWERS if one.is_first]
     assert len(first) >= 80
@@ -51,14 +51,14 @@ def answers_of(name: str) -> list[RecordedAnswer]:
 
 
 @pytest.mark.parametrize("name", [Sweep8.name, Zeta1.name, Zeta2.name])
-def test_the_answer_that_changes_nothing_is_read_as_such(name: str) -> None:
+def test_the_answer_that_changes_nothing_is_read_as_such(name):
     for one in answers_of(name):
         answer = one.edit_format.answer(one.prompt, one.prompt.old)
         assert one.edit_format.rewritten(one.prompt, answer) == one.prompt.old, one.scenario
 
 
 @pytest.mark.parametrize("name", [Sweep8.name, Zeta1.name, Zeta2.name])
-def test_recorded_answers_are_read(name: str) -> None:
+def test_recorded_answers_are_read(name):
     """Whole rewrites of the region: no mark is left, and the last lines are the region's."""
     for one in answers_of(name):
         new = one.edit_format.rewritten(one.prompt, one.answer)
@@ -70,7 +70,7 @@ def test_recorded_answers_are_read(name: str) -> None:
 @pytest.mark.parametrize("name", list(FORMATS))
 @pytest.mark.parametrize("cursor_line", [1, 2, 20, 40])
 @pytest.mark.parametrize("ended", [True, False])
-def test_every_format_reads_its_own_answers(name: str, cursor_line: int, ended: bool) -> None:
+def test_every_format_reads_its_own_answers(name, cursor_line, ended):
     one = FORMATS[name]
     text = TEXT if ended else TEXT.removesuffix("\n")
     prompt = one.prompt(source(cursor_line, text, changes=[CHANGE]))
@@ -84,7 +84,7 @@ def test_every_format_reads_its_own_answers(name: str, cursor_line: int, ended: 
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_the_region_holds_the_cursors_line(name: str) -> None:
+def test_the_region_holds_the_cursors_line(name):
     for line in (1, 7, 40):
         given = source(line)
         region = FORMATS[name].region(given.text, given.cursor)
@@ -95,7 +95,7 @@ def test_the_region_holds_the_cursors_line(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(FORMATS))
 @pytest.mark.parametrize("text", ["", "x", "\n", "\n\n\n"])
-def test_small_texts_have_prompts(name: str, text: str) -> None:
+def test_small_texts_have_prompts(name, text):
     one = FORMATS[name]
     for cursor in range(len(text) + 1):
         prompt = one.prompt(EditSource(path="a.py", text=text, cursor=cursor))
@@ -103,7 +103,7 @@ def test_small_texts_have_prompts(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_texts_that_hold_the_formats_own_marks_are_refused(name: str) -> None:
+def test_texts_that_hold_the_formats_own_marks_are_refused(name):
     one = FORMATS[name]
     for mark in (*one.control, *one.marks):
         for given in (
@@ -117,12 +117,12 @@ def test_texts_that_hold_the_formats_own_marks_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("answer", ["", "NO_EDITS", "KEEP_PREVIOUS\n", "  \n"])
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_answers_that_mean_no_edit(name: str, answer: str) -> None:
+def test_answers_that_mean_no_edit(name, answer):
     one = FORMATS[name]
     assert one.rewritten(one.prompt(source()), answer) is None
 
 
-def test_sweep_8() -> None:
+def test_sweep_8():
     text = "one\ntwo\nthree\nfour\n"
     change = Change(path="a.py", line=1, old="2\n", new="two\n", before="one\n", after="three\n")
     given = EditSource(
@@ -141,7 +141,7 @@ def test_sweep_8() -> None:
     )
 
 
-def test_sweep_8_takes_back_changes_until_one_does_not_match() -> None:
+def test_sweep_8_takes_back_changes_until_one_does_not_match():
     changes = [
         Change(path="a.py", line=0, old="0\n", new="not there\n"),
         Change(path="a.py", line=0, old="1\n", new="one\n"),
@@ -153,7 +153,7 @@ def test_sweep_8_takes_back_changes_until_one_does_not_match() -> None:
     assert "<|file_sep|>original/a.py:1:2\n1\n2\n" in prompt
 
 
-def test_sweep_8_shows_the_same_part_of_a_long_file_while_the_cursor_moves() -> None:
+def test_sweep_8_shows_the_same_part_of_a_long_file_while_the_cursor_moves():
     text = "".join(f"line {number}\n" for number in range(2000))
     one = FORMATS[Sweep8.name]
     shown = {
@@ -164,7 +164,7 @@ def test_sweep_8_shows_the_same_part_of_a_long_file_while_the_cursor_moves() -> 
     assert "line 1000\n" in shown.pop()
 
 
-def test_sweep_21() -> None:
+def test_sweep_21():
     one = FORMATS[Sweep21.name]
     prompt = one.prompt(source(20, changes=[CHANGE], files=[("b.py", "other")]))
     window = "".join(f"line {number}\n" for number in range(10, 31))
@@ -178,7 +178,7 @@ def test_sweep_21() -> None:
     )
 
 
-def test_zeta_2_1_marks_blocks_and_reads_spans() -> None:
+def test_zeta_2_1_marks_blocks_and_reads_spans():
     one = FORMATS[Zeta21.name]
     text = "".join(f"a{n}\n" for n in range(8)) + "\n" + "".join(f"b{n}\n" for n in range(8))
     prompt = one.prompt(EditSource(path="a.py", text=text, cursor=1))
@@ -197,7 +197,7 @@ def test_zeta_2_1_marks_blocks_and_reads_spans() -> None:
         assert one.rewritten(prompt, damaged) is None
 
 
-def test_seed_formats_mark_what_was_accepted_and_show_few_changes() -> None:
+def test_seed_formats_mark_what_was_accepted_and_show_few_changes():
     changes = [Change(path=f"{n}.py", line=0, old="a\n", new="b\n") for n in range(9)]
     changes.append(Change(path="large.py", line=0, old="", new="x" * 7000 + "\n"))
     changes.append(Change(path="last.py", line=4, old="a\n", new="b\n", is_accepted=True))
@@ -207,7 +207,7 @@ def test_seed_formats_mark_what_was_accepted_and_show_few_changes() -> None:
     assert [f"{n}.py" in prompt for n in range(9)] == [False] * 4 + [True] * 5
 
 
-def test_a_format_follows_from_name_and_vocabulary() -> None:
+def test_a_format_follows_from_name_and_vocabulary():
     everything = {"<|file_sep|>": 1, "<[fim-suffix]>": 2, "<[fim-prefix]>": 3, "<[fim-middle]>": 4}
 
     def named(name: str, tokens: dict[str, int] = everything) -> str | None:
@@ -224,7 +224,7 @@ def test_a_format_follows_from_name_and_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_the_region_is_found_in_a_prompt_that_another_program_wrote(name: str) -> None:
+def test_the_region_is_found_in_a_prompt_that_another_program_wrote(name):
     """What the model says where it changes nothing, or for Zeta 2.1 all of its blocks."""
     one = FORMATS[name]
     for cursor_line in (1, 20, 40):
@@ -241,7 +241,7 @@ def test_the_region_is_found_in_a_prompt_that_another_program_wrote(name: str) -
 
 
 @pytest.mark.parametrize("name", [Sweep8.name, Zeta1.name, Zeta2.name])
-def test_the_region_is_found_in_recorded_prompts(name: str) -> None:
+def test_the_region_is_found_in_recorded_prompts(name):
     for one in answers_of(name):
         expected = one.edit_format.answer(one.prompt, one.prompt.old)
         assert one.edit_format.unchanged(one.prompt.text) == expected, one.scenario

@@ -40,7 +40,7 @@ class Edited:
         return [(change.old, change.new) for change in self.trail.changes()]
 
 
-def test_keys_that_follow_each_other_are_one_change() -> None:
+def test_keys_that_follow_each_other_are_one_change():
     edited = Edited()
     for typed in ("li", "line x", "line xy"):
         edited.replace(edited.document.text.splitlines()[5] + "\n", typed + "\n")
@@ -53,7 +53,7 @@ def test_keys_that_follow_each_other_are_one_change() -> None:
     )  # fmt: skip
 
 
-def test_what_is_far_or_later_is_another_change() -> None:
+def test_what_is_far_or_later_is_another_change():
     edited = Edited()
     edited.replace("line 5\n", "five\n")
     edited.replace("line 9\n", "nine\n")  # near and soon
@@ -68,7 +68,7 @@ def test_what_is_far_or_later_is_another_change() -> None:
 
 
 @pytest.mark.parametrize("pause", [0.1, 5.0])
-def test_an_edit_and_its_undoing_cancel_out(pause: float) -> None:
+def test_an_edit_and_its_undoing_cancel_out(pause):
     edited = Edited()
     edited.replace("line 20\n", "twenty\n")
     edited.now += 5
@@ -78,7 +78,7 @@ def test_an_edit_and_its_undoing_cancel_out(pause: float) -> None:
     assert edited.pairs() == [("line 20\n", "twenty\n")]
 
 
-def test_inserted_and_deleted_lines() -> None:
+def test_inserted_and_deleted_lines():
     edited = Edited()
     edited.replace("line 5\n", "line 5\nnew\n")
     edited.now += 5
@@ -87,7 +87,7 @@ def test_inserted_and_deleted_lines() -> None:
     assert [change.line for change in edited.trail.changes()] == [6, 8]
 
 
-def test_lines_move_with_later_edits_above() -> None:
+def test_lines_move_with_later_edits_above():
     edited = Edited()
     edited.replace("line 20\n", "twenty\n")
     edited.now += 5
@@ -95,7 +95,7 @@ def test_lines_move_with_later_edits_above() -> None:
     assert [change.line for change in edited.trail.changes()] == [22, 3]
 
 
-def test_accepted_suggestions_are_marked() -> None:
+def test_accepted_suggestions_are_marked():
     edited = Edited()
     edited.replace("line 5\n", "line 5 + more\n")
     edited.trail.accepted("file:///a.py", " + more")
@@ -103,7 +103,7 @@ def test_accepted_suggestions_are_marked() -> None:
     assert [change.is_accepted for change in edited.trail.changes()] == [True]
 
 
-def test_no_text_is_kept_from_before_a_secret_was_known() -> None:
+def test_no_text_is_kept_from_before_a_secret_was_known():
     edited = Edited()
     edited.replace("line 5\n", "password = hunter\n")
     edited.now += 5
@@ -116,7 +116,7 @@ def test_no_text_is_kept_from_before_a_secret_was_known() -> None:
 
 
 @pytest.mark.parametrize("place", ["old", "new", "before", "after"])
-def test_eight_letters_of_a_secret_are_found_wherever_they_stand(place: str) -> None:
+def test_eight_letters_of_a_secret_are_found_wherever_they_stand(place):
     edited = Edited(TEXT.replace("line 4", "x = Kq83mZ_1") if place == "before" else TEXT)
     if place == "after":
         edited = Edited(TEXT.replace("line 6", "x = Kq83mZ_1"))
@@ -132,7 +132,7 @@ def test_eight_letters_of_a_secret_are_found_wherever_they_stand(place: str) -> 
     assert edited.pairs()
 
 
-def test_large_changes_and_closed_documents_are_left_out() -> None:
+def test_large_changes_and_closed_documents_are_left_out():
     edited = Edited()
     edited.become("x" * 9000 + "\n")
     assert edited.pairs() == []
@@ -143,7 +143,7 @@ def test_large_changes_and_closed_documents_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_change_is_what_became_of_the_text(seed: int) -> None:
+def test_each_change_is_what_became_of_the_text(seed):
     """Taken back in turn from the newest text, the changes give the oldest one."""
     random_ = random.Random(seed)
     edited = Edited(random_.choice([TEXT, TEXT.rstrip("\n"), "", "one"]))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,14 +22,12 @@ def broken() -> Any:
         (broken, False),
     ],
 )
-def test_discharging(
-    ask: Callable[[], Any], discharging: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_discharging(ask, discharging, monkeypatch):
     monkeypatch.setattr("psutil.sensors_battery", ask)
     assert Battery().is_discharging() is discharging
 
 
-def test_the_battery_is_not_asked_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_battery_is_not_asked_at_each_call(monkeypatch):
     asked: list[None] = []
     monkeypatch.setattr("psutil.sensors_battery", lambda: asked.append(None))
     battery = Battery()
@@ -39,6 +36,6 @@ def test_the_battery_is_not_asked_at_each_call(monkeypatch: pytest.MonkeyPatch) 
     assert len(asked) == 1
 
 
-def test_a_system_without_batteries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_batteries(monkeypatch):
     monkeypatch.delattr("psutil.sensors_battery")
     assert Battery().is_discharging() is False

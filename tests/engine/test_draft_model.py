@@ -22,14 +22,14 @@ from speclsp.drafting.drafter import NO_DRAFT, DraftContext
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama import loading
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.weights import load_draft_model
 from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,
     ModelLoadError,
 )
-from speclsp.settings import DraftMode, Settings
+from speclsp.settings import Settings
 
 SOURCE = Path(__file__).read_text(encoding="utf-8")
 
@@ -71,7 +71,7 @@ def scripted(
     return DraftModelDrafter(model, **settings), model
 
 
-def test_it_drafts_what_the_model_finds_most_probable() -> None:
+def test_it_drafts_what_the_model_finds_most_probable():
     drafter, model = scripted()
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
     draft = drafter.draft([], 16)
@@ -99,7 +99,7 @@ def test_it_drafts_what_the_model_finds_most_probable() -> None:
         ({"n_ctx": 4}, 16, (5, 6)),
     ],
 )
-def test_lengths(options: dict[str, Any], n_max: int, tokens: tuple[int, ...]) -> None:
+def test_lengths(options, n_max, tokens):
     drafter, _ = scripted(**options)
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
     assert drafter.draft([], n_max).tokens == tokens
@@ -108,16 +108,14 @@ def test_lengths(options: dict[str, Any], n_max: int, tokens: tuple[int, ...]) -
 @pytest.mark.parametrize(
     ("n_min", "end_token", "tokens"), [(0, 8, (5, 6, 7)), (0, 6, (5,)), (0, 5, ()), (3, 6, ())]
 )
-def test_it_evaluates_nothing_after_a_token_that_ends_the_output(
-    n_min: int, end_token: int, tokens: tuple[int, ...]
-) -> None:
+def test_it_evaluates_nothing_after_a_token_that_ends_the_output(n_min, end_token, tokens):
     drafter, model = scripted(n_max=5, n_min=n_min)
     drafter.begin(DraftContext(prompt=[1, 2, 3], end_tokens=frozenset({end_token})))
     assert drafter.draft([], 16).tokens == tokens
     assert end_token not in model.cached
 
 
-def test_an_empty_prompt_and_foreign_ids_draft_nothing() -> None:
+def test_an_empty_prompt_and_foreign_ids_draft_nothing():
     drafter, model = scripted()
     drafter.begin(DraftContext(prompt=[]))
     assert drafter.draft([], 4) == NO_DRAFT
@@ -126,7 +124,7 @@ def test_an_empty_prompt_and_foreign_ids_draft_nothing() -> None:
     assert model.evaluated == []
 
 
-def test_accepted_tokens_are_not_evaluated_again() -> None:
+def test_accepted_tokens_are_not_evaluated_again():
     drafter, model = scripted()
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
     drafter.draft([], 3)
@@ -144,7 +142,7 @@ def test_accepted_tokens_are_not_evaluated_again() -> None:
     assert model.evaluated == [(8, generated[5]), (9, 4)]
 
 
-def test_the_next_request_keeps_what_it_shares() -> None:
+def test_the_next_request_keeps_what_it_shares():
     drafter, model = scripted(n_prompt=4)
     drafter.begin(DraftContext(prompt=[1, 2, 3, 4]))
     drafter.draft([], 3)
@@ -159,7 +157,7 @@ def test_the_next_request_keeps_what_it_shares() -> None:
     assert model.evaluated == [(3, 9)]  # the last token, for its logits
 
 
-def test_another_documents_prompt_comes_back() -> None:
+def test_another_documents_prompt_comes_back():
     drafter, model = scripted(n_vocab=300, n_ctx=256, n_state_bytes=1 << 20)
     first, second = [1, *range(100)], [2, *range(100)]
     for prompt, n_evaluated in ((first, 101), (second, 101), (first, 1), (second, 1)):
@@ -169,7 +167,7 @@ def test_another_documents_prompt_comes_back() -> None:
         assert len(model.evaluated) == n_evaluated
 
 
-def test_of_a_prompt_beyond_its_context_it_reads_the_end_and_says_so_once() -> None:
+def test_of_a_prompt_beyond_its_context_it_reads_the_end_and_says_so_once():
     lines: list[str] = []
     drafter, model = scripted(
         n_vocab=300, n_ctx=16, n_prompt=0, log=lambda level, line: lines.append(f"{level}: {line}")
@@ -193,7 +191,7 @@ def test_of_a_prompt_beyond_its_context_it_reads_the_end_and_says_so_once() -> N
     assert len(lines) == 1
 
 
-def test_an_interrupt_between_micro_batches() -> None:
+def test_an_interrupt_between_micro_batches():
     drafter, model = scripted(n_ubatch=4, n_prompt=20)
     drafter.begin(DraftContext(prompt=[1] * 20))
     drafter.set_interrupt(lambda: len(model.cached) >= 8)
@@ -205,7 +203,7 @@ def test_an_interrupt_between_micro_batches() -> None:
     assert Counter(position for position, _ in model.evaluated).most_common(1)[0][1] == 1
 
 
-def test_an_interrupt_between_draft_tokens_keeps_what_is_there() -> None:
+def test_an_interrupt_between_draft_tokens_keeps_what_is_there():
     drafter, model = scripted()
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
     drafter.set_interrupt(lambda: len(model.cached) >= 4)
@@ -213,7 +211,7 @@ def test_an_interrupt_between_draft_tokens_keeps_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("failure", [DecodeError("broken"), DecodeInterruptedError("stopped")])
-def test_a_failed_decode_drafts_nothing_and_the_next_one_recovers(failure: DecodeError) -> None:
+def test_a_failed_decode_drafts_nothing_and_the_next_one_recovers(failure):
     lines: list[str] = []
     drafter, model = scripted(log=lambda level, line: lines.append(line))
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
@@ -250,13 +248,13 @@ def unsure(peak: float, n_vocab: int = 20, **options: Any) -> DraftModelDrafter:
     return DraftModelDrafter(model, **settings)
 
 
-def test_a_draft_has_the_models_own_probabilities() -> None:
+def test_a_draft_has_the_models_own_probabilities():
     drafter = unsure(peak=PEAK)
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
     assert drafter.draft([], 3).probabilities == pytest.approx([0.55] * 3)
 
 
-def test_a_draft_ends_where_the_next_token_cannot_pay() -> None:
+def test_a_draft_ends_where_the_next_token_cannot_pay():
     drafter = unsure(peak=PEAK)
     for slope, n_tokens in ((0.01, 8), (0.2, 3), (0.5, 2), (0.6, 1)):
         context = DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(slope), single_s=0.02)
@@ -266,7 +264,7 @@ def test_a_draft_ends_where_the_next_token_cannot_pay() -> None:
     assert len(drafter.draft([], 8).tokens) == 8  # what verifying costs is not known
 
 
-def test_what_its_own_time_costs_ends_a_draft_too() -> None:
+def test_what_its_own_time_costs_ends_a_draft_too():
     clocked = unsure(peak=PEAK)
     context = DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(0.1), single_s=0.02)
     clocked.begin(context)
@@ -286,7 +284,7 @@ def test_what_its_own_time_costs_ends_a_draft_too() -> None:
 
 
 @pytest.mark.parametrize("n_before", [0, 5])
-def test_what_took_long_once_does_not_end_drafts_for_ever(n_before: int) -> None:
+def test_what_took_long_once_does_not_end_drafts_for_ever(n_before):
     clocked = unsure(peak=PEAK)
     context = DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(0.1), single_s=0.02)
     clocked.begin(context)
@@ -312,9 +310,7 @@ def test_what_took_long_once_does_not_end_drafts_for_ever(n_before: int) -> None
 
 
 @pytest.mark.parametrize(("target_s", "is_costly"), [(0.0, False), (0.05, False), (0.02, True)])
-def test_a_draft_model_that_is_slow_beside_the_target_is_told_once(
-    target_s: float, is_costly: bool
-) -> None:
+def test_a_draft_model_that_is_slow_beside_the_target_is_told_once(target_s, is_costly):
     drafter, model = scripted(n_max=4)
     take_time(model, 8_000_000)
     drafter.begin(DraftContext(prompt=[1, 2, 3]))
@@ -338,9 +334,7 @@ def test_a_draft_model_that_is_slow_beside_the_target_is_told_once(
     ],
 )
 @pytest.mark.parametrize("has_gpu", [True, False])
-def test_what_follows_from_a_slow_draft_model_is_told(
-    mode: DraftMode, step_ms: int, says: str, remedy: str, has_gpu: bool
-) -> None:
+def test_what_follows_from_a_slow_draft_model_is_told(mode, step_ms, says, remedy, has_gpu):
     drafter, model = scripted(n_max=3, has_gpu=has_gpu, share=0.4)
     take_time(model, step_ms * 1_000_000)
     assert drafter.settle([1, 2, 3] * 10, lambda: False)
@@ -357,7 +351,7 @@ def test_what_follows_from_a_slow_draft_model_is_told(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1])
-def test_a_small_draft_model_is_not_told_by_its_size(share: float) -> None:
+def test_a_small_draft_model_is_not_told_by_its_size(share):
     assert scripted(share=share)[0].large("auto") is None
 
 
@@ -372,7 +366,7 @@ class TestIdleTime:
         take_time(model, 2_000_000)
         return drafter, model
 
-    def test_the_times_are_measured_and_the_prompt_is_read(self) -> None:
+    def test_the_times_are_measured_and_the_prompt_is_read(self):
         drafter, model = self.timed()
         assert drafter.token_cost is None
         assert drafter.settle(IDLE_PROMPT, lambda: True)
@@ -387,7 +381,7 @@ class TestIdleTime:
         assert cost is not None
         assert cost.lacking_s == pytest.approx(3 * 0.002 / 128)
 
-    def test_no_more_than_the_times_need_is_read_where_drafts_cannot_pay(self) -> None:
+    def test_no_more_than_the_times_need_is_read_where_drafts_cannot_pay(self):
         drafter, model = self.timed()
         assert drafter.settle(IDLE_PROMPT, lambda: False)
         assert list(model.cached) == IDLE_PROMPT[:128]
@@ -399,7 +393,7 @@ class TestIdleTime:
         assert drafter.pays(straight_curve(0.1), 0.1)
         assert not drafter.pays(straight_curve(0.1), 0.0)
 
-    def test_an_interrupt_ends_it_and_the_rest_follows(self) -> None:
+    def test_an_interrupt_ends_it_and_the_rest_follows(self):
         drafter, model = self.timed()
         answers = iter([False, True, True])
         drafter.set_interrupt(lambda: next(answers))
@@ -410,13 +404,13 @@ class TestIdleTime:
         assert list(model.cached) == IDLE_PROMPT
 
     @pytest.mark.parametrize("is_interrupt", [True, False])
-    def test_a_decode_that_fails_is_not_tried_again_and_again(self, is_interrupt: bool) -> None:
+    def test_a_decode_that_fails_is_not_tried_again_and_again(self, is_interrupt):
         drafter, model = self.timed()
         model.failure = DecodeInterruptedError("stop") if is_interrupt else DecodeError("broken")
         drafter.set_interrupt(lambda: bool(model.evaluated) or is_interrupt)
         assert drafter.settle(IDLE_PROMPT, lambda: True) is not is_interrupt
 
-    def test_unknown_ids_and_no_drafts_need_nothing(self) -> None:
+    def test_unknown_ids_and_no_drafts_need_nothing(self):
         drafter, model = self.timed()
         assert drafter.settle([1, 99], lambda: True)
         assert drafter.settle([], lambda: True)
@@ -425,7 +419,7 @@ class TestIdleTime:
         assert model.evaluated == []
 
 
-def test_a_draft_model_as_slow_as_the_target_is_told_though_its_drafts_end_early() -> None:
+def test_a_draft_model_as_slow_as_the_target_is_told_though_its_drafts_end_early():
     drafter, model = scripted(n_max=3)
     take_time(model, 20_000_000)
     curve = straight_curve(0.4)
@@ -437,7 +431,7 @@ def test_a_draft_model_as_slow_as_the_target_is_told_though_its_drafts_end_early
     assert len([problem for problem in told if problem is not None]) == 1
 
 
-def test_the_least_length_is_heeded_before_a_draft_ends_early() -> None:
+def test_the_least_length_is_heeded_before_a_draft_ends_early():
     drafter = unsure(peak=PEAK, n_min=5)
     drafter.begin(DraftContext(prompt=[1, 2, 3], verify_curve=straight_curve(0.4), single_s=0.02))
     assert len(drafter.draft([], 8).tokens) == 5
@@ -474,9 +468,7 @@ def complete(
     )
 
 
-def test_no_token_of_a_real_generation_is_evaluated_twice(
-    target_f16: LlamaTarget, draft_q8: DraftModelDrafter, vocabulary: LlamaVocabulary
-) -> None:
+def test_no_token_of_a_real_generation_is_evaluated_twice(target_f16, draft_q8, vocabulary):
     tokens = vocabulary.tokenize(SOURCE).tolist()
     model = Recorder(draft_q8.model)  # type: ignore[arg-type]  # a real context stands behind it
     model.truncate(0)
@@ -515,8 +507,8 @@ def test_no_token_of_a_real_generation_is_evaluated_twice(
 
 
 def test_a_small_draft_context_reads_the_end_of_the_prompt_and_drafts_on(
-    target_q8: LlamaTarget, vocabulary: LlamaVocabulary, model_folder: Path
-) -> None:
+    target_q8, vocabulary, model_folder
+):
     lines: list[str] = []
     drafter = load_draft_model(
         model_folder / "embedded-draft-q8_0.gguf",
@@ -537,8 +529,8 @@ def test_a_small_draft_context_reads_the_end_of_the_prompt_and_drafts_on(
 
 
 def test_a_draft_model_that_does_not_fit_the_memory_has_its_remedies(
-    vocabulary: LlamaVocabulary, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    vocabulary, model_folder, monkeypatch
+):
     memory = SimpleNamespace(available=100_000)
     monkeypatch.setattr(loading.psutil, "virtual_memory", lambda: memory)
     with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
@@ -553,9 +545,7 @@ def test_a_draft_model_that_does_not_fit_the_memory_has_its_remedies(
         assert remedy in caught.value.remedy
 
 
-def test_it_can_be_interrupted_for_real(
-    draft_q8: DraftModelDrafter, vocabulary: LlamaVocabulary
-) -> None:
+def test_it_can_be_interrupted_for_real(draft_q8, vocabulary):
     prompt = vocabulary.tokenize(SOURCE).tolist()[:1000]
     draft_q8.begin(DraftContext(prompt=prompt))
     draft_q8.set_interrupt(lambda: True)
@@ -565,9 +555,7 @@ def test_it_can_be_interrupted_for_real(
     assert list(draft_q8.model.cached)[:1000] == prompt
 
 
-def test_drafts_are_the_draft_model_s_own_greedy_choice(
-    draft_q8: DraftModelDrafter, vocabulary: LlamaVocabulary
-) -> None:
+def test_drafts_are_the_draft_model_s_own_greedy_choice(draft_q8, vocabulary):
     prompt = vocabulary.tokenize(SOURCE).tolist()[:64]
     draft_q8.begin(DraftContext(prompt=prompt))
     tokens = draft_q8.draft([], 3).tokens
@@ -585,12 +573,8 @@ def test_drafts_are_the_draft_model_s_own_greedy_choice(
     ],
 )
 def test_wrong_settings_are_errors_of_the_draft_model_alone(
-    vocabulary: LlamaVocabulary,
-    model_folder: Path,
-    changes: dict[str, Any],
-    error: type[Exception],
-    message: str,
-) -> None:
+    vocabulary, model_folder, changes, error, message
+):
     with pytest.raises(error, match=message):
         load_draft_model(
             model_folder / "embedded-draft-q8_0.gguf",
@@ -602,8 +586,8 @@ def test_wrong_settings_are_errors_of_the_draft_model_alone(
 
 
 def test_without_the_device_that_is_named_the_draft_model_computes_on_the_cpu(
-    vocabulary: LlamaVocabulary, model_folder: Path
-) -> None:
+    vocabulary, model_folder
+):
     lines: list[str] = []
     drafter = load_draft_model(
         model_folder / "embedded-draft-q8_0.gguf",
@@ -621,8 +605,8 @@ def test_without_the_device_that_is_named_the_draft_model_computes_on_the_cpu(
 
 
 def test_a_draft_model_that_does_not_fit_is_told_with_the_options_that_help(
-    vocabulary: LlamaVocabulary, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    vocabulary, model_folder, monkeypatch
+):
     def too_large(*_arguments: object) -> None:
         raise ModelLoadError("failed to allocate buffer")
 
@@ -639,9 +623,7 @@ def test_a_draft_model_that_does_not_fit_is_told_with_the_options_that_help(
         assert option in caught.value.remedy
 
 
-def test_models_that_cannot_draft_for_the_target(
-    vocabulary: LlamaVocabulary, gguf_maker: Any, tmp_path: Path
-) -> None:
+def test_models_that_cannot_draft_for_the_target(vocabulary, gguf_maker, tmp_path):
     def load(path: Path, target: Any) -> None:
         load_draft_model(path, Settings(threads=1), target, 256, lambda level, line: None)
 

@@ -66,7 +66,7 @@ def drafts(tokens: Sequence[int]) -> str:
     return " ".join(DRAFT[token] for token in tokens)
 
 
-def test_prompt_and_output_cross_by_text(target: LlamaVocabulary, draft: LlamaVocabulary) -> None:
+def test_prompt_and_output_cross_by_text(target, draft):
     crossing = TextCrossing(target, draft, PAIRS)
     text = crossing.begin(ids("<fim>", "ab", "c", "<mid>", "a"))
     assert drafts(text) == "<FIM> a b c <MID> a"
@@ -81,9 +81,7 @@ def test_prompt_and_output_cross_by_text(target: LlamaVocabulary, draft: LlamaVo
     assert drafts(text) == "<FIM> a b c <MID> a c ? a b"
 
 
-def test_drafts_cross_back_with_their_probabilities(
-    target: LlamaVocabulary, draft: LlamaVocabulary
-) -> None:
+def test_drafts_cross_back_with_their_probabilities(target, draft):
     crossing = TextCrossing(target, draft, PAIRS)
     tokens = [DRAFT.index(token) for token in "cabb"]
     assert crossing.back(tokens, (0.9, 0.5, 0.8, 0.7)) == (
@@ -98,7 +96,7 @@ def test_drafts_cross_back_with_their_probabilities(
     assert crossing.back([], ()) == ((), ())
 
 
-def test_where_a_draft_ends(target: LlamaVocabulary, draft: LlamaVocabulary) -> None:
+def test_where_a_draft_ends(target, draft):
     crossing = TextCrossing(target, draft, PAIRS)
     line_ends = frozenset(ids("Ċ"))
     for token, ends in (("<MID>", True), ("<end>", True), ("a", False), ("Ċ", True), ("Ã", False)):
@@ -106,9 +104,7 @@ def test_where_a_draft_ends(target: LlamaVocabulary, draft: LlamaVocabulary) -> 
     assert not crossing.ends(DRAFT.index("Ċ"), frozenset())
 
 
-def test_special_tokens_by_pair_role_and_name(
-    target: LlamaVocabulary, draft: LlamaVocabulary
-) -> None:
+def test_special_tokens_by_pair_role_and_name(target, draft):
     plain = TextCrossing(target, draft)
     # The middle has a role in both, <end> has its name in both, and <fim> has nothing.
     assert drafts(plain.begin(ids("<fim>", "a", "<end>", "<mid>"))) == "a <end> <MID>"
@@ -117,15 +113,13 @@ def test_special_tokens_by_pair_role_and_name(
     assert drafts(TextCrossing(target, draft, [("<mid>", "<FIM>")]).begin(ids("<mid>"))) == "<FIM>"
 
 
-def test_a_draft_model_without_a_middle_is_known(target: LlamaVocabulary, gguf_maker: Any) -> None:
+def test_a_draft_model_without_a_middle_is_known(target, gguf_maker):
     chat = load_vocabulary(gguf_maker.bpe_vocabulary("chat.gguf", ["a", "b", "c", "[M]"]))
     assert not TextCrossing(target, chat).fills_in
     assert TextCrossing(target, chat, [("<mid>", "c")]).fills_in
 
 
-def test_characters_that_are_split_over_tokens(
-    target: LlamaVocabulary, draft: LlamaVocabulary
-) -> None:
+def test_characters_that_are_split_over_tokens(target, draft):
     crossing = TextCrossing(target, draft)
     text = crossing.begin(ids("<mid>"))
     assert crossing.follow(text, ids("Ã")) is None
@@ -133,16 +127,14 @@ def test_characters_that_are_split_over_tokens(
     assert drafts(text) == "<MID> Ã ©"
 
 
-def test_the_draft_model_s_bos_stands_first(target: LlamaVocabulary, gguf_maker: Any) -> None:
+def test_the_draft_model_s_bos_stands_first(target, gguf_maker):
     spm = load_vocabulary(gguf_maker.spm_vocabulary("spm.gguf", ["a", "b", "c"]))
     assert spm.bos == 1
     crossing = TextCrossing(target, spm)
     assert crossing.begin(ids("<mid>", "ab")) == [1, *spm.tokenize("ab").tolist()]
 
 
-def test_a_step_tokenises_the_last_two_lines_only(
-    target: LlamaVocabulary, draft: LlamaVocabulary
-) -> None:
+def test_a_step_tokenises_the_last_two_lines_only(target, draft):
     counting = CountingVocabulary(draft)
     crossing = TextCrossing(target, counting)  # type: ignore[arg-type]  # it stands for a real one
     prompt = [*ids("<fim>"), *ids("a", "Ċ") * 100, *ids("<mid>", "b")]
@@ -163,7 +155,7 @@ def test_a_step_tokenises_the_last_two_lines_only(
     assert counting.texts == ["b"]
 
 
-def test_pairs() -> None:
+def test_pairs():
     assert replacement_pairs([]) == []
     assert replacement_pairs(["<a> <b>", " x\ty "]) == [("<a>", "<b>"), ("x", "y")]
     for wrong in ("", "alone", "one two three"):
@@ -200,8 +192,8 @@ def load(path: Path, vocabulary: LlamaVocabulary, lines: list[str], **given: Any
 
 @pytest.mark.real
 def test_a_draft_model_with_another_vocabulary_is_told_and_drafts_by_text(
-    foreign: dict[str, Path], vocabulary: LlamaVocabulary, model_folder: Path
-) -> None:
+    foreign, vocabulary, model_folder
+):
     lines: list[str] = []
     drafter = load(foreign["ids"], vocabulary, lines, spec_replace=REPLACED)
     assert drafter.crosses_by_text
@@ -257,12 +249,8 @@ def crossing_drafters(
 
 @pytest.mark.real
 def test_drafts_by_text_are_as_right_as_the_original_s_and_cost_little_more(
-    target_f16: LlamaTarget,
-    vocabulary: LlamaVocabulary,
-    draft_q8: DraftModelDrafter,
-    crossing_drafters: dict[str, DraftModelDrafter],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    target_f16, vocabulary, draft_q8, crossing_drafters, capsys
+):
     drafters = {"same": draft_q8, **crossing_drafters}
     counts = {name: [0, 0, 0] for name in drafters}
     host_ms = dict.fromkeys(drafters, 0.0)

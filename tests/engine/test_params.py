@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,9 +44,7 @@ EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
         ({"threads": 0}, (N_CORES, N_CORES), (N_CORES, N_CORES)),
     ],
 )
-def test_threads_follow(
-    changes: dict[str, Any], target: tuple[int, int], draft: tuple[int, int]
-) -> None:
+def test_threads_follow(changes, target, draft):
     settings = Settings(**changes)
     assert n_threads(settings, LARGE) == target
     assert n_threads(draft_settings(settings, 1000), LARGE) == draft
@@ -63,13 +60,13 @@ def test_threads_follow(
         ({"device": "CUDA0", "spec_draft_device": "none"}, ("CUDA0",), ()),
     ],
 )
-def test_devices_follow(changes: dict[str, Any], target: Any, draft: Any) -> None:
+def test_devices_follow(changes, target, draft):
     settings = Settings(**changes)
     assert device_names(settings) == target
     assert device_names(draft_settings(settings, 1000)) == draft
 
 
-def test_the_draft_model_s_own_settings_reach_it() -> None:
+def test_the_draft_model_s_own_settings_reach_it():
     settings = Settings(
         n_gpu_layers=7,
         ctx_size=4096,
@@ -90,7 +87,7 @@ def test_the_draft_model_s_own_settings_reach_it() -> None:
     assert tensor_placements(of_draft) == ()
 
 
-def test_the_draft_model_has_its_own_context_cache_types_and_experts() -> None:
+def test_the_draft_model_has_its_own_context_cache_types_and_experts():
     of_draft = draft_settings(
         Settings(
             cpu_moe=True,
@@ -124,7 +121,7 @@ def test_the_draft_model_has_its_own_context_cache_types_and_experts() -> None:
         ),
     ],
 )
-def test_tensor_placements(changes: dict[str, Any], placements: Any) -> None:
+def test_tensor_placements(changes, placements):
     assert tensor_placements(Settings(**changes)) == placements
 
 
@@ -132,7 +129,7 @@ def test_tensor_placements(changes: dict[str, Any], placements: Any) -> None:
     ("text", "shares"),
     [("", ()), ("3,1", (3.0, 1.0)), ("0.5/0.5", (0.5, 0.5)), ("0,1", (0.0, 1.0))],
 )
-def test_tensor_split(text: str, shares: tuple[float, ...]) -> None:
+def test_tensor_split(text, shares):
     assert tensor_split(Settings(tensor_split=text)) == shares
 
 
@@ -150,7 +147,7 @@ def test_tensor_split(text: str, shares: tuple[float, ...]) -> None:
         ({"cache_type_v": "q8_0", "flash_attn": "off"}, ("cache_type_v", "flash_attn")),
     ],
 )
-def test_settings_that_cannot_be_are_named(changes: dict[str, Any], names: tuple[str, ...]) -> None:
+def test_settings_that_cannot_be_are_named(changes, names):
     with pytest.raises(SettingsError) as caught:
         check_params(Settings(**changes))
     for name in names:
@@ -177,14 +174,7 @@ def topology(folder: Path, siblings: dict[int, str]) -> Path:
         ({0, 1, 2}, {}, "nonsense", 3),
     ],
 )
-def test_physical_cores(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cpu_ids: set[int],
-    siblings: dict[int, str],
-    quota: str | None,
-    n_cores: int,
-) -> None:
+def test_physical_cores(tmp_path, monkeypatch, cpu_ids, siblings, quota, n_cores):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: cpu_ids, raising=False)
     quota_file = tmp_path / "cpu.max"
     if quota is not None:
@@ -193,9 +183,7 @@ def test_physical_cores(
 
 
 @pytest.mark.parametrize(("answer", "n_cores"), [(b"6\n", 6), (b"", 4)])
-def test_apples_performance_cores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, n_cores: int
-) -> None:
+def test_apples_performance_cores(tmp_path, monkeypatch, answer, n_cores):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)), raising=False)
     monkeypatch.setattr(params.platform, "system", lambda: "Darwin")
     monkeypatch.setattr(params.subprocess, "check_output", lambda *_, **__: answer)
@@ -206,11 +194,11 @@ def test_apples_performance_cores(
     ("mebibytes", "n_cores", "n_wanted"),
     [(5, 8, 1), (32, 8, 1), (33, 8, 2), (500, 8, 8), (500, 2, 2), (0, 4, 1)],
 )
-def test_a_small_model_gets_few_threads(mebibytes: int, n_cores: int, n_wanted: int) -> None:
+def test_a_small_model_gets_few_threads(mebibytes, n_cores, n_wanted):
     assert thread_count(mebibytes * 1024 * 1024, n_cores) == n_wanted
 
 
-def test_threads_that_the_user_set_stand_whatever_the_models_size() -> None:
+def test_threads_that_the_user_set_stand_whatever_the_models_size():
     assert n_threads(Settings(threads=3), 1) == (3, 3)
     assert n_threads(Settings(), 1) == (1, 1)
     assert n_threads(draft_settings(Settings(spec_draft_threads=5), 100), 1) == (5, 5)

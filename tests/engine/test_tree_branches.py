@@ -24,7 +24,7 @@ def ancestors(parents: list[int], node: int) -> list[int]:
 
 
 @given(parents=parent_lists())
-def test_each_leaf_is_one_branch_and_shares_its_ancestors(parents: list[int]):
+def test_each_leaf_is_one_branch_and_shares_its_ancestors(parents):
     tree = tree_branches(parents, 100)
     leaves = [node for node in range(len(parents)) if node not in parents]
     assert tree.n_branches == len(leaves)
@@ -46,7 +46,7 @@ def test_branch_0_is_that_of_the_first_children():
 
 
 @pytest.mark.parametrize("parents", [[0], [-1, 1], [-2], [-1, 2, 0]])
-def test_a_node_stands_behind_its_parent(parents: list[int]):
+def test_a_node_stands_behind_its_parent(parents):
     with pytest.raises(ValueError, match="for its parent"):
         tree_branches(parents, 8)
 
@@ -58,7 +58,7 @@ def test_too_many_leaves_are_refused():
 
 
 @pytest.mark.parametrize("path", [[1], [0, 2], [0, 3], [0, 1, 1], [-1], [0, 9]])
-def test_a_path_leads_down(path: list[int]):
+def test_a_path_leads_down(path):
     parents = [-1, 0, -1, 1]
     for good in ([], [0], [0, 1], [0, 1, 3], [2]):
         check_path(good, parents)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 import pytest
 
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.engine.llama.vocabulary import (
-    LlamaVocabulary,
     load_vocabulary,
     vocabulary_difference,
 )
@@ -72,7 +70,7 @@ def changed(token: int, text: str = "other") -> tuple[str, ...]:
         {"eos_token": None},
     ],
 )
-def test_vocabularies_that_fit(changes: dict[str, Any]) -> None:
+def test_vocabularies_that_fit(changes):
     target = FakeVocabulary()
     assert vocabulary_difference(target, replace(target, **changes)) == ""
 
@@ -88,18 +86,18 @@ def test_vocabularies_that_fit(changes: dict[str, Any]) -> None:
         ({"texts": changed(299)}, "token 299 is 't299' in the target and 'other' in the draft"),
     ],
 )
-def test_the_first_difference_is_named(changes: dict[str, Any], difference: str) -> None:
+def test_the_first_difference_is_named(changes, difference):
     target = FakeVocabulary()
     assert vocabulary_difference(target, replace(target, **changes)) == difference
 
 
-def test_the_id_of_a_bos_that_both_add_counts() -> None:
+def test_the_id_of_a_bos_that_both_add_counts():
     target = FakeVocabulary(adds_bos=True)
     difference = vocabulary_difference(target, replace(target, bos_token=9))
     assert difference == "the target adds BOS 1, the draft adds BOS 9"
 
 
-def test_real_vocabularies(vocabulary: LlamaVocabulary, model_folder: Any, gguf_maker: Any) -> None:
+def test_real_vocabularies(vocabulary, model_folder, gguf_maker):
     draft = load_vocabulary(model_folder / "embedded-draft-q8_0.gguf")
     assert vocabulary_difference(vocabulary, draft) == ""
     other = load_vocabulary(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from speclsp.settings import Settings
 
 
 @pytest.mark.real
-def test_the_vocabulary_is_loaded_once_for_a_file(model_folder: Path, tmp_path: Path) -> None:
+def test_the_vocabulary_is_loaded_once_for_a_file(model_folder, tmp_path):
     path = tmp_path / "model.gguf"
     shutil.copy(model_folder / "embedded-draft-q8_0.gguf", path)
     loader = LlamaLoader(lambda _level, _line: None)
@@ -35,9 +34,7 @@ def test_the_vocabulary_is_loaded_once_for_a_file(model_folder: Path, tmp_path: 
 
 
 @pytest.mark.real
-def test_the_memory_left_to_a_draft_model_follows_its_own_settings(
-    model_folder: Path, tmp_path: Path
-) -> None:
+def test_the_memory_left_to_a_draft_model_follows_its_own_settings(model_folder, tmp_path):
     path = model_folder / "embedded-draft-q8_0.gguf"
     header = read_gguf_header(path)
 
@@ -55,9 +52,7 @@ def test_the_memory_left_to_a_draft_model_follows_its_own_settings(
 
 
 @pytest.mark.real
-def test_memory_is_left_to_the_model_for_next_edits(
-    model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_left_to_the_model_for_next_edits(model_folder, monkeypatch):
     path = model_folder / "embedded-draft-q8_0.gguf"
     reserved: list[int] = []
 

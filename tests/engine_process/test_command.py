@@ -13,7 +13,7 @@ import msgspec
 import psutil
 import pytest
 from click.testing import CliRunner
-from echo_engines import Engines, plain_connection, wait_for_end
+from echo_engines import plain_connection, wait_for_end
 from suspended import suspend
 
 from speclsp.cli.engine import engine
@@ -34,12 +34,12 @@ def run(*arguments: str, expected_exit: int = 0) -> str:
 
 
 @pytest.mark.parametrize("command", ["status", "stop"])
-def test_without_engines_it_says_so(engines: Engines, command: str) -> None:
+def test_without_engines_it_says_so(engines, command):
     assert run(command) == "No engine is running.\n"
     assert run(command, "--json").strip() == "[]"
 
 
-def test_the_status_lists_every_engine(engines: Engines) -> None:
+def test_the_status_lists_every_engine(engines):
     with ExitStack() as stack:
         first = stack.enter_context(engines.connect().socket)
         stack.enter_context(engines.connect(Settings(ctx_size=512)).socket)
@@ -52,7 +52,7 @@ def test_the_status_lists_every_engine(engines: Engines) -> None:
         first.close()
 
 
-def test_names_do_not_drive_the_terminal(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_do_not_drive_the_terminal(engines, monkeypatch):
     """A folder of somebody else's archive may have any name."""
     name = "\x1b]0;title\x07\x9b2J"
     row = {"windows": [{"folders": [name], "requests": 0}], "memory_bytes": 0, "n_windows": 1}
@@ -66,7 +66,7 @@ def test_names_do_not_drive_the_terminal(engines: Engines, monkeypatch: pytest.M
             assert not set("\x1b\x07\x9b") & set(shown)
 
 
-def test_leftovers_are_not_listed(engines: Engines) -> None:
+def test_leftovers_are_not_listed(engines):
     connection = engines.connect()
     os.kill(connection.pid, signal.SIGKILL)
     wait_for_end(connection.pid)
@@ -74,7 +74,7 @@ def test_leftovers_are_not_listed(engines: Engines) -> None:
     assert run("status") == "No engine is running.\n"
 
 
-def test_stop_ends_one_or_all(engines: Engines) -> None:
+def test_stop_ends_one_or_all(engines):
     with ExitStack() as stack:
         for settings in (Settings(), Settings(ctx_size=512), Settings(ctx_size=1024)):
             stack.enter_context(engines.connect(settings).socket)
@@ -88,7 +88,7 @@ def test_stop_ends_one_or_all(engines: Engines) -> None:
             wait_for_end(pid)
 
 
-def test_stop_ends_an_engine_whose_info_file_could_not_be_written(engines: Engines) -> None:
+def test_stop_ends_an_engine_whose_info_file_could_not_be_written(engines):
     engines.place().info.mkdir()
     with engines.connect().socket:
         (pid,) = engines.pids()
@@ -96,9 +96,7 @@ def test_stop_ends_an_engine_whose_info_file_could_not_be_written(engines: Engin
         wait_for_end(pid)
 
 
-def test_an_engine_that_does_not_answer_is_named(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_does_not_answer_is_named(engines, monkeypatch):
     monkeypatch.setattr(start, "_CONTROL_TIMEOUT_S", 0.2)
     monkeypatch.setattr(start.stop, "__kwdefaults__", {"only_idle": False, "timeout_s": 0.2})
     with engines.connect().socket:
@@ -110,7 +108,7 @@ def test_an_engine_that_does_not_answer_is_named(
         assert f"kill -9 {pid}" in str(result.exception)
 
 
-def test_an_engine_of_another_build_does_not_start(engines: Engines) -> None:
+def test_an_engine_of_another_build_does_not_start(engines):
     """An update while a window is open: its new engine would not understand it."""
     result = CliRunner().invoke(engine, ["run", "--listen-fd=0", "--name=1-other"])
     assert isinstance(result.exception, EngineProcessError)
@@ -119,7 +117,7 @@ def test_an_engine_of_another_build_does_not_start(engines: Engines) -> None:
 
 @pytest.mark.real
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of other processes are Linux's")
-def test_a_crash_leaves_no_core_file(engines: Engines) -> None:
+def test_a_crash_leaves_no_core_file(engines):
     """It would hold the texts of all windows."""
     limits = resource.getrlimit(resource.RLIMIT_CORE)
     if not limits[1]:
@@ -134,7 +132,7 @@ def test_a_crash_leaves_no_core_file(engines: Engines) -> None:
     wait_for_end(connection.pid)
 
 
-def test_the_log_is_that_of_the_running_engine_or_of_the_last(engines: Engines) -> None:
+def test_the_log_is_that_of_the_running_engine_or_of_the_last(engines):
     assert run("log") == "No engine has run.\n"
     with engines.connect(Settings(engine_exit_seconds=0)).socket:
         assert "serves" in run("log")
@@ -146,7 +144,7 @@ def test_the_log_is_that_of_the_running_engine_or_of_the_last(engines: Engines) 
     assert "has ended" in run("log")
 
 
-def test_the_log_is_followed_through_its_renaming(engines: Engines) -> None:
+def test_the_log_is_followed_through_its_renaming(engines):
     command = [sys.executable, "-m", "speclsp", "engine", "log", "-f", "--lines", "1"]
     connection = engines.connect()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:

@@ -16,7 +16,6 @@ import psutil
 import pytest
 from echo_engines import (
     PROGRAM,
-    Engines,
     PlainConnection,
     is_running,
     wait_for_end,
@@ -40,7 +39,7 @@ def n_windows(connection: PlainConnection) -> int:
     return int(status["n_windows"])
 
 
-def test_the_status_tells_what_runs(engines: Engines) -> None:
+def test_the_status_tells_what_runs(engines):
     connection = engines.connect()
     with closing(connection.socket):
         status = status_of(connection.place)
@@ -53,7 +52,7 @@ def test_the_status_tells_what_runs(engines: Engines) -> None:
     assert status["log"] == str(connection.place.log)
 
 
-def test_windows_leave_no_thread_descriptor_or_memory_behind(engines: Engines) -> None:
+def test_windows_leave_no_thread_descriptor_or_memory_behind(engines):
     first = engines.connect()
     engine, here = psutil.Process(first.pid), psutil.Process()
 
@@ -79,7 +78,7 @@ def test_windows_leave_no_thread_descriptor_or_memory_behind(engines: Engines) -
     first.socket.close()
 
 
-def test_the_engine_ends_after_its_last_window(engines: Engines) -> None:
+def test_the_engine_ends_after_its_last_window(engines):
     with ExitStack() as stack:
         windows = [engines.connect(EXITS_AT_ONCE) for _ in range(3)]
         for window in windows[1:]:
@@ -96,7 +95,7 @@ def test_the_engine_ends_after_its_last_window(engines: Engines) -> None:
     assert "has ended" in place.log.read_text()
 
 
-def test_the_engine_stays_for_windows_that_come_back(engines: Engines) -> None:
+def test_the_engine_stays_for_windows_that_come_back(engines):
     # 35 days are more milliseconds than epoll takes.
     first = engines.connect(Settings(engine_exit_seconds=3_000_000))
     first.socket.close()
@@ -107,9 +106,7 @@ def test_the_engine_stays_for_windows_that_come_back(engines: Engines) -> None:
     wait_for_end(first.pid)
 
 
-def test_an_engine_to_which_no_window_came_ends(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_to_which_no_window_came_ends(engines, monkeypatch):
     monkeypatch.setenv("ECHO_ENGINE_PATIENCE", "0.1")
     place = engines.place()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -123,7 +120,7 @@ def test_an_engine_to_which_no_window_came_ends(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_engine_orderly(engines: Engines, number: signal.Signals) -> None:
+def test_a_signal_ends_the_engine_orderly(engines, number):
     windows = [engines.connect() for _ in range(3)]
     os.kill(windows[0].pid, number)
     for window in windows:
@@ -134,7 +131,7 @@ def test_a_signal_ends_the_engine_orderly(engines: Engines, number: signal.Signa
     assert not windows[0].place.socket.exists()
 
 
-def test_the_engine_leaves_another_ones_socket_alone(engines: Engines) -> None:
+def test_the_engine_leaves_another_ones_socket_alone(engines):
     connection = engines.connect()
     place = connection.place
     place.socket.unlink()
@@ -145,7 +142,7 @@ def test_the_engine_leaves_another_ones_socket_alone(engines: Engines) -> None:
         assert place.socket.exists()
 
 
-def test_an_engine_that_lost_its_socket_serves_its_windows_to_the_end(engines: Engines) -> None:
+def test_an_engine_that_lost_its_socket_serves_its_windows_to_the_end(engines):
     first = engines.connect(EXITS_AT_ONCE)
     first.place.socket.unlink()
     second = engines.connect(EXITS_AT_ONCE)
@@ -171,7 +168,7 @@ def test_an_engine_that_lost_its_socket_serves_its_windows_to_the_end(engines: E
     ],
     ids=["http", "empty", "binary", "purpose", "protocol", "cut", "endless"],
 )
-def test_a_client_that_greets_wrongly_is_dropped(engines: Engines, greeting: bytes) -> None:
+def test_a_client_that_greets_wrongly_is_dropped(engines, greeting):
     connection = engines.connect()
     with closing(connection.socket), socket.socket(socket.AF_UNIX) as client:
         client.settimeout(60)
@@ -185,7 +182,7 @@ def test_a_client_that_greets_wrongly_is_dropped(engines: Engines, greeting: byt
         assert n_windows(connection) == 1
 
 
-def test_a_client_that_never_greets_holds_nobody_up(engines: Engines) -> None:
+def test_a_client_that_never_greets_holds_nobody_up(engines):
     connection = engines.connect()
     with closing(connection.socket), socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(connection.place.socket))
@@ -195,7 +192,7 @@ def test_a_client_that_never_greets_holds_nobody_up(engines: Engines) -> None:
         other.socket.close()
 
 
-def test_a_window_that_has_not_greeted_keeps_the_engine(engines: Engines) -> None:
+def test_a_window_that_has_not_greeted_keeps_the_engine(engines):
     connection = engines.connect(EXITS_AT_ONCE)
     with socket.socket(socket.AF_UNIX) as late:
         engine = psutil.Process(connection.pid)
@@ -210,7 +207,7 @@ def test_a_window_that_has_not_greeted_keeps_the_engine(engines: Engines) -> Non
     wait_for_end(connection.pid)
 
 
-def test_a_greeting_that_trickles_in_ends_in_time(engines: Engines) -> None:
+def test_a_greeting_that_trickles_in_ends_in_time(engines):
     connection = engines.connect()
     with closing(connection.socket), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(connection.place.socket))
@@ -226,9 +223,7 @@ def test_a_greeting_that_trickles_in_ends_in_time(engines: Engines) -> None:
         assert n_windows(connection) == 1
 
 
-def test_an_engine_that_may_start_no_thread_goes_on_and_ends_orderly(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_may_start_no_thread_goes_on_and_ends_orderly(engines, monkeypatch):
     monkeypatch.setenv("ECHO_ENGINE_WITHOUT_THREADS", "3")
     connection = engines.connect()
     with closing(connection.socket) as window:
@@ -242,7 +237,7 @@ def test_an_engine_that_may_start_no_thread_goes_on_and_ends_orderly(
     assert len(engines.pids()) == 1
 
 
-def test_a_thousand_clients_leave_room_for_a_window(engines: Engines) -> None:
+def test_a_thousand_clients_leave_room_for_a_window(engines):
     connection = engines.connect()
     with closing(connection.socket), ExitStack() as stack:
         for number in range(1000):
@@ -256,7 +251,7 @@ def test_a_thousand_clients_leave_room_for_a_window(engines: Engines) -> None:
     wait_until(lambda: n_windows(connection) <= 1)
 
 
-def test_the_log_is_bounded(engines: Engines) -> None:
+def test_the_log_is_bounded(engines):
     connection = engines.connect()
     place = connection.place
     with closing(connection.socket):
@@ -271,7 +266,7 @@ def test_the_log_is_bounded(engines: Engines) -> None:
     assert len(list(place.folder.glob("*.log*"))) == 2
 
 
-def test_the_engine_knows_its_windows_by_their_process(engines: Engines) -> None:
+def test_the_engine_knows_its_windows_by_their_process(engines):
     """The system names the engine as the peer, not the window that bound its socket."""
     first, second = engines.connect(), engines.connect()
     credentials = second.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
@@ -298,14 +293,14 @@ def killed_window(tmp_path: Path) -> int:
     return pid
 
 
-def test_a_window_that_is_killed_is_counted_out(engines: Engines, tmp_path: Path) -> None:
+def test_a_window_that_is_killed_is_counted_out(engines, tmp_path):
     first = engines.connect()
     assert killed_window(tmp_path) == first.pid
     wait_until(lambda: n_windows(first) == 1)
     first.socket.close()
 
 
-def test_the_engine_outlives_the_window_that_started_it(engines: Engines, tmp_path: Path) -> None:
+def test_the_engine_outlives_the_window_that_started_it(engines, tmp_path):
     pid = killed_window(tmp_path)
     second = engines.connect()
     assert second.pid == pid
@@ -323,9 +318,7 @@ def two_models(tmp_path: Path) -> tuple[Settings, Settings]:
     return first, second
 
 
-def test_a_second_engine_runs_where_memory_allows(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
-) -> None:
+def test_a_second_engine_runs_where_memory_allows(engines, monkeypatch, two_models):
     monkeypatch.setenv("ECHO_ENGINE_FREE", "1000")
     first, second = map(engines.connect, two_models)
     assert first.pid != second.pid
@@ -335,8 +328,8 @@ def test_a_second_engine_runs_where_memory_allows(
 
 
 def test_without_memory_for_a_second_engine_one_message_names_both(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
-) -> None:
+    engines, monkeypatch, two_models
+):
     monkeypatch.setenv("ECHO_ENGINE_FREE", "999")
     first = engines.connect(two_models[0])
     with pytest.raises(EngineProcessError, match=r"second\.gguf.*first\.gguf") as error:
@@ -349,7 +342,7 @@ def test_without_memory_for_a_second_engine_one_message_names_both(
     first.socket.close()
 
 
-def test_the_memory_for_an_engine_includes_its_kv_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_for_an_engine_includes_its_kv_cache(monkeypatch):
     """6 layers of one key and one value head, each of 64 values of 2 bytes."""
     n_weights = embedded_target().stat().st_size
     n_bytes = 6 * 2 * 64 * 2
@@ -360,7 +353,7 @@ def test_the_memory_for_an_engine_includes_its_kv_cache(monkeypatch: pytest.Monk
     assert needed_bytes(quantised) == n_weights + 1024 * n_bytes * 17 // 32
 
 
-def test_the_memory_for_an_engine_includes_all_parts_of_a_split_model(tmp_path: Path) -> None:
+def test_the_memory_for_an_engine_includes_all_parts_of_a_split_model(tmp_path):
     parts = [tmp_path / f"model-0000{number}-of-00002.gguf" for number in (1, 2)]
     for part in parts:
         part.write_bytes(embedded_target().read_bytes())
@@ -369,9 +362,7 @@ def test_the_memory_for_an_engine_includes_all_parts_of_a_split_model(tmp_path: 
     assert needed_bytes(both) == needed_bytes(alone) + embedded_target().stat().st_size
 
 
-def test_an_engine_without_windows_makes_room(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch, two_models: tuple[Settings, Settings]
-) -> None:
+def test_an_engine_without_windows_makes_room(engines, monkeypatch, two_models):
     """Else a change of the model would wait for `engine_exit_seconds`."""
     first = engines.connect(two_models[0])
     first.socket.close()

@@ -126,7 +126,7 @@ def problems(window: Completer) -> list[Problem]:
     return found
 
 
-def test_a_window_elsewhere_gets_suggestions_by_a_unix_socket(elsewhere: Elsewhere) -> None:
+def test_a_window_elsewhere_gets_suggestions_by_a_unix_socket(elsewhere):
     path = elsewhere.folder / "engine.sock"
     elsewhere.listen(f"unix:{path}")
     assert path.stat().st_mode & 0o777 == 0o600
@@ -139,7 +139,7 @@ def test_a_window_elsewhere_gets_suggestions_by_a_unix_socket(elsewhere: Elsewhe
     assert running_engines() == []  # none was started here
 
 
-def test_two_windows_share_it_and_it_stays_without_any(elsewhere: Elsewhere) -> None:
+def test_two_windows_share_it_and_it_stays_without_any(elsewhere):
     path = elsewhere.folder / "engine.sock"
     elsewhere.listen(f"unix:{path}", "--engine-exit-seconds=0")
     windows = [elsewhere.window(f"speclsp+unix://{path}", engine_exit_seconds=0) for _ in "ab"]
@@ -164,32 +164,32 @@ def test_two_windows_share_it_and_it_stays_without_any(elsewhere: Elsewhere) -> 
         ("unix:/tmp/speclsp-engine", "other users may write", "mkdir -m 700"),
     ],
 )
-def test_what_is_unsafe_is_refused(where: str, message: str, remedy: str) -> None:
+def test_what_is_unsafe_is_refused(where, message, remedy):
     with pytest.raises(EngineProcessError, match=message) as error:
         open_endpoint(where)
     assert remedy in error.value.remedy
 
 
-def test_a_socket_with_a_nul_is_an_error_with_a_remedy() -> None:
+def test_a_socket_with_a_nul_is_an_error_with_a_remedy():
     with pytest.raises(EngineProcessError, match="NUL") as error:
         asyncio.run(connect_elsewhere(Settings(engine_url="speclsp+unix:///a\0b")))
     assert error.value.remedy
 
 
-def test_windows_is_told_that_it_has_no_unix_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_is_told_that_it_has_no_unix_sockets(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(EngineProcessError, match="no Unix sockets") as error:
         asyncio.run(connect_elsewhere(Settings(engine_url="speclsp+unix:///engine.sock")))
     assert "WSL" in error.value.remedy
 
 
-def test_a_socket_in_the_url_has_a_whole_path() -> None:
+def test_a_socket_in_the_url_has_a_whole_path():
     with pytest.raises(EngineProcessError, match="does not begin with /") as error:
         asyncio.run(connect_elsewhere(Settings(engine_url="speclsp+unix://~/engine.sock")))
     assert "%20" in error.value.remedy
 
 
-def test_without_memory_it_does_not_listen(elsewhere: Elsewhere) -> None:
+def test_without_memory_it_does_not_listen(elsewhere):
     elsewhere.listen(f"unix:{elsewhere.folder / 'first.sock'}")
     model = elsewhere.folder / "large.gguf"
     with model.open("wb") as file:
@@ -204,9 +204,7 @@ def test_without_memory_it_does_not_listen(elsewhere: Elsewhere) -> None:
 
 
 @pytest.mark.parametrize("fault", ["lock", "log"])
-def test_an_engine_that_cannot_begin_says_why(
-    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, fault: str
-) -> None:
+def test_an_engine_that_cannot_begin_says_why(elsewhere, monkeypatch, fault):
     monkeypatch.setenv("XDG_RUNTIME_DIR", elsewhere.environment["XDG_RUNTIME_DIR"])
     monkeypatch.setattr(start, "_CONTROL_TIMEOUT_S", 0.1)
     path = elsewhere.folder / "engine.sock"
@@ -223,7 +221,7 @@ def test_an_engine_that_cannot_begin_says_why(
     assert not place.socket.exists()
 
 
-def test_the_engines_own_settings_win() -> None:
+def test_the_engines_own_settings_win():
     own = Settings(model="/own.gguf", ctx_size=512, sleep_idle_seconds=5, persist=True)
     window = Settings(
         model="/windows.gguf", ctx_size=9, sleep_idle_seconds=-1, n_predict=7, persist=False,
@@ -237,9 +235,7 @@ def test_the_engines_own_settings_win() -> None:
     assert "/secret" not in repr(sent)
 
 
-def test_no_path_and_no_ignored_file_leaves_the_machine(
-    elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_path_and_no_ignored_file_leaves_the_machine(elsewhere, tmp_path, monkeypatch):
     sent: list[bytes] = []
     frame = wire.Connection._frame
     monkeypatch.setattr(
@@ -279,7 +275,7 @@ def test_no_path_and_no_ignored_file_leaves_the_machine(
     assert text_of(window, "u:private", 12) == "return 1"
 
 
-def test_accepted_texts_of_projects_are_kept_apart(elsewhere: Elsewhere, tmp_path: Path) -> None:
+def test_accepted_texts_of_projects_are_kept_apart(elsewhere, tmp_path):
     path = elsewhere.folder / "engine.sock"
     elsewhere.listen(f"unix:{path}", "--persist")
     store = elsewhere.folder / "state" / "speclsp" / "accepted.sqlite3"
@@ -305,9 +301,7 @@ def test_accepted_texts_of_projects_are_kept_apart(elsewhere: Elsewhere, tmp_pat
     assert not local & kept[-1]
 
 
-def test_a_killed_engine_is_one_message_and_its_return_needs_nothing(
-    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_engine_is_one_message_and_its_return_needs_nothing(elsewhere, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.2, 0.2, 0.2))
     path = elsewhere.folder / "engine.sock"
     elsewhere.listen(f"unix:{path}")
@@ -330,7 +324,7 @@ def test_a_killed_engine_is_one_message_and_its_return_needs_nothing(
     assert text_of(window) == "return 1"
 
 
-def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere: Elsewhere) -> None:
+def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere):
     path = elsewhere.folder / "engine.sock"
     elsewhere.listen(f"unix:{path}")
     window = elsewhere.window(f"speclsp+unix://{path}")
@@ -354,9 +348,7 @@ def test_a_request_with_settings_that_are_left_out_is_logged_once(elsewhere: Els
     assert "model forged" in line
 
 
-def test_another_version_is_named_on_both_sides(
-    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_is_named_on_both_sides(elsewhere, monkeypatch):
     path = elsewhere.folder / "engine.sock"
     elsewhere.listen(f"unix:{path}")
     own = listening.__version__
@@ -367,7 +359,7 @@ def test_another_version_is_named_on_both_sides(
     assert "same version" in e.value.remedy
 
 
-def test_the_commands_know_it(elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_know_it(elsewhere, monkeypatch):
     path = elsewhere.folder / "engine.sock"
     elsewhere.listen(f"unix:{path}")
     second = elsewhere.run("--listen", f"unix:{path}")
@@ -388,7 +380,7 @@ def test_the_commands_know_it(elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPa
     assert "--listen ADDRESS" in outcome.output
 
 
-def test_a_signal_ends_it(elsewhere: Elsewhere) -> None:
+def test_a_signal_ends_it(elsewhere):
     path = elsewhere.folder / "engine.sock"
     elsewhere.listen(f"unix:{path}")
     until(lambda: "serves" in elsewhere.log())

@@ -157,8 +157,8 @@ async def kill_at_random(
 
 
 async def test_nobody_notices_that_the_engine_is_killed_while_three_windows_type(
-    open_window: Callable[[str], TypedInto], tmp_path: Path
-) -> None:
+    open_window, tmp_path
+):
     windows = [open_window(name) for name in ("one", "two", "three")]
     for window in windows:
         await window.start(engine="shared")
@@ -220,9 +220,7 @@ async def test_nobody_notices_that_the_engine_is_killed_while_three_windows_type
     store.close()
 
 
-async def test_a_window_that_is_killed_leaves_the_others_their_engine(
-    open_window: Callable[[str], TypedInto],
-) -> None:
+async def test_a_window_that_is_killed_leaves_the_others_their_engine(open_window):
     first, second = open_window("one"), open_window("two")
     for window in (first, second):
         window.text = TYPED
@@ -242,9 +240,7 @@ async def test_a_window_that_is_killed_leaves_the_others_their_engine(
     assert after["pid"] == before["pid"]
 
 
-async def test_a_killed_engine_loses_nothing_that_reached_the_journal(
-    open_window: Callable[[str], TypedInto], tmp_path: Path
-) -> None:
+async def test_a_killed_engine_loses_nothing_that_reached_the_journal(open_window, tmp_path):
     path, journal = tmp_path / "mine.ngrams", tmp_path / ".mine.ngrams.journal"
     window = open_window("one")
     window.text = TYPED

@@ -53,7 +53,7 @@ def ask(windows: list[subprocess.Popen[str]], what: str) -> list[str]:
     return [window.stdout.readline().strip() for window in windows if window.stdout is not None]
 
 
-def test_eight_windows_at_once_make_one_engine(engines: Engines) -> None:
+def test_eight_windows_at_once_make_one_engine(engines):
     """Each round meets what the one before left: an engine that is ending, or a killed one's."""
     with ExitStack() as stack:
         windows = [
@@ -85,7 +85,7 @@ def test_eight_windows_at_once_make_one_engine(engines: Engines) -> None:
     assert len(killed) == N_ROUNDS // 2 <= len(engines.pids()) <= N_ROUNDS
 
 
-def test_the_second_window_finds_the_first_ones_engine(engines: Engines) -> None:
+def test_the_second_window_finds_the_first_ones_engine(engines):
     first, second = engines.connect(), engines.connect()
     with closing(first.socket), closing(second.socket):
         assert first.pid == second.pid == engines.pids()[0]
@@ -97,7 +97,7 @@ def test_the_second_window_finds_the_first_ones_engine(engines: Engines) -> None
         assert info.pid == first.pid
 
 
-def test_the_engine_is_detached(engines: Engines) -> None:
+def test_the_engine_is_detached(engines):
     with closing(engines.connect().socket):
         (pid,) = engines.pids()
         assert os.getsid(pid) == pid
@@ -110,7 +110,7 @@ def test_the_engine_is_detached(engines: Engines) -> None:
 # --- what was left behind -------------------------------------------------------------------------
 
 
-def test_a_killed_engines_leftovers_are_replaced(engines: Engines) -> None:
+def test_a_killed_engines_leftovers_are_replaced(engines):
     first = engines.connect()
     os.kill(first.pid, signal.SIGKILL)
     assert first.socket.recv(1) == b""
@@ -123,7 +123,7 @@ def test_a_killed_engines_leftovers_are_replaced(engines: Engines) -> None:
     first.socket.close()
 
 
-def test_a_stale_socket_and_a_stale_lock_file_do_not_matter(engines: Engines) -> None:
+def test_a_stale_socket_and_a_stale_lock_file_do_not_matter(engines):
     place = engines.place()
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(place.socket))
@@ -145,7 +145,7 @@ def hold_lock(engines: Engines) -> subprocess.Popen[bytes]:
     return holder
 
 
-def test_a_lock_whose_holder_is_killed_is_free(engines: Engines) -> None:
+def test_a_lock_whose_holder_is_killed_is_free(engines):
     with hold_lock(engines) as holder:
         with pytest.raises(EngineProcessError, match="holds the lock") as error:
             plain_connection(Settings(), program=PROGRAM, timeout_s=0.2)
@@ -156,7 +156,7 @@ def test_a_lock_whose_holder_is_killed_is_free(engines: Engines) -> None:
         assert len(engines.pids()) == 1
 
 
-def test_a_lock_file_that_was_removed_meanwhile_does_not_count(engines: Engines) -> None:
+def test_a_lock_file_that_was_removed_meanwhile_does_not_count(engines):
     place = engines.place()
     with place.locked(1):
         place.lock.unlink()
@@ -164,7 +164,7 @@ def test_a_lock_file_that_was_removed_meanwhile_does_not_count(engines: Engines)
             pass
 
 
-def test_files_of_former_engines_are_removed_after_a_week(engines: Engines) -> None:
+def test_files_of_former_engines_are_removed_after_a_week(engines):
     old, young = engines.place(Settings(ctx_size=1024)), engines.place(Settings(ctx_size=2048))
     running = engines.connect(Settings(ctx_size=512))
     with socket.socket(socket.AF_UNIX) as dead:
@@ -185,9 +185,7 @@ def test_files_of_former_engines_are_removed_after_a_week(engines: Engines) -> N
 # --- engines that do not work ---------------------------------------------------------------------
 
 
-def test_an_engine_that_cannot_start_is_an_error_with_its_log(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_cannot_start_is_an_error_with_its_log(engines, monkeypatch):
     monkeypatch.setenv("ECHO_ENGINE_FAILS", "1")
     log = engines.place().log
     with pytest.raises(EngineProcessError, match=rf"status 1 .*{log}") as error:
@@ -199,21 +197,19 @@ def test_an_engine_that_cannot_start_is_an_error_with_its_log(
     engines.connect().socket.close()
 
 
-def test_an_engine_that_is_killed_while_it_starts_is_an_error_with_the_signal(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_is_killed_while_it_starts_is_an_error_with_the_signal(engines, monkeypatch):
     monkeypatch.setenv("ECHO_ENGINE_FAILS", "kill")
     with pytest.raises(EngineProcessError, match="signal 9"):
         engines.connect()
 
 
-def test_a_program_that_is_missing_is_an_error(engines: Engines) -> None:
+def test_a_program_that_is_missing_is_an_error(engines):
     with pytest.raises(EngineProcessError, match="cannot be started"):
         plain_connection(Settings(), program=["/nowhere/python"], timeout_s=10)
     assert not engines.place().socket.exists()
 
 
-def test_a_suspended_engine_is_an_error_in_time_and_is_not_replaced(engines: Engines) -> None:
+def test_a_suspended_engine_is_an_error_in_time_and_is_not_replaced(engines):
     with closing(engines.connect().socket):
         (pid,) = engines.pids()
         suspend(pid)
@@ -247,9 +243,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_program_that_ends_connections_is_not_asked_without_end(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_ends_connections_is_not_asked_without_end(engines, monkeypatch):
     """It was asked 46 times a second."""
     place, accepted = engines.place(), []
 
@@ -270,9 +264,7 @@ class EnoughError(Exception):
     """Enough engines died."""
 
 
-def test_engines_that_are_killed_one_after_another_are_engines(
-    engines: Engines, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_engines_that_are_killed_one_after_another_are_engines(engines, clock, monkeypatch):
     """Each listens on a socket of its own, and dies before it answers."""
     place = engines.place()
     with ExitStack() as sockets:
@@ -295,7 +287,7 @@ def test_engines_that_are_killed_one_after_another_are_engines(
             plain_connection(Settings(), program=PROGRAM)
 
 
-def test_an_engine_that_cannot_say_what_it_is_serves_all_the_same(engines: Engines) -> None:
+def test_an_engine_that_cannot_say_what_it_is_serves_all_the_same(engines):
     place = engines.place()
     place.info.mkdir()
     connection = engines.connect()
@@ -316,9 +308,7 @@ def fresh_build() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh_build")
-def test_another_version_starts_another_engine(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_starts_another_engine(engines, monkeypatch):
     first = engines.connect()
     monkeypatch.setattr(speclsp, "__version__", "9.9")
     place_module._build.cache_clear()
@@ -329,9 +319,7 @@ def test_another_version_starts_another_engine(
         assert len(running_engines()) == 2
 
 
-def test_what_makes_an_engine_another_one(
-    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_makes_an_engine_another_one(engines, tmp_path, monkeypatch):
     model = tmp_path / "model.gguf"
     model.write_bytes(b"GGUF")
     link = tmp_path / "link.gguf"
@@ -361,7 +349,7 @@ def test_what_makes_an_engine_another_one(
     assert engine_place(settings) != first
 
 
-def test_settings_reach_the_engine_without_a_token(engines: Engines, tmp_path: Path) -> None:
+def test_settings_reach_the_engine_without_a_token(engines, tmp_path):
     settings = Settings(model=str(tmp_path / "a b.gguf"), ctx_size=512, fit=False)
     with closing(engines.connect(settings).socket):
         (pid,) = engines.pids()
@@ -373,7 +361,7 @@ def test_settings_reach_the_engine_without_a_token(engines: Engines, tmp_path: P
 # --- what others may not do -----------------------------------------------------------------------
 
 
-def test_a_folder_that_is_a_symbolic_link_is_refused(engines: Engines, tmp_path: Path) -> None:
+def test_a_folder_that_is_a_symbolic_link_is_refused(engines, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     engines.runtime.mkdir()
     (engines.runtime / "speclsp").symlink_to(tmp_path / "elsewhere")
@@ -381,7 +369,7 @@ def test_a_folder_that_is_a_symbolic_link_is_refused(engines: Engines, tmp_path:
         engines.connect()
 
 
-def test_a_socket_that_is_a_symbolic_link_is_refused(engines: Engines, tmp_path: Path) -> None:
+def test_a_socket_that_is_a_symbolic_link_is_refused(engines, tmp_path):
     place = engines.place()
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / "other"))
@@ -393,7 +381,7 @@ def test_a_socket_that_is_a_symbolic_link_is_refused(engines: Engines, tmp_path:
     assert engines.pids() == []
 
 
-def test_a_folder_below_one_that_others_may_write_is_refused(engines: Engines) -> None:
+def test_a_folder_below_one_that_others_may_write_is_refused(engines):
     engines.runtime.mkdir()
     engines.runtime.chmod(0o777)
     with pytest.raises(EngineProcessError, match="other users may write"):
@@ -402,8 +390,8 @@ def test_a_folder_below_one_that_others_may_write_is_refused(engines: Engines) -
 
 @pytest.mark.parametrize("kind", ["info", "log", "lock"])
 def test_a_file_that_is_a_symbolic_link_is_refused_and_its_target_left_alone(
-    engines: Engines, tmp_path: Path, kind: str
-) -> None:
+    engines, tmp_path, kind
+):
     link, target = getattr(engines.place(), kind), tmp_path / "target"
     target.write_text("kept")
     link.symlink_to(target)
@@ -414,9 +402,7 @@ def test_a_file_that_is_a_symbolic_link_is_refused_and_its_target_left_alone(
     assert engines.pids() == []
 
 
-def test_a_link_that_is_planted_while_the_engine_starts_is_not_written_through(
-    engines: Engines, tmp_path: Path
-) -> None:
+def test_a_link_that_is_planted_while_the_engine_starts_is_not_written_through(engines, tmp_path):
     place, target = engines.place(), tmp_path / "target"
     info = EngineInfo(pid=1, version="", model="", settings={})
     target.write_bytes(msgspec.json.encode(info))
@@ -427,7 +413,7 @@ def test_a_link_that_is_planted_while_the_engine_starts_is_not_written_through(
     assert read_info(place) is None
 
 
-def test_a_folder_that_others_may_write_in_is_refused_as_it_is(engines: Engines) -> None:
+def test_a_folder_that_others_may_write_in_is_refused_as_it_is(engines):
     """What they put into it before would be taken for ours."""
     folder = user_folder()
     for mode in (0o777, 0o1777, 0o770):
@@ -441,7 +427,7 @@ def test_a_folder_that_others_may_write_in_is_refused_as_it_is(engines: Engines)
 
 @needs_root
 @pytest.mark.parametrize("kind", ["info", "log"])
-def test_another_users_file_is_refused(engines: Engines, kind: str) -> None:
+def test_another_users_file_is_refused(engines, kind):
     file = getattr(engines.place(), kind)
     file.write_text("planted")
     os.chown(file, FOREIGN_UID, -1)
@@ -452,7 +438,7 @@ def test_another_users_file_is_refused(engines: Engines, kind: str) -> None:
 
 @needs_root
 @pytest.mark.parametrize("which", ["speclsp", "."])
-def test_another_users_folder_is_refused(engines: Engines, which: str) -> None:
+def test_another_users_folder_is_refused(engines, which):
     folder = user_folder()
     os.chown(folder / ".." / which, FOREIGN_UID, -1)
     with pytest.raises(EngineProcessError, match=f"another user, number {FOREIGN_UID}"):
@@ -460,7 +446,7 @@ def test_another_users_folder_is_refused(engines: Engines, which: str) -> None:
 
 
 @needs_root
-def test_another_users_socket_is_refused(engines: Engines) -> None:
+def test_another_users_socket_is_refused(engines):
     place = engines.place()
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(place.socket))
@@ -471,7 +457,7 @@ def test_another_users_socket_is_refused(engines: Engines) -> None:
 
 
 @needs_root
-def test_another_users_process_behind_our_socket_is_refused(engines: Engines) -> None:
+def test_another_users_process_behind_our_socket_is_refused(engines):
     place = engines.place()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place.socket))
@@ -505,7 +491,7 @@ def bytes_answered(path: str) -> int:
 
 
 @needs_root
-def test_another_users_window_is_dropped(engines: Engines) -> None:
+def test_another_users_window_is_dropped(engines):
     connection = engines.connect()
     place = connection.place
     place.socket.chmod(0o666)
@@ -525,25 +511,21 @@ def test_another_users_window_is_dropped(engines: Engines) -> None:
     connection.socket.close()
 
 
-def test_a_path_too_long_for_a_socket_is_refused(
-    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_too_long_for_a_socket_is_refused(engines, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
     with pytest.raises(EngineProcessError, match="too long") as error:
         engines.connect()
     assert "XDG_RUNTIME_DIR" in error.value.remedy
 
 
-def test_without_a_runtime_folder_the_systems_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_runtime_folder_the_systems_is_taken(tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     monkeypatch.setattr("platformdirs.user_runtime_path", lambda *_, **__: tmp_path / "rt")
     assert user_folder() == tmp_path / "rt"
 
 
-def test_a_temporary_folder_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_folder_is_not_taken(tmp_path, monkeypatch):
     """Neovim sets TMPDIR to another folder in each of its processes."""
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -552,9 +534,7 @@ def test_a_temporary_folder_is_not_taken(tmp_path: Path, monkeypatch: pytest.Mon
     assert user_folder() == tmp_path / "cache/speclsp/run"
 
 
-def test_a_relative_model_is_found_by_the_engine(
-    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_model_is_found_by_the_engine(engines, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.gguf").touch()
     connection = engines.connect(Settings(model="model.gguf"))
@@ -564,7 +544,7 @@ def test_a_relative_model_is_found_by_the_engine(
     connection.socket.close()
 
 
-def test_stop_ends_engines_without_windows_only_where_asked_so(engines: Engines) -> None:
+def test_stop_ends_engines_without_windows_only_where_asked_so(engines):
     connection = engines.connect()
     assert not stop(connection.place, only_idle=True)
     assert is_running(connection.pid)

@@ -13,7 +13,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,7 +124,7 @@ class Client:
         return connection
 
 
-def test_clients_of_all_kinds_leave_the_server_as_it_was(tmp_path: Path) -> None:
+def test_clients_of_all_kinds_leave_the_server_as_it_was(tmp_path):
     server = Server(tmp_path, "--engine", "own", "--mode", "tree")
     expected = server.ask("/infill", INFILL)["content"]
     clients = [Client(server, number) for number in range(N_CLIENTS)]

@@ -444,7 +444,7 @@ def client(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FuzzingCl
 
 
 @pytest.mark.timeout(SECONDS + 300)
-def test_random_traffic_leaves_the_server_as_it_should_be(client: FuzzingClient) -> None:
+def test_random_traffic_leaves_the_server_as_it_should_be(client):
     global _client  # noqa: PLW0603 - a state machine is made without arguments
     _client = client
     deadline = time.monotonic() + SECONDS

@@ -183,7 +183,7 @@ def plot(minutes: list[Minute], seconds: float) -> None:
 
 
 @pytest.mark.timeout(MINUTES * 60 + 600)
-def test_nothing_grows(tmp_path: Path) -> None:
+def test_nothing_grows(tmp_path):
     client = FuzzingClient(tmp_path, OPTIONS, "utf-16")
     typist = Typist(client)
     seconds = min(60.0, MINUTES * 60 / 15)

@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert server.close() == ""
 
 
-def test_infill_writes_what_stands_between(server: Server) -> None:
+def test_infill_writes_what_stands_between(server):
     answer = server.ask("/infill", INFILL)
     assert "total" in answer["content"]
     assert answer["stop"] is True
@@ -38,7 +37,7 @@ def test_infill_writes_what_stands_between(server: Server) -> None:
     assert again == {"content": answer["content"], "timings/prompt_n": 1}
 
 
-def test_a_streamed_text_is_the_whole_one(server: Server) -> None:
+def test_a_streamed_text_is_the_whole_one(server):
     body = {**INFILL, "n_predict": 40}  # on a busy machine the last parts come with the result
     whole = server.ask("/infill", body)["content"]
     *parts, last = server.events("/infill", body)
@@ -47,7 +46,7 @@ def test_a_streamed_text_is_the_whole_one(server: Server) -> None:
     assert (last["content"], last["stop"], last["stop_type"]) == ("", True, "limit")
 
 
-def test_raw_prompts_are_continued(server: Server) -> None:
+def test_raw_prompts_are_continued(server):
     body = {"prompt": HEAD, "n_predict": 8, "temperature": 0}
     answer = server.ask("/completion", body)
     assert answer["prompt"] == HEAD
@@ -58,7 +57,7 @@ def test_raw_prompts_are_continued(server: Server) -> None:
     assert many[0]["content"] == answer["content"]
 
 
-def test_openais_completions(server: Server) -> None:
+def test_openais_completions(server):
     body = {"prompt": HEAD, "max_tokens": 8, "temperature": 0}
     answer = server.ask("/v1/completions", {**body, "logprobs": 2})
     (choice,) = answer["choices"]
@@ -75,7 +74,7 @@ def test_openais_completions(server: Server) -> None:
     assert many["choices"][0]["text"] == between["choices"][0]["text"]
 
 
-def test_a_text_around_a_cursor_is_what_an_editor_would_insert(server: Server) -> None:
+def test_a_text_around_a_cursor_is_what_an_editor_would_insert(server):
     """Without a limit of its own it ends with its block, and the model's own text goes on."""
     body = {"input_prefix": HEAD, "input_suffix": "\n", "temperature": 0}
     fitted = server.ask("/infill", body)
@@ -95,7 +94,7 @@ def test_a_text_around_a_cursor_is_what_an_editor_would_insert(server: Server) -
     assert not server.ask("/infill", closed)["content"].endswith(")")
 
 
-def test_it_ends_where_the_model_is_unsure(tmp_path: Path) -> None:
+def test_it_ends_where_the_model_is_unsure(tmp_path):
     """Beside the same server without a threshold, streamed or whole, one text or several."""
     server = Server(tmp_path, "--engine", "own", "--mode", "tree", "--min-probability", "0.5")
     try:
@@ -128,7 +127,7 @@ PLACE = "import os\n\n\n"
 """A place where several beginnings are likely."""
 
 
-def test_several_texts_are_a_list_whose_first_is_the_one_alone(server: Server) -> None:
+def test_several_texts_are_a_list_whose_first_is_the_one_alone(server):
     """As llama.vscode asks at every key: n_cmpl is 3."""
     body = {"input_prefix": PLACE, "input_suffix": "", "n_predict": 16, "temperature": 0}
     alone = server.ask("/infill", body)
@@ -142,12 +141,12 @@ def test_several_texts_are_a_list_whose_first_is_the_one_alone(server: Server) -
     assert [one["content"] for one in by_n] == texts
 
 
-def test_where_one_beginning_is_likely_there_is_one_text(server: Server) -> None:
+def test_where_one_beginning_is_likely_there_is_one_text(server):
     found = server.ask("/infill", {**INFILL, "n_cmpl": 3})
     assert [one["content"] for one in found] == [server.ask("/infill", INFILL)["content"]]
 
 
-def test_several_texts_are_streamed_one_after_the_other(server: Server) -> None:
+def test_several_texts_are_streamed_one_after_the_other(server):
     body = {"prompt": PLACE, "max_tokens": 8, "temperature": 0, "n": 2}
     whole = server.ask("/v1/completions", body)
     assert [choice["index"] for choice in whole["choices"]] == [0, 1]
@@ -166,7 +165,7 @@ def test_several_texts_are_streamed_one_after_the_other(server: Server) -> None:
     assert [len(one["completion_probabilities"]) for one in scored] == [4, 4]
 
 
-def test_a_prediction_is_drafted_from(server: Server) -> None:
+def test_a_prediction_is_drafted_from(server):
     words = {"prompt": "zebra_", "max_tokens": 16, "temperature": 0}
     plain = server.ask("/v1/completions", words, User_Agent="plain")
     text = plain["choices"][0]["text"]
@@ -178,7 +177,7 @@ def test_a_prediction_is_drafted_from(server: Server) -> None:
     assert predicted["timings"].get("draft_n_accepted", 0) > 0
 
 
-def test_tokens_and_texts(server: Server) -> None:
+def test_tokens_and_texts(server):
     text = "def f é🙂 <|fim_middle|>"
     tokens = server.ask("/tokenize", {"content": text})["tokens"]
     assert server.ask("/detokenize", {"tokens": tokens})["content"] == text
@@ -188,7 +187,7 @@ def test_tokens_and_texts(server: Server) -> None:
     assert [piece["piece"] for piece in pieces] == [[0xC3], [0xA9]]
 
 
-def test_what_is_not_there_is_not_found(server: Server) -> None:
+def test_what_is_not_there_is_not_found(server):
     for path, body in (("/nope", None), ("/infill", None), ("/health", {})):
         status, text = server.send(path, body)
         assert (status, json.loads(text)["error"]["type"]) == (404, "not_found_error")
@@ -198,7 +197,7 @@ def test_what_is_not_there_is_not_found(server: Server) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/slots", "/metrics", "/v1/embeddings"])
-def test_what_llama_server_has_beside_says_what_this_one_does(path: str, server: Server) -> None:
+def test_what_llama_server_has_beside_says_what_this_one_does(path, server):
     body = None if path in ("/slots", "/metrics") else {"messages": [], "stream": True}
     status, text = server.send(path, body)
     answer = json.loads(text)
@@ -208,7 +207,7 @@ def test_what_llama_server_has_beside_says_what_this_one_does(path: str, server:
         assert answer["choices"][0]["message"]["content"] == answer["error"]["message"]
 
 
-def test_a_model_is_found_by_its_name(server: Server) -> None:
+def test_a_model_is_found_by_its_name(server):
     (model,) = server.ask("/v1/models")["data"]
     assert server.ask(f"/v1/models/{model['id']}") == model
     status, text = server.send("/v1/models/another/one")
@@ -253,16 +252,14 @@ def test_a_model_is_found_by_its_name(server: Server) -> None:
         "no token",
     ],
 )
-def test_errors_have_a_status_and_a_kind(
-    path: str, raw: bytes, status: int, kind: str, server: Server
-) -> None:
+def test_errors_have_a_status_and_a_kind(path, raw, status, kind, server):
     found, text = server.send(path, raw=raw)
     error = json.loads(text)["error"]
     assert (found, error["code"], error["type"]) == (status, status, kind)
     assert error["message"]
 
 
-def test_pages_and_other_hosts_are_refused(server: Server) -> None:
+def test_pages_and_other_hosts_are_refused(server):
     assert server.send("/infill", INFILL, Origin="http://evil.example")[0] == 403
     assert server.send("/health", Host="evil.example")[0] == 403
     assert server.send("/health", Host=f"localhost:{server.port}")[0] == 200
@@ -279,7 +276,7 @@ def hang_up(server: Server, body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_a_client_that_hangs_up_is_cancelled(is_streamed: bool, server: Server) -> None:
+def test_a_client_that_hangs_up_is_cancelled(is_streamed, server):
     """Otherwise thousands of tokens would come before the next answer."""
     endless = {
         **INFILL,
@@ -294,7 +291,7 @@ def test_a_client_that_hangs_up_is_cancelled(is_streamed: bool, server: Server) 
     assert server.ask("/infill", INFILL)["content"]
 
 
-def test_clients_at_once_are_answered_by_their_own_texts(server: Server) -> None:
+def test_clients_at_once_are_answered_by_their_own_texts(server):
     names = ("ash", "birch", "cedar", "dogwood")
     prompts: dict[str, list[str]] = {name: [] for name in names}
 
@@ -314,7 +311,7 @@ def test_clients_at_once_are_answered_by_their_own_texts(server: Server) -> None
             assert [other for other in names if f"# {other}\n" in prompt] == [name]
 
 
-def test_a_program_is_told_of_its_own_earlier_prompts_only(server: Server) -> None:
+def test_a_program_is_told_of_its_own_earlier_prompts_only(server):
     """Otherwise a guess of another's next token shows as one more cached token."""
     body = {**INFILL, "input_prefix": f"{HEAD}    # of one program\n"}
     fields = {"response_fields": ["timings/cache_n", "timings/prompt_n", "tokens_evaluated"]}
@@ -337,7 +334,7 @@ def asked(name: str) -> dict[str, Any]:
     return {**INFILL, "input_prefix": f"{HEAD}    # {name}\n"}
 
 
-def test_a_key_is_asked_for(tmp_path: Path) -> None:
+def test_a_key_is_asked_for(tmp_path):
     server = Server(tmp_path, "--engine", "own", SPECLSP_HTTP_KEY="s3cret")
     try:
         assert server.send("/infill", INFILL)[0] == 401
@@ -350,7 +347,7 @@ def test_a_key_is_asked_for(tmp_path: Path) -> None:
     assert "s3cret" not in errors
 
 
-def test_other_machines_need_a_key(tmp_path: Path) -> None:
+def test_other_machines_need_a_key(tmp_path):
     server = Server(tmp_path, "--host", "0.0.0.0")
     assert server.line == ""
     _, errors = server.process.communicate(timeout=TIMEOUT_S)
@@ -359,9 +356,7 @@ def test_other_machines_need_a_key(tmp_path: Path) -> None:
     shutil.rmtree(server.run)
 
 
-def test_editors_and_programs_share_one_engine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_editors_and_programs_share_one_engine(tmp_path, monkeypatch):
     server = Server(tmp_path, "--engine-exit-seconds", "1")
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
@@ -382,9 +377,7 @@ def test_editors_and_programs_share_one_engine(
     shutil.rmtree(server.run)
 
 
-def test_an_engine_of_its_own_is_one_for_all_clients(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_of_its_own_is_one_for_all_clients(tmp_path, monkeypatch):
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     make, close = http_command._completers(Settings(engine="own", persist=False))
@@ -396,7 +389,7 @@ def test_an_engine_of_its_own_is_one_for_all_clients(
     close()
 
 
-def test_programs_share_an_engine_and_leave_nothing_on_disk(tmp_path: Path) -> None:
+def test_programs_share_an_engine_and_leave_nothing_on_disk(tmp_path):
     """The project's files are drafted from; what was sent is in no file."""
     project = tmp_path / "project"
     project.mkdir()

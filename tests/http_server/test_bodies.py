@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import pytest
 
 from speclsp.http_server.bodies import (
     BodyError,
-    TextBody,
     completion_body,
     infill_body,
     openai_body,
@@ -20,7 +16,7 @@ BIG = "x" * (1 << 20)
 INFILL = {"input_prefix": "a", "input_suffix": "b"}
 
 
-def test_the_body_of_an_editor_plugin_is_read() -> None:
+def test_the_body_of_an_editor_plugin_is_read():
     body = infill_body(
         {
             **INFILL,
@@ -53,14 +49,12 @@ def test_the_body_of_an_editor_plugin_is_read() -> None:
         ([[1], "b"], ((1,), "b"), True),
     ],
 )
-def test_prompts_are_texts_tokens_or_lists_of_them(
-    prompt: Any, prompts: Any, has_many: bool
-) -> None:
+def test_prompts_are_texts_tokens_or_lists_of_them(prompt, prompts, has_many):
     body = completion_body({"prompt": prompt})
     assert (body.prompts, body.has_many) == (prompts, has_many)
 
 
-def test_openais_body_is_read() -> None:
+def test_openais_body_is_read():
     body = openai_body(
         {
             "prompt": "a",
@@ -79,7 +73,7 @@ def test_openais_body_is_read() -> None:
 @pytest.mark.parametrize(
     ("prompt", "prefixes"), [("a", ("a",)), (["a"], ("a",)), (["a", "b"], ("a", "b"))]
 )
-def test_a_suffix_stands_behind_each_prompt(prompt: Any, prefixes: tuple[str, ...]) -> None:
+def test_a_suffix_stands_behind_each_prompt(prompt, prefixes):
     """LangChain's client sends a list of one."""
     body = openai_body({"prompt": prompt, "suffix": "s"})
     assert (body.prefixes, body.suffix, body.prompts) == (prefixes, "s", ())
@@ -122,15 +116,13 @@ def test_a_suffix_stands_behind_each_prompt(prompt: Any, prefixes: tuple[str, ..
         (openai_body, {"prompt": BIG * 4, "suffix": "a"}, 400, "at most 4194304 characters"),
     ],
 )  # fmt: skip
-def test_what_is_refused(
-    read: Callable[[Mapping[str, Any]], TextBody], body: dict[str, Any], status: int, words: str
-) -> None:
+def test_what_is_refused(read, body, status, words):
     with pytest.raises(BodyError, match=words) as error:
         read(body)
     assert error.value.status == status
 
 
-def test_the_longest_lists_and_texts_are_read() -> None:
+def test_the_longest_lists_and_texts_are_read():
     extra = [{"filename": "a.py", "text": "x" * 8000}] * 64
     body = {"input_prefix": 4 * BIG, "input_suffix": "", "input_extra": extra, "stop": ["x"] * 64}
     assert len(infill_body(body).request.extra) == len(infill_body(body).request.stops) == 64
@@ -138,7 +130,7 @@ def test_the_longest_lists_and_texts_are_read() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{bad", b"[]", b'"x"', b"\xff"])
-def test_what_is_no_object_of_json_is_refused(data: bytes) -> None:
+def test_what_is_no_object_of_json_is_refused(data):
     with pytest.raises(BodyError) as error:
         read_json(data)
     assert (error.value.status, error.value.kind) == (500, "server_error")

@@ -121,7 +121,7 @@ TEXT = TextResult(
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-async def test_a_request_whose_client_hangs_up_is_cancelled_for_good(is_streamed: bool) -> None:
+async def test_a_request_whose_client_hangs_up_is_cancelled_for_good(is_streamed):
     programs = Programs()
     async with programs.app.router.lifespan_context(programs.app):
         await programs.hang_up({**BODY, "stream": is_streamed})
@@ -139,7 +139,7 @@ async def test_a_request_whose_client_hangs_up_is_cancelled_for_good(is_streamed
         ("/completion", {"prompt": "a", "n_predict": 1}),
     ],
 )
-async def test_nobody_waits_while_a_text_becomes_tokens(path: str, body: dict[str, Any]) -> None:
+async def test_nobody_waits_while_a_text_becomes_tokens(path, body):
     begun, may_end = threading.Event(), threading.Event()
 
     class Slow(Bytes):
@@ -169,9 +169,7 @@ async def test_nobody_waits_while_a_text_becomes_tokens(path: str, body: dict[st
             assert (await asked)[0] == 200
 
 
-async def test_each_client_has_a_window_and_the_oldest_loses_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_each_client_has_a_window_and_the_oldest_loses_it(monkeypatch):
     monkeypatch.setattr(clients_module, "MAX_CLIENTS", 2)
     programs = Programs()
     async with programs.app.router.lifespan_context(programs.app):
@@ -182,7 +180,7 @@ async def test_each_client_has_a_window_and_the_oldest_loses_it(
     assert all(one.closed for one in programs.completers)
 
 
-async def test_a_window_stays_while_a_text_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_window_stays_while_a_text_is_streamed(monkeypatch):
     """40 programs at once in place of 32."""
     monkeypatch.setattr(clients_module, "MAX_CLIENTS", 2)
     programs = Programs()
@@ -202,9 +200,7 @@ async def test_a_window_stays_while_a_text_is_streamed(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-async def test_more_texts_than_are_written_at_once_are_refused(
-    is_streamed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_more_texts_than_are_written_at_once_are_refused(is_streamed, monkeypatch):
     monkeypatch.setattr(clients_module, "MAX_AT_ONCE", 2)
     programs = Programs()
     async with programs.app.router.lifespan_context(programs.app):
@@ -220,7 +216,7 @@ async def test_more_texts_than_are_written_at_once_are_refused(
         assert [status for status, _ in await asyncio.gather(*asked)] == [200, 200]
 
 
-async def test_a_field_that_is_ignored_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_field_that_is_ignored_is_said_once(caplog):
     caplog.set_level(logging.INFO, LOG)
     programs = Programs()
     body = {**BODY, "mirostat": 2, "repeat_penalty": 1.1, "echo": False, "id_slot": 3, "a\nb": 1}
@@ -234,9 +230,7 @@ async def test_a_field_that_is_ignored_is_said_once(caplog: pytest.LogCaptureFix
     ]
 
 
-async def test_requests_are_logged_and_refusals_once_a_kind(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_requests_are_logged_and_refusals_once_a_kind(caplog):
     caplog.set_level(logging.DEBUG, LOG)
     programs = Programs()
     secret = "what_the_program_asks_for"
@@ -263,9 +257,7 @@ async def test_requests_are_logged_and_refusals_once_a_kind(
     assert secret not in caplog.text
 
 
-async def test_the_model_is_loaded_at_once_and_health_says_when(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_the_model_is_loaded_at_once_and_health_says_when(caplog):
     caplog.set_level(logging.INFO, LOG)
     programs = Programs()
     async with programs.app.router.lifespan_context(programs.app):
@@ -286,7 +278,7 @@ async def test_the_model_is_loaded_at_once_and_health_says_when(
         assert programs.completers == [completer]
 
 
-async def test_a_problem_of_the_engine_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_problem_of_the_engine_is_logged_once(caplog):
     programs = Programs()
     async with programs.app.router.lifespan_context(programs.app):
         for agent in ("one", "two"):
@@ -299,7 +291,7 @@ async def test_a_problem_of_the_engine_is_logged_once(caplog: pytest.LogCaptureF
     assert caplog.messages == ["The model is damaged. Load it again."]
 
 
-async def test_the_document_becomes_what_a_request_holds() -> None:
+async def test_the_document_becomes_what_a_request_holds():
     programs = Programs()
     async with programs.app.router.lifespan_context(programs.app):
         await programs.hang_up(BODY)
@@ -335,5 +327,5 @@ async def test_the_document_becomes_what_a_request_holds() -> None:
         ("[2001:db8::1]:8012", True),
     ],
 )
-def test_hosts_that_are_this_machine(host: str, is_known: bool) -> None:
+def test_hosts_that_are_this_machine(host, is_known):
     assert is_known_host(host, ("desk", "2001:db8::1")) is is_known

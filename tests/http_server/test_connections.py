@@ -6,7 +6,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ WAIT_S = 30
 
 
 @pytest.mark.real
-def test_silent_connections_keep_nobody_out(tmp_path: Path) -> None:
+def test_silent_connections_keep_nobody_out(tmp_path):
     """300 connections, half of them with half a head, and each one more finds its answer."""
     server = Server(tmp_path, "--engine", "own")
     try:
@@ -68,9 +67,7 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> byt
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", ASK + b"GET / HT"], ids=["none", "half", "2nd"])
-async def test_a_head_that_does_not_come_ends_the_connection(
-    sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_head_that_does_not_come_ends_the_connection(sent, monkeypatch):
     monkeypatch.setattr(connections, "HEAD_TIMEOUT_S", 0.05)
     async with serving(answer) as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -82,7 +79,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(
         writer.close()
 
 
-async def test_the_oldest_silent_one_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_oldest_silent_one_goes_first(monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     async with serving(answer) as (server, port):
         opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
@@ -99,9 +96,7 @@ async def test_the_oldest_silent_one_goes_first(monkeypatch: pytest.MonkeyPatch)
             writer.close()
 
 
-async def test_a_request_that_is_being_answered_is_not_silent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_request_that_is_being_answered_is_not_silent(monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
     may_answer = asyncio.Event()
 

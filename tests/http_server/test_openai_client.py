@@ -35,13 +35,13 @@ def client(server: Server) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def test_the_model_is_listed(client: openai.OpenAI) -> None:
+def test_the_model_is_listed(client):
     (model,) = client.models.list().data
     assert (model.id, model.owned_by) == ("embedded-target-f16", "speclsp")
     assert client.models.retrieve(model.id) == model
 
 
-def test_a_completion_streams_as_it_is_given_whole(client: openai.OpenAI) -> None:
+def test_a_completion_streams_as_it_is_given_whole(client):
     whole = client.completions.create(
         model="any", prompt=HEAD, max_tokens=N_STREAMED, temperature=0
     )
@@ -67,7 +67,7 @@ def test_a_completion_streams_as_it_is_given_whole(client: openai.OpenAI) -> Non
     assert [part.usage.completion_tokens for part in parts if part.usage] == [N_STREAMED]
 
 
-def test_stops_suffixes_scores_and_seeds(client: openai.OpenAI) -> None:
+def test_stops_suffixes_scores_and_seeds(client):
     def create(**options: object) -> openai.types.Completion:
         given = {"model": "any", "prompt": HEAD, "max_tokens": 12, "temperature": 0, **options}
         return client.completions.create(**given)
@@ -84,7 +84,7 @@ def test_stops_suffixes_scores_and_seeds(client: openai.OpenAI) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_several_prompts_have_a_choice_each(client: openai.OpenAI) -> None:
+def test_several_prompts_have_a_choice_each(client):
     found = client.completions.create(
         model="any", prompt=[HEAD, "x = "], max_tokens=4, temperature=0
     )
@@ -93,7 +93,7 @@ def test_several_prompts_have_a_choice_each(client: openai.OpenAI) -> None:
     assert found.choices[0].text == alone.choices[0].text
 
 
-def test_a_prediction_leaves_the_text_as_it_is(client: openai.OpenAI) -> None:
+def test_a_prediction_leaves_the_text_as_it_is(client):
     words = {"model": "any", "prompt": "zebra_", "max_tokens": 12, "temperature": 0}
     text = client.completions.create(**words).choices[0].text
     prediction = {"prediction": {"type": "content", "content": f"zebra_{text}"}}
@@ -101,7 +101,7 @@ def test_a_prediction_leaves_the_text_as_it_is(client: openai.OpenAI) -> None:
     assert predicted.choices[0].text == text
 
 
-def test_a_character_of_several_tokens_is_streamed_whole(client: openai.OpenAI) -> None:
+def test_a_character_of_several_tokens_is_streamed_whole(client):
     """The embedded vocabulary has two tokens for é, and greedy text repeats the pattern."""
     prompt = "é" * 60
     parts = [
@@ -117,7 +117,7 @@ def test_a_character_of_several_tokens_is_streamed_whole(client: openai.OpenAI) 
     assert not any("\ufffd" in part for part in parts)
 
 
-def test_two_choices_differ(client: openai.OpenAI) -> None:
+def test_two_choices_differ(client):
     answer = client.completions.create(
         model="any", prompt="import os\n\n\n", n=2, max_tokens=8, temperature=0
     )
@@ -126,7 +126,7 @@ def test_two_choices_differ(client: openai.OpenAI) -> None:
     assert first.text != second.text
 
 
-def test_errors_are_those_that_the_client_knows(server: Server, client: openai.OpenAI) -> None:
+def test_errors_are_those_that_the_client_knows(server, client):
     with connected(server, "other") as stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
     with pytest.raises(openai.BadRequestError, match="exceeds the available context size"):
@@ -141,7 +141,7 @@ def test_errors_are_those_that_the_client_knows(server: Server, client: openai.O
         client.embeddings.create(model="any", input="x")
 
 
-def test_a_stream_that_is_left_is_cancelled(client: openai.OpenAI) -> None:
+def test_a_stream_that_is_left_is_cancelled(client):
     with client.completions.create(
         model="any", prompt=HEAD, max_tokens=4000, temperature=2.0, stream=True
     ) as stream:

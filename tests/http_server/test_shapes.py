@@ -164,7 +164,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert server.close() == ""
 
 
-def test_the_record_is_what_a_real_server_answers(tmp_path: Path) -> None:
+def test_the_record_is_what_a_real_server_answers(tmp_path):
     if built_llama_server() is None:
         pytest.skip(WHY_NOT)
     # llama.vscode asks for three texts, each of which takes a slot.
@@ -176,15 +176,13 @@ def test_the_record_is_what_a_real_server_answers(tmp_path: Path) -> None:
     assert found == json.loads(RECORD.read_text(encoding="utf-8"))
 
 
-def test_plugins_were_recorded() -> None:
+def test_plugins_were_recorded():
     clients = {name.rpartition(" ")[0] for name in RECORDED}
     assert {"llama.vim", "llama.vscode", "minuet-ai.nvim"} <= clients
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_answers_look_like_llama_servers(
-    name: str, server: Server, recorded: dict[str, Any]
-) -> None:
+def test_answers_look_like_llama_servers(name, server, recorded):
     ours, theirs = ask(server.address, *REQUESTS[name]), recorded[name]
     assert ours["status"] == theirs["status"]
     assert ours.keys() == theirs.keys()

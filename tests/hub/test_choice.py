@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,19 +32,19 @@ from speclsp.settings import Settings
         ("C:\\models\\a.gguf", False),
     ],
 )
-def test_what_is_on_the_hub(name: str, is_there: bool) -> None:
+def test_what_is_on_the_hub(name, is_there):
     assert is_on_hub(name) is is_there
 
 
 @pytest.mark.parametrize("name", ["qwen2.5-coder-7b-q4km", "Auto", "nope"])
-def test_a_word_that_is_neither_file_nor_preset_is_an_error(name: str) -> None:
+def test_a_word_that_is_neither_file_nor_preset_is_an_error(name):
     with pytest.raises(SettingsError, match="no preset") as error:
         choice_of(Settings(model=name))
     assert "speclsp models list" in error.value.remedy
     assert ("Did you mean" in error.value.remedy) is (name != "nope")
 
 
-def test_a_draft_model_of_its_own_takes_the_place_of_the_presets() -> None:
+def test_a_draft_model_of_its_own_takes_the_place_of_the_presets():
     preset = choice_of(Settings(model="qwen2.5-coder-7b-q8_0-draft"))
     assert preset is not None
     assert preset.draft is not None
@@ -60,7 +59,7 @@ def test_a_draft_model_of_its_own_takes_the_place_of_the_presets() -> None:
     assert (alone.target, alone.name) == (None, "qwen2.5-coder-0.5b-q8_0")
 
 
-def test_names_are_left_out_and_files_stay() -> None:
+def test_names_are_left_out_and_files_stay():
     named = Settings(model="owner/name", spec_draft_model="auto", offline=True)
     assert without_names(named) == Settings()
     files = Settings(model="/t.gguf", spec_draft_model="embedded")
@@ -80,9 +79,7 @@ def given(*argv: str) -> tuple[dict[str, Any], str]:
     return found, outcome.output
 
 
-def test_a_file_of_the_command_line_wins_over_a_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_the_command_line_wins_over_a_repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert given("-m", "owner/name")[0] == {"model": "owner/name"}
     (tmp_path / "owner").mkdir()
@@ -102,7 +99,7 @@ def test_a_file_of_the_command_line_wins_over_a_repository(
         (["--fim-qwen-7b-spec"], {"model": "fim-qwen-7b-spec"}),
     ],
 )
-def test_llama_cpps_options_name_models(argv: list[str], settings: dict[str, Any]) -> None:
+def test_llama_cpps_options_name_models(argv, settings):
     assert given(*argv)[0] == settings
 
 
@@ -116,22 +113,20 @@ def test_llama_cpps_options_name_models(argv: list[str], settings: dict[str, Any
         (["--preset", "auto"], "set model"),
     ],
 )
-def test_wrong_names_of_models_say_what_to_do(argv: list[str], words: str) -> None:
+def test_wrong_names_of_models_say_what_to_do(argv, words):
     found, output = given(*argv)
     assert not found
     assert words in " ".join(output.replace("│", " ").split())
 
 
-def test_the_token_of_the_command_line_is_the_hubs_of_the_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_token_of_the_command_line_is_the_hubs_of_the_process(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "")
 
     assert given("--hf-token", "hf_x")[0] == {}
     assert os.environ["HF_TOKEN"] == "hf_x"
 
 
-def test_a_model_for_next_edits_is_named_as_the_target_is() -> None:
+def test_a_model_for_next_edits_is_named_as_the_target_is():
     assert edit_choice_of(Settings()) is None
     assert edit_choice_of(Settings(edit_model="/e.gguf")) is None
     preset = edit_choice_of(Settings(edit_model="zeta-2-q4_k_m", engine_url="http://desk:8080"))

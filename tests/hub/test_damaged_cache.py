@@ -53,7 +53,7 @@ def fill(folder: Path, dice: random.Random) -> None:
 
 
 @pytest.mark.timeout(3600)
-def test_a_cache_of_any_content_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_of_any_content_is_read(tmp_path, monkeypatch):
     folder, outside = tmp_path / "hub", tmp_path / "outside"
     outside.mkdir()
     (outside / "m.gguf").write_bytes(b"GGUF")

@@ -58,7 +58,7 @@ def refusal(text: str, **options: Any) -> SpecLspError:
     return caught.value
 
 
-def test_a_file_comes_once_and_lies_where_other_programs_look(hub: FakeHub, tmp_path: Path) -> None:
+def test_a_file_comes_once_and_lies_where_other_programs_look(hub, tmp_path):
     import huggingface_hub
 
     (path,) = pull(REPOSITORY)
@@ -75,7 +75,7 @@ def test_a_file_comes_once_and_lies_where_other_programs_look(hub: FakeHub, tmp_
     assert all(asked[1].startswith(known) for asked in hub.asked), "no telemetry"
 
 
-def test_what_another_program_downloaded_is_used(hub: FakeHub) -> None:
+def test_what_another_program_downloaded_is_used(hub):
     import huggingface_hub
 
     huggingface_hub.hf_hub_download(REPOSITORY, "coder-7b-q4_k_m.gguf")
@@ -94,12 +94,12 @@ def test_what_another_program_downloaded_is_used(hub: FakeHub) -> None:
         (f"{REPOSITORY}:coder-7b-q8_0.gguf", "coder-7b-q8_0.gguf"),
     ],
 )
-def test_a_quantization_is_chosen_as_llama_cpp_does(text: str, name: str) -> None:
+def test_a_quantization_is_chosen_as_llama_cpp_does(text, name):
     (path,) = pull(text)
     assert path.name == name
 
 
-def test_all_parts_of_a_split_model_come(hub: FakeHub) -> None:
+def test_all_parts_of_a_split_model_come(hub):
     parts = {
         f"deep/coder-q8_0-0000{n}-of-00003.gguf": b"GGUF" + bytes([n]) * 100 for n in (1, 2, 3)
     }
@@ -113,16 +113,14 @@ def test_all_parts_of_a_split_model_come(hub: FakeHub) -> None:
     assert "2 of the 3 parts" in refusal("owner/split").message
 
 
-def test_a_broken_connection_is_continued_where_it_broke(hub: FakeHub) -> None:
+def test_a_broken_connection_is_continued_where_it_broke(hub):
     hub.cuts = [MEBIBYTE, MEBIBYTE]
     (path,) = pull(REPOSITORY)
     assert path.read_bytes() == Q4
     assert hub.ranges() == ["bytes=0-", f"bytes={MEBIBYTE}-", f"bytes={2 * MEBIBYTE}-"]
 
 
-def test_the_next_download_goes_on_where_one_was_given_up(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_download_goes_on_where_one_was_given_up(hub, monkeypatch):
     hub.cuts = [2 * MEBIBYTE, *[0] * 10]
     error = refusal(REPOSITORY)
     assert "was lost" in error.message
@@ -135,7 +133,7 @@ def test_the_next_download_goes_on_where_one_was_given_up(
     assert hub.ranges() == [f"bytes={2 * MEBIBYTE}-"]
 
 
-def test_a_cancelled_download_goes_on_the_next_time(hub: FakeHub) -> None:
+def test_a_cancelled_download_goes_on_the_next_time(hub):
     cancel = threading.Event()
     seen: list[int] = []
 
@@ -152,14 +150,14 @@ def test_a_cancelled_download_goes_on_the_next_time(hub: FakeHub) -> None:
     assert hub.ranges() == [f"bytes={seen[-1]}-"]
 
 
-def test_silence_does_not_hold_a_cancelled_download_up(hub: FakeHub) -> None:
+def test_silence_does_not_hold_a_cancelled_download_up(hub):
     hub.hold = threading.Event()
     error = refusal(REPOSITORY, is_cancelled=lambda: len(hub.ranges()) == 1)
     assert isinstance(error, DownloadCancelledError)
     assert not hub.hold.is_set()
 
 
-def test_bytes_with_another_checksum_are_thrown_away(hub: FakeHub) -> None:
+def test_bytes_with_another_checksum_are_thrown_away(hub):
     hub.damaged = {"coder-7b-q4_k_m.gguf"}
     assert "checksum" in refusal(REPOSITORY).message
     hub.damaged.clear()
@@ -169,7 +167,7 @@ def test_bytes_with_another_checksum_are_thrown_away(hub: FakeHub) -> None:
     assert hub.ranges() == ["bytes=0-"], "nothing of the damaged file is kept"
 
 
-def test_a_private_repository_needs_a_token(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_private_repository_needs_a_token(hub, monkeypatch):
     hub.private, hub.token = {REPOSITORY}, "right"
     error = refusal(REPOSITORY)
     assert "may not read" in error.message
@@ -183,9 +181,7 @@ def test_a_private_repository_needs_a_token(hub: FakeHub, monkeypatch: pytest.Mo
     pull(REPOSITORY)
 
 
-def test_a_gated_repository_names_the_page_to_agree_on(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gated_repository_names_the_page_to_agree_on(hub, monkeypatch):
     hub.gated, hub.token = {REPOSITORY}, "right"
     error = refusal(REPOSITORY)
     assert "gated" in error.message
@@ -194,12 +190,12 @@ def test_a_gated_repository_names_the_page_to_agree_on(
     pull(REPOSITORY)
 
 
-def test_a_repository_that_is_not_there() -> None:
+def test_a_repository_that_is_not_there():
     assert "no repository owner/nothing" in refusal("owner/nothing").message
 
 
 @pytest.mark.parametrize("detail", ["Q5_K_M", "coder-7b-q5_k_m.gguf"])
-def test_a_file_that_is_not_there_is_told_with_those_that_are(detail: str) -> None:
+def test_a_file_that_is_not_there_is_told_with_those_that_are(detail):
     error = refusal(f"{REPOSITORY}:{detail}")
     assert isinstance(error, ModelNotFoundError)
     assert f"has no {detail}" in error.message
@@ -227,15 +223,13 @@ def test_a_file_that_is_not_there_is_told_with_those_that_are(detail: str) -> No
         f"a/{'b' * 97}",
     ],
 )
-def test_names_that_are_no_repositories(text: str, hub: FakeHub) -> None:
+def test_names_that_are_no_repositories(text, hub):
     with pytest.raises(SpecLspError, match="not a repository of Hugging Face"):
         parse_reference(text)
     assert not hub.asked
 
 
-def test_space_is_checked_before_anything_is_written(
-    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_space_is_checked_before_anything_is_written(hub, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=len(Q4) - 1))
     error = refusal(REPOSITORY)
@@ -245,7 +239,7 @@ def test_space_is_checked_before_anything_is_written(
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_disk_that_fills_up_meanwhile(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_meanwhile(hub, monkeypatch):
     full = OSError(errno.ENOSPC, "No space left on device")
 
     def replace(*_: object) -> None:
@@ -261,7 +255,7 @@ def test_a_disk_that_fills_up_meanwhile(hub: FakeHub, monkeypatch: pytest.Monkey
     assert not hub.ranges(), "what has arrived is not sent again"
 
 
-def test_offline_nothing_is_asked(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_nothing_is_asked(hub, monkeypatch):
     monkeypatch.setattr(cache.hub_constants(), "HF_HUB_OFFLINE", True)
     error = refusal(REPOSITORY)
     assert "switched off" in error.message
@@ -269,7 +263,7 @@ def test_offline_nothing_is_asked(hub: FakeHub, monkeypatch: pytest.MonkeyPatch)
     assert not hub.asked
 
 
-def test_a_cached_model_needs_no_hub(hub: FakeHub) -> None:
+def test_a_cached_model_needs_no_hub(hub):
     (path,) = pull(REPOSITORY)
     hub.asked.clear()
     assert cache.cached_paths(parse_reference(f"{REPOSITORY}:Q4_K_M")) == (path,)
@@ -277,7 +271,7 @@ def test_a_cached_model_needs_no_hub(hub: FakeHub) -> None:
     assert not hub.asked
 
 
-def test_removing_frees_the_bytes_and_leaves_the_rest(hub: FakeHub, tmp_path: Path) -> None:
+def test_removing_frees_the_bytes_and_leaves_the_rest(hub, tmp_path):
     pull(f"{REPOSITORY}:Q8_0")
     paths = pull(REPOSITORY)
     assert cache.remove(paths) == len(Q4)
@@ -287,7 +281,7 @@ def test_removing_frees_the_bytes_and_leaves_the_rest(hub: FakeHub, tmp_path: Pa
     assert [path.name for _, path in cache.cached_models()] == ["coder-7b-q8_0.gguf"]
 
 
-def test_a_link_to_a_removed_file_is_no_model(hub: FakeHub) -> None:
+def test_a_link_to_a_removed_file_is_no_model(hub):
     (path,) = pull(REPOSITORY)
     older = path.parent.with_name("older-commit")
     older.mkdir()
@@ -299,7 +293,7 @@ def test_a_link_to_a_removed_file_is_no_model(hub: FakeHub) -> None:
     assert cache.cached_paths(parse_reference(REPOSITORY)) is None
 
 
-def test_a_model_that_may_not_be_removed(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_may_not_be_removed(hub, monkeypatch):
     (path,) = pull(REPOSITORY)
 
     def refuse(*_: object, **__: object) -> None:
@@ -310,9 +304,7 @@ def test_a_model_that_may_not_be_removed(hub: FakeHub, monkeypatch: pytest.Monke
         cache.remove([path])
 
 
-def test_where_links_cannot_be_made_the_file_has_its_name(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_links_cannot_be_made_the_file_has_its_name(hub, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -328,20 +320,20 @@ def test_where_links_cannot_be_made_the_file_has_its_name(
     assert cache.remove([path]) == len(Q4)
 
 
-def test_links_that_the_user_switched_off(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_that_the_user_switched_off(hub, monkeypatch):
     monkeypatch.setattr(cache.hub_constants(), "HF_HUB_DISABLE_SYMLINKS", True)
     (path,) = pull(REPOSITORY)
     assert not path.is_symlink()
 
 
-def test_a_cache_that_holds_the_model_is_not_written_to(hub: FakeHub, tmp_path: Path) -> None:
+def test_a_cache_that_holds_the_model_is_not_written_to(hub, tmp_path):
     pull(REPOSITORY)
     before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
     pull(REPOSITORY)
     assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_only_blobs_are_removed_with_their_names(hub: FakeHub, tmp_path: Path) -> None:
+def test_only_blobs_are_removed_with_their_names(hub, tmp_path):
     (path,) = pull(REPOSITORY)
     mine = tmp_path / "mine.gguf"
     mine.write_bytes(b"GGUF")
@@ -353,7 +345,7 @@ def test_only_blobs_are_removed_with_their_names(hub: FakeHub, tmp_path: Path) -
     assert not path.is_symlink()
 
 
-def test_what_other_programs_cached_under_odd_names_is_passed_over(hub: FakeHub) -> None:
+def test_what_other_programs_cached_under_odd_names_is_passed_over(hub):
     (path,) = pull(REPOSITORY)
     path.with_name("a\x1b[2J-q4_k_m.gguf").symlink_to(path.readlink())
     assert cache.cached_paths(parse_reference(REPOSITORY)) == (path,)
@@ -362,7 +354,7 @@ def test_what_other_programs_cached_under_odd_names_is_passed_over(hub: FakeHub)
     assert cache.cached_paths(parse_reference(REPOSITORY)) is None
 
 
-def test_two_downloads_of_one_file_at_once(hub: FakeHub) -> None:
+def test_two_downloads_of_one_file_at_once(hub):
     hub.hold = threading.Event()
     outcome: list[tuple[Path, ...]] = []
     first = threading.Thread(target=lambda: outcome.append(pull(REPOSITORY)))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from fake_hub import FakeHub, serve_hub
+from fake_hub import serve_hub
 
 from speclsp import embedded
 from speclsp.events import LogLine, StateChanged
@@ -84,7 +84,7 @@ async def opened(tmp_path: Path) -> AsyncIterator:
         await editor.server.shutdown()
 
 
-async def test_auto_pulls_after_consent_and_completes(hub: FakeHub, opened, tmp_path: Path) -> None:
+async def test_auto_pulls_after_consent_and_completes(hub, opened, tmp_path):
     editor = await opened("Download", "--model", "auto")
     await editor.until(
         lambda: any("Qwen" in s.message for s in editor.states if s.state == "ready")
@@ -109,7 +109,7 @@ async def test_auto_pulls_after_consent_and_completes(hub: FakeHub, opened, tmp_
     assert again.questions == []
 
 
-async def test_without_consent_the_trial_model_completes(hub: FakeHub, opened) -> None:
+async def test_without_consent_the_trial_model_completes(hub, opened):
     editor = await opened("Not now", "--fim-qwen-1.5b-default")
     await editor.until(lambda: any(s.state == "ready" for s in editor.states))
     await editor.until(lambda: editor.questions)
@@ -131,7 +131,7 @@ def speclsp(*arguments: str, **options: object) -> subprocess.CompletedProcess[s
     )
 
 
-def test_the_terminal_downloads_by_command_only(hub: FakeHub, tmp_path: Path) -> None:
+def test_the_terminal_downloads_by_command_only(hub, tmp_path):
     name = "qwen2.5-coder-7b-q8_0-draft"
     refused = speclsp("complete", "--fim-qwen-7b-spec")
     assert refused.returncode == 1
@@ -165,7 +165,7 @@ def test_the_terminal_downloads_by_command_only(hub: FakeHub, tmp_path: Path) ->
     assert not Path(draft).exists()
 
 
-def test_a_missing_file_is_one_message(hub: FakeHub) -> None:
+def test_a_missing_file_is_one_message(hub):
     run = speclsp("models", "pull", "ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF:Q5_K_M")
     assert run.returncode == 1
     assert run.stderr == (
@@ -174,9 +174,7 @@ def test_a_missing_file_is_one_message(hub: FakeHub) -> None:
     )
 
 
-def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(
-    hub: FakeHub,
-) -> None:
+def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(hub):
     hub.repositories["owner/big"] = {"big-Q4_K_M.gguf": embedded.embedded_target().read_bytes()}
     hub.repositories["owner/small"] = {"small-Q8_0.gguf": embedded.embedded_draft().read_bytes()}
     names = ("-hf", "owner/big", "-hfd", "owner/small:Q8_0")
@@ -201,9 +199,7 @@ def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(
     assert "Name a model" in speclsp("models", "pull").stderr
 
 
-def test_a_hub_that_cannot_be_reached_keeps_nothing_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_cannot_be_reached_keeps_nothing_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nothing listens there
     run = subprocess.run(
@@ -220,7 +216,7 @@ def test_a_hub_that_cannot_be_reached_keeps_nothing_and_says_so(
 
 
 @pytest.mark.parametrize("command", ["doctor", "models pull"])
-def test_an_unknown_name_is_one_problem_with_what_was_meant(command: str) -> None:
+def test_an_unknown_name_is_one_problem_with_what_was_meant(command):
     given = ["--model"] if command == "doctor" else []
     run = subprocess.run(
         [*SPECLSP, *command.split(), *given, "qwen2.5-codr-7b"],

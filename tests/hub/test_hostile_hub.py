@@ -115,15 +115,13 @@ def check_messages(printed: str) -> None:
     assert len(error) < 1000
 
 
-def test_the_table_is_long() -> None:
+def test_the_table_is_long():
     assert len({behaviour.name for behaviour in TABLE}) == len(TABLE) >= 100
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("behaviour", TABLE, ids=lambda behaviour: behaviour.name)
-def test_nothing_unverified_is_used_and_nothing_else_is_touched(
-    behaviour: Behaviour, world: World, pull: Pull, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_unverified_is_used_and_nothing_else_is_touched(behaviour, world, pull, capsys):
     if behaviour.prepare is not None:
         behaviour.prepare(world)
     before = {path for path in world.cache.rglob("*") if not path.is_dir()}
@@ -156,7 +154,7 @@ def test_nothing_unverified_is_used_and_nothing_else_is_touched(
         ("file name controls the terminal", 1),
     ],
 )
-def test_the_command_in_a_process_of_its_own(name: str, status: int, world: World) -> None:
+def test_the_command_in_a_process_of_its_own(name, status, world):
     (behaviour,) = (behaviour for behaviour in TABLE if behaviour.name == name)
     outside = tree(world.home.parent, world.cache)
     given = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "XDG_"))}
@@ -189,7 +187,7 @@ def test_the_command_in_a_process_of_its_own(name: str, status: int, world: Worl
         ("HF_TOKEN_PATH=/", "token cannot be read"),
     ],
 )
-def test_what_the_environment_says_wrongly(variable: str, says: str, world: World) -> None:
+def test_what_the_environment_says_wrongly(variable, says, world):
     name, _, value = variable.partition("=")
     usual = {"HOME": str(world.home), "HF_ENDPOINT": "http://127.0.0.1:1"}
     run = subprocess.run(
@@ -205,9 +203,7 @@ def test_what_the_environment_says_wrongly(variable: str, says: str, world: Worl
     assert "hidden" not in run.stderr
 
 
-def test_a_version_is_used_once_all_of_it_is_there(
-    world: World, pull: Pull, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_version_is_used_once_all_of_it_is_there(world, pull, monkeypatch):
     honest = Behaviour("honest", "")
     assert pull(honest) == 0
     former = cache.cached_paths(parse_reference(REPOSITORY))
@@ -225,9 +221,7 @@ def test_a_version_is_used_once_all_of_it_is_there(
     assert [path.name for path in paths] == [part["rfilename"] for part in parts]
 
 
-def test_the_token_stays_with_the_hub(
-    world: World, pull: Pull, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_token_stays_with_the_hub(world, pull, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     with scripted_server(lambda request: [sent(request)]) as other:
         found: list[str] = []

@@ -12,7 +12,7 @@ from speclsp import settings
 from speclsp.errors import SettingsError
 from speclsp.hub import memory as memory_module
 from speclsp.hub.choice import preset_rows
-from speclsp.hub.memory import Memory, MemoryKind, find_memory
+from speclsp.hub.memory import Memory, find_memory
 from speclsp.hub.presets import (
     LLAMA_CPP_NAMES,
     PRESETS,
@@ -47,7 +47,7 @@ def gpu(gib: float) -> Memory:
         (141, "qwen3-coder-30b-a3b-q8_0"),
     ],
 )
-def test_auto_takes_the_best_pair_that_fits(gib: int, name: str) -> None:
+def test_auto_takes_the_best_pair_that_fits(gib, name):
     assert recommend(gpu(gib)) == name
     if gib >= 4:
         assert not why_not(PRESETS[name], gpu(gib))
@@ -58,7 +58,7 @@ def test_auto_takes_the_best_pair_that_fits(gib: int, name: str) -> None:
 @pytest.mark.parametrize(
     ("n_cores", "name"), [(2, "qwen2.5-coder-0.5b-q8_0"), (8, "qwen2.5-coder-1.5b-q8_0")]
 )
-def test_auto_takes_a_small_model_without_a_gpu(n_cores: int, name: str) -> None:
+def test_auto_takes_a_small_model_without_a_gpu(n_cores, name):
     cpu = Memory(kind="CPU", name="", total_bytes=64 * GIB, free_bytes=60 * GIB, n_cores=n_cores)
     assert recommend(cpu) == name
     assert why_not(PRESETS["qwen2.5-coder-7b-q4_k_m"], cpu), "it would not keep up with typing"
@@ -81,21 +81,19 @@ def test_auto_takes_a_small_model_without_a_gpu(n_cores: int, name: str) -> None
         ("qwen2.5-coder-0.5b-q8_0", "CPU", 24, 20, ""),
     ],
 )  # fmt: skip
-def test_each_preset_says_why_it_does_not_suit_a_computer(
-    name: str, kind: MemoryKind, total: int, free: int, expected: str
-) -> None:
+def test_each_preset_says_why_it_does_not_suit_a_computer(name, kind, total, free, expected):
     memory = Memory(kind=kind, name="", total_bytes=total * GIB, free_bytes=free * GIB)
     assert why_not(PRESETS[name], memory) == expected
     row = next(row for row in preset_rows(memory) if row["name"] == name)
     assert (row["fits"], row["why_not"]) == (not expected, expected)
 
 
-def test_a_gpu_that_another_program_fills_gets_a_smaller_model() -> None:
+def test_a_gpu_that_another_program_fills_gets_a_smaller_model():
     busy = Memory(kind="GPU", name="", total_bytes=24 * GIB, free_bytes=7 * GIB)
     assert recommend(busy) == "qwen2.5-coder-7b-q4_k_m"
 
 
-def test_llama_cpps_names_are_its_files() -> None:
+def test_llama_cpps_names_are_its_files():
     """As in common/arg.cpp: repository and file of each flag, and its draft model's."""
     found = {
         flag: [(file.repository, file.file) for file in preset(flag).files]
@@ -117,7 +115,7 @@ def test_llama_cpps_names_are_its_files() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_page_of_models_says_what_the_table_says(name: str) -> None:
+def test_the_page_of_models_says_what_the_table_says(name):
     row = PRESETS[name]
     (line,) = [line for line in PAGE.splitlines() if f"`{name}`" in line and line.startswith("|")]
     for file in row.files:
@@ -128,7 +126,7 @@ def test_the_page_of_models_says_what_the_table_says(name: str) -> None:
     assert row.target.tuning in line
 
 
-def test_an_unknown_preset_is_told_with_those_that_exist() -> None:
+def test_an_unknown_preset_is_told_with_those_that_exist():
     with pytest.raises(SettingsError, match=r"no preset 'huge'.*speclsp models list"):
         preset("huge")
     with pytest.raises(SettingsError, match=r"Did you mean qwen2.5-coder-7b-q4_k_m\?"):
@@ -150,19 +148,17 @@ def test_an_unknown_preset_is_told_with_those_that_exist() -> None:
         ("mine.gguf", "mine"),
     ],
 )
-def test_a_model_is_named_as_its_user_knows_it(file: str, title: str) -> None:
+def test_a_model_is_named_as_its_user_knows_it(file, title):
     assert model_title(file) == title
 
 
-def test_the_memory_is_that_of_the_engines_devices() -> None:
+def test_the_memory_is_that_of_the_engines_devices():
     found = find_memory()
     assert found.n_cores > 0
     assert 0 < found.free_bytes <= found.total_bytes
 
 
-def test_the_driver_is_asked_where_there_is_no_engine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_driver_is_asked_where_there_is_no_engine(monkeypatch, tmp_path):
     program = tmp_path / "nvidia-smi"
     script = "print('NVIDIA GeForce RTX 4070 Laptop GPU, 8188, 7600')"
     program.write_text(f"#!{sys.executable}\n{script}\n")
@@ -184,7 +180,7 @@ def _raise_import_error(_: str) -> None:
     raise ImportError("no llama_cpp")
 
 
-def test_names_of_models_load_no_engine_and_no_hub() -> None:
+def test_names_of_models_load_no_engine_and_no_hub():
     """`speclsp serve` resolves its settings before it answers."""
     script = (
         "import sys; from speclsp.hub.choice import resolve_models; "
@@ -195,7 +191,7 @@ def test_names_of_models_load_no_engine_and_no_hub() -> None:
     assert run.stdout.strip() == ""
 
 
-def test_what_names_models_is_the_machines() -> None:
+def test_what_names_models_is_the_machines():
     """A workspace chooses neither a target nor a draft model, by whatever name."""
     own = {name for name in settings.FIELDS if settings.info(name).of_machine}
     assert own >= {"model", "spec_draft_model", "offline"}
@@ -212,9 +208,7 @@ def test_what_names_models_is_the_machines() -> None:
         (24, ("qwen2.5-coder-14b-q4_k_m-draft", "zeta-2-q4_k_m")),
     ],
 )
-def test_next_edits_get_a_model_of_their_own_where_it_fits(
-    gib: int, models: tuple[str, str]
-) -> None:
+def test_next_edits_get_a_model_of_their_own_where_it_fits(gib, models):
     memory = gpu(gib)
     assert recommend_for_edits(memory) == models
     for name in filter(None, set(models)):
@@ -222,5 +216,5 @@ def test_next_edits_get_a_model_of_their_own_where_it_fits(
     assert all(PRESETS[name].untried and PRESETS[name].edits for name in models[1:] if name)
 
 
-def test_auto_takes_no_untried_model() -> None:
+def test_auto_takes_no_untried_model():
     assert not [name for name, row in PRESETS.items() if row.untried and row.memory]

@@ -17,7 +17,6 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from fake_hub import FakeHub
 from scripted_http import scripted_server
 
 from speclsp import embedded
@@ -78,7 +77,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def test_from_a_repository(hub: FakeHub, output: Path, published: bytes) -> None:
+def test_from_a_repository(hub, output, published):
     hub.repositories[REPOSITORY] = {"all.ngrams": published, "README.md": b""}
     hub.cuts = [MEBIBYTE, MEBIBYTE]
     result = pull(f"{REPOSITORY}:all.ngrams", output)
@@ -92,9 +91,7 @@ def test_from_a_repository(hub: FakeHub, output: Path, published: bytes) -> None
     assert "it has README.md, all.ngrams" in wrong.remedy
 
 
-def test_what_breaks_off_is_resumed_by_the_next_call(
-    hub: FakeHub, output: Path, published: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_breaks_off_is_resumed_by_the_next_call(hub, output, published, monkeypatch):
     monkeypatch.setattr(download, "_N_RETRIES", 0)
     hub.repositories[REPOSITORY] = {"all.ngrams": published}
     url = f"{hub.url}/{REPOSITORY}/resolve/main/all.ngrams".replace("//", "//me:hidden@", 1)
@@ -108,9 +105,7 @@ def test_what_breaks_off_is_resumed_by_the_next_call(
     assert list(output.parent.iterdir()) == [output]
 
 
-def test_what_does_not_fit_is_refused(
-    hub: FakeHub, output: Path, published: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_fit_is_refused(hub, output, published, monkeypatch):
     other = output.with_name("other")
     write(
         other,
@@ -135,7 +130,7 @@ def test_what_does_not_fit_is_refused(
     assert list(output.parent.iterdir()) == [output]
 
 
-def test_an_address_without_tls_needs_a_checksum(hub: FakeHub, output: Path) -> None:
+def test_an_address_without_tls_needs_a_checksum(hub, output):
     for url in (f"{hub.url}/{REPOSITORY}/resolve/main/a", "ftp://host/a", "https://host/"):
         assert "not the https:// address" in str(refusal(url, output))
     for url in ("https://[host/a", "https://host:port/a"):
@@ -184,12 +179,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
         server.server_close()
 
 
-def test_from_a_web_server(
-    site: tuple[str, Path, list[Any]],
-    output: Path,
-    published: bytes,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_from_a_web_server(site, output, published, monkeypatch):
     url, folder, asked = site
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     (folder / "all.ngrams").write_bytes(published)
@@ -204,9 +194,7 @@ def test_from_a_web_server(
     assert not [headers for headers in asked if "Authorization" in headers], "another's server"
 
 
-def test_redirects_do_not_lead_around_tls(
-    site: tuple[str, Path, list[Any]], hub: FakeHub, output: Path, published: bytes
-) -> None:
+def test_redirects_do_not_lead_around_tls(site, hub, output, published):
     url, folder, _ = site
     listed = f"{sha256(published)}  a\n".encode()
     hub.repositories["moved/team"] = {"a": published, "a.sha256": listed}
@@ -218,13 +206,7 @@ def test_redirects_do_not_lead_around_tls(
     assert output.read_bytes() == published
 
 
-def test_a_hubs_redirects_do_not_lead_around_tls(
-    site: tuple[str, Path, list[Any]],
-    hub: FakeHub,
-    output: Path,
-    published: bytes,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_hubs_redirects_do_not_lead_around_tls(site, hub, output, published, monkeypatch):
     """The list of files has the checksum that all else is compared with."""
     url, folder, _ = site
     hub.repositories[REPOSITORY] = {"a": published}
@@ -239,7 +221,7 @@ def test_a_hubs_redirects_do_not_lead_around_tls(
     ["", "x", "-1", "1.5", "0x10", "\u00b2", "9" * 14, "9" * 5000, "0", " "],
     ids=lambda length: repr(length[:20]),
 )
-def test_lengths_that_are_none(length: str, output: Path, published: bytes) -> None:
+def test_lengths_that_are_none(length, output, published):
     head = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode("latin-1")
     with scripted_server(lambda _: [head]) as server:
         error = refusal(f"{server.url}/a", output, "--sha256", sha256(published))
@@ -250,7 +232,7 @@ def test_lengths_that_are_none(length: str, output: Path, published: bytes) -> N
     assert list(output.parent.iterdir()) == [output]
 
 
-def test_a_server_without_ranges_that_ends_early(hub: FakeHub, output: Path) -> None:
+def test_a_server_without_ranges_that_ends_early(hub, output):
     hub.repositories[REPOSITORY] = {"a": b"123456789"}
     hub.lengths_of_all = [8, 5, 8] * 20
     url = f"{hub.url}/{REPOSITORY}/resolve/main/a"
@@ -258,9 +240,7 @@ def test_a_server_without_ranges_that_ends_early(hub: FakeHub, output: Path) -> 
     assert len(hub.ranges()) == 1 + download._N_RETRIES
 
 
-def test_what_lies_in_the_folder_is_not_trusted(
-    hub: FakeHub, output: Path, published: bytes
-) -> None:
+def test_what_lies_in_the_folder_is_not_trusted(hub, output, published):
     hub.repositories[REPOSITORY] = {"a": published}
     digest = sha256(published)
     arrived = output.with_name(f".all.ngrams.{digest[:16]}")
@@ -278,9 +258,7 @@ def test_what_lies_in_the_folder_is_not_trusted(
     assert list(output.parent.iterdir()) == [output]
 
 
-def test_what_arrived_needs_no_space_again(
-    hub: FakeHub, output: Path, published: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_arrived_needs_no_space_again(hub, output, published, monkeypatch):
     hub.repositories[REPOSITORY] = {"a": published}
     free = Mock(free=len(published) - MEBIBYTE)
     monkeypatch.setattr(download.shutil, "disk_usage", lambda _: free)
@@ -290,7 +268,7 @@ def test_what_arrived_needs_no_space_again(
     assert pull(f"{REPOSITORY}:a", output).exit_code == 0
 
 
-def test_an_output_that_is_no_regular_file(hub: FakeHub, output: Path) -> None:
+def test_an_output_that_is_no_regular_file(hub, output):
     output.unlink()
     os.mkfifo(output)
     with pytest.raises(StoreError, match="not a regular file"):
@@ -299,7 +277,7 @@ def test_an_output_that_is_no_regular_file(hub: FakeHub, output: Path) -> None:
     assert not hub.asked
 
 
-def test_a_server_that_is_not_there(output: Path) -> None:
+def test_a_server_that_is_not_there(output):
     error = refusal("https://127.0.0.1:9/all.ngrams", output)
     assert isinstance(error, DownloadError)
     assert "cannot be reached" in str(error)

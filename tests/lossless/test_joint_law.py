@@ -192,7 +192,7 @@ KINDS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_triples_have_the_targets_law(kind: str, capsys: pytest.CaptureFixture[str]):
+def test_the_triples_have_the_targets_law(kind, capsys):
     trees = trees_of(kind)
     n_branching = sum(not is_chain(tree) for some in trees.values() for tree in some)
     assert (n_branching > 0) == (kind not in ("unlikely chains", "random chains"))
@@ -227,7 +227,7 @@ def verify_in_a_wrong_row(rows: Any, tree: DraftTree, sampler: Any) -> Iterator[
 
 
 @pytest.mark.parametrize("wrong", [verify_too_kindly, verify_in_a_wrong_row])
-def test_a_wrong_verifier_is_noticed(wrong: Verify):
+def test_a_wrong_verifier_is_noticed(wrong):
     assert p_value(count_triples(trees_of("likely trees"), 1, wrong, 50_000)) < 1e-6
 
 
@@ -261,9 +261,7 @@ class PlacesDrafter:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["trees", "merged"])
-def test_the_loop_with_its_sampler_has_the_targets_law(
-    kind: str, capsys: pytest.CaptureFixture[str]
-):
+def test_the_loop_with_its_sampler_has_the_targets_law(kind, capsys):
     n_runs = 30_000 // min(STEP, 6)
     params = SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=21)
     sampler = SeededSampler(params)

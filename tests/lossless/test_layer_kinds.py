@@ -80,9 +80,7 @@ def assert_same(tokens: tuple[int, ...], own: Generation, margins: list[float]) 
 
 
 @pytest.mark.parametrize("mode", ["greedy", "seeded"])
-def test_speculation_gives_the_models_own_tokens(
-    kind: str, mode: str, target: LlamaTarget, prompts: list[RealPrompt]
-) -> None:
+def test_speculation_gives_the_models_own_tokens(kind, mode, target, prompts):
     drafted: dict[str, int] = {}
     accepted = 0
     for seed, prompt in zip(SEEDS, prompts[:: len(prompts) // len(SEEDS)], strict=False):
@@ -109,7 +107,7 @@ def test_speculation_gives_the_models_own_tokens(
     assert accepted > N_PREDICT
 
 
-def test_a_draft_is_as_long_as_can_be_taken_back(kind: str, target: LlamaTarget) -> None:
+def test_a_draft_is_as_long_as_can_be_taken_back(kind, target):
     assert target.supports_rollback == (kind not in STATES)
     assert target.evaluates_again == (kind in STATES - SNAPSHOTS)
     assert target.max_draft == (15 if kind in SNAPSHOTS else 127)
@@ -123,9 +121,7 @@ def keys(prompt: RealPrompt, middle: int, typed: list[int]) -> list[tuple[int, .
 
 
 @pytest.mark.parametrize("drafts", [False, True], ids=["alone", "drafted"])
-def test_a_key_evaluates_what_was_typed_and_not_the_prompt(
-    kind: str, target: LlamaTarget, prompts: list[RealPrompt], drafts: bool
-) -> None:
+def test_a_key_evaluates_what_was_typed_and_not_the_prompt(kind, target, prompts, drafts):
     target.truncate(0)
     typed = list(prompts[3].tokens[:6])
     texts: list[tuple[int, ...]] = []
@@ -148,9 +144,7 @@ def test_a_key_evaluates_what_was_typed_and_not_the_prompt(
         assert_same(tokens, run(target, prompt, None, alone), alone.margins)
 
 
-def test_prompts_of_other_formats_are_gone_back_to_from_the_third_on(
-    kind: str, target: LlamaTarget, prompts: list[RealPrompt]
-) -> None:
+def test_prompts_of_other_formats_are_gone_back_to_from_the_third_on(kind, target, prompts):
     target.truncate(0)
     shared = tuple(token for token in prompts[1].tokens if token != target.model.fim_middle)[:200]
     evaluated = []
@@ -162,9 +156,7 @@ def test_prompts_of_other_formats_are_gone_back_to_from_the_third_on(
     assert evaluated[1] <= (len(shared) if kind in STATES else 2)
 
 
-def test_a_cancelled_decode_leaves_a_prompt_that_can_be_gone_on_with(
-    kind: str, target: LlamaTarget, prompts: list[RealPrompt]
-) -> None:
+def test_a_cancelled_decode_leaves_a_prompt_that_can_be_gone_on_with(kind, target, prompts):
     prompt = keys(prompts[2], target.model.fim_middle, [5, 6])[-1]
     target.truncate(0)
     alone = RecordingSampler(params("greedy", 0))
@@ -199,9 +191,7 @@ def test_a_cancelled_decode_leaves_a_prompt_that_can_be_gone_on_with(
     assert target.n_evaluated - before <= N_PREDICT + 8
 
 
-def test_two_documents_in_turns_evaluate_their_prompts_once(
-    kind: str, target: LlamaTarget, prompts: list[RealPrompt]
-) -> None:
+def test_two_documents_in_turns_evaluate_their_prompts_once(kind, target, prompts):
     target.truncate(0)
     states = KvStates(target, 1 << 26)
     middle = target.model.fim_middle

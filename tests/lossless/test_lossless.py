@@ -142,13 +142,7 @@ def outcomes(
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
-def test_speculation_gives_the_targets_own_tokens(
-    name: str,
-    quantisation: str,
-    references: list[Reference],
-    outcomes: dict[str, Outcome],
-    capsys: pytest.CaptureFixture[str],
-):
+def test_speculation_gives_the_targets_own_tokens(name, quantisation, references, outcomes, capsys):
     assert len(references) >= 50 // STEP > 0
     outcome = outcomes[name]
     assert outcome.n_tokens == len(references) * N_PREDICT
@@ -171,10 +165,7 @@ def test_speculation_gives_the_targets_own_tokens(
 
 
 def test_epsilon_is_above_the_difference_between_batch_shapes(
-    target: LlamaTarget,
-    quantisation: str,
-    prompts: list[RealPrompt],
-    capsys: pytest.CaptureFixture[str],
+    target, quantisation, prompts, capsys
 ):
     """The logits of the same tokens after the same prefix, one at a time and 2 to 12 at once."""
     worst = 0.0

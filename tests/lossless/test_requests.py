@@ -147,9 +147,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, sampled: str, **options: Any) -> li
 
 
 @pytest.mark.parametrize("sampled", ["greedy", "seeded"])
-def test_requests_that_come_out_differently_were_nearly_even(
-    monkeypatch: pytest.MonkeyPatch, sampled: str
-) -> None:
+def test_requests_that_come_out_differently_were_nearly_even(monkeypatch, sampled):
     alone = answers(monkeypatch, sampled, speculation=False)
     for name, options in SPECULATION.items():
         drafted = answers(monkeypatch, sampled, **options)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -24,7 +23,7 @@ async def run(wire: LspWire, command: str, *arguments: Any) -> Any:
     return await wire.ask(EXECUTE, {"command": command, "arguments": list(arguments)})
 
 
-async def test_command_of_an_item_reports_its_acceptance(wire: LspWire) -> None:
+async def test_command_of_an_item_reports_its_acceptance(wire):
     wire.open("x")
     (item,) = await wire.ghost(0, 1)
     command = item["command"]
@@ -35,7 +34,7 @@ async def test_command_of_an_item_reports_its_acceptance(wire: LspWire) -> None:
     ]
 
 
-async def test_statistics_are_logged_and_returned(wire: LspWire) -> None:
+async def test_statistics_are_logged_and_returned(wire):
     wire.open("x")
     await wire.ghost(0, 1)
     result = await run(wire, "speclsp.showStatistics")
@@ -44,7 +43,7 @@ async def test_statistics_are_logged_and_returned(wire: LspWire) -> None:
     assert wire.logged.count("draft acceptance") == 1
 
 
-async def test_advice_is_about_the_clients_settings(connect: Callable[..., LspWire]) -> None:
+async def test_advice_is_about_the_clients_settings(connect):
     wire = connect()
     await wire.initialize(initializationOptions={"drafters": "ngram-mod", "nPredict": 32})
     drafters = {"ngram-mod": DrafterStats(n_draft_calls=62)}
@@ -55,7 +54,7 @@ async def test_advice_is_about_the_clients_settings(connect: Callable[..., LspWi
     assert "raise `n_predict` (32) above `draft_min` (48)" in wire.logged
 
 
-async def test_live_statistics_write_no_log(wire: LspWire) -> None:
+async def test_live_statistics_write_no_log(wire):
     wire.open("x")
     await wire.ghost(0, 1)
     stats = msgspec.convert(await wire.ask("speclsp/statistics", None), SessionStats)
@@ -65,9 +64,7 @@ async def test_live_statistics_write_no_log(wire: LspWire) -> None:
     assert (await wire.ask("speclsp/statistics", {}))["n_requests"] == 0
 
 
-async def test_statistics_come_every_so_many_completions(
-    wire: LspWire, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_statistics_come_every_so_many_completions(wire, monkeypatch):
     monkeypatch.setattr(session, "STATISTICS_EVERY", 2)
     wire.open("x")
     for n_blocks in (0, 1, 1, 2):
@@ -79,12 +76,12 @@ async def test_statistics_come_every_so_many_completions(
     assert wire.logged.count("draft acceptance") == 2
 
 
-async def test_reindex(wire: LspWire) -> None:
+async def test_reindex(wire):
     assert await run(wire, "speclsp.reindex") is None
     assert told(wire, "reindex") == [("reindex",)]
 
 
-async def test_toggle(wire: LspWire) -> None:
+async def test_toggle(wire):
     wire.open("x")
     assert await run(wire, "speclsp.toggle") == {"enabled": False}
     assert wire.completer.applied[-1].enabled is False
@@ -101,7 +98,7 @@ def statuses(wire: LspWire) -> list[bool]:
     return ["snoozed_until" in status for status in wire.params_of("$/speclsp/status")]
 
 
-async def test_snooze_stops_what_nobody_asked_for(wire: LspWire) -> None:
+async def test_snooze_stops_what_nobody_asked_for(wire):
     wire.open("x")
     before = time.time()
     assert await run(wire, "speclsp.snooze", 5) is None
@@ -115,7 +112,7 @@ async def test_snooze_stops_what_nobody_asked_for(wire: LspWire) -> None:
     assert await wire.ghost(0, 1) != []
 
 
-async def test_snooze_ends_by_itself(wire: LspWire) -> None:
+async def test_snooze_ends_by_itself(wire):
     wire.open("x")
     await run(wire, "speclsp.snooze", 60)
     await run(wire, "speclsp.snooze", 0.001)
@@ -141,13 +138,13 @@ async def test_snooze_ends_by_itself(wire: LspWire) -> None:
         ("", []),
     ],
 )
-async def test_wrong_commands(command: str, arguments: list[Any], wire: LspWire) -> None:
+async def test_wrong_commands(command, arguments, wire):
     params = {"command": command, "arguments": arguments}
     assert await wire.refusal(EXECUTE, params) == -32602
     assert "Traceback" not in wire.logged
 
 
-async def test_statistics_without_a_completer_are_empty(wire: LspWire) -> None:
+async def test_statistics_without_a_completer_are_empty(wire):
     wire.server.session.window = None
     assert (await run(wire, "speclsp.showStatistics"))["n_requests"] == 0
     assert await run(wire, "speclsp.accepted", "x") is None
@@ -156,7 +153,7 @@ async def test_statistics_without_a_completer_are_empty(wire: LspWire) -> None:
 # --- what the client says of an item --------------------------------------------------------------
 
 
-async def test_sent_counts_as_shown_until_the_client_says_what_it_shows(wire: LspWire) -> None:
+async def test_sent_counts_as_shown_until_the_client_says_what_it_shows(wire):
     wire.open("x")
     (first,) = await wire.ghost(0, 1)
     assert told(wire, "shown") == [("shown", "completion-1")]
@@ -172,7 +169,7 @@ async def test_sent_counts_as_shown_until_the_client_says_what_it_shows(wire: Ls
     "item",
     [{"insertText": "completed"}, {"command": {"command": "other", "arguments": ["x"]}}, None],
 )
-async def test_item_without_its_command_is_reported(item: Any, wire: LspWire) -> None:
+async def test_item_without_its_command_is_reported(item, wire):
     wire.open("x")
     await wire.ghost(0, 1)
     wire.notify(SHOW, {"item": item})
@@ -181,9 +178,7 @@ async def test_item_without_its_command_is_reported(item: Any, wire: LspWire) ->
 
 
 @pytest.mark.parametrize(("n_units", "n_chars"), [(1, 1), (3, 2), (5, 4), (99, 4), (0, None)])
-async def test_partly_accepted_length_is_utf_16(
-    n_units: int, n_chars: int | None, wire: LspWire
-) -> None:
+async def test_partly_accepted_length_is_utf_16(n_units, n_chars, wire):
     wire.open("x")
     wire.completer.script = lambda asked: asked.answer("a😋bc")
     (item,) = await wire.ghost(0, 1)
@@ -192,9 +187,7 @@ async def test_partly_accepted_length_is_utf_16(
     assert told(wire, "accepted") == expected
 
 
-async def test_partly_accepted_after_a_selected_item_counts_the_completers_text(
-    wire: LspWire,
-) -> None:
+async def test_partly_accepted_after_a_selected_item_counts_the_completers_text(wire):
     wire.open("os.pa")
     wire.completer.script = lambda asked: asked.answer(".join")
     selected = {"range": span(0, 3, 5), "text": "path"}
@@ -206,14 +199,14 @@ async def test_partly_accepted_after_a_selected_item_counts_the_completers_text(
 
 
 @pytest.mark.parametrize("length", [None, True, "3", 1.5, -4])
-async def test_partly_accepted_with_a_wrong_length(length: Any, wire: LspWire) -> None:
+async def test_partly_accepted_with_a_wrong_length(length, wire):
     wire.open("x")
     (item,) = await wire.ghost(0, 1)
     wire.notify(PARTLY, {"item": item, "acceptedLength": length})
     assert told(wire, "accepted") == []
 
 
-async def test_save_and_close_are_told(wire: LspWire) -> None:
+async def test_save_and_close_are_told(wire):
     uri = "file:///home/user/project/pkg/mod.py"
     wire.open("x")
     wire.notify("textDocument/didSave", {"textDocument": {"uri": uri}})

@@ -22,7 +22,7 @@ async def plain(connect: Callable[..., LspWire]) -> LspWire:
     return wire
 
 
-async def test_one_item(plain: LspWire) -> None:
+async def test_one_item(plain):
     plain.open("import os\nos.pa\n")
     plain.completer.script = lambda asked: asked.answer("th.join(a)")
     assert await plain.ask(METHOD, at(1, 5)) == {
@@ -51,7 +51,7 @@ async def test_one_item(plain: LspWire) -> None:
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-async def test_lines_end_as_the_files_do(plain: LspWire, newline: str) -> None:
+async def test_lines_end_as_the_files_do(plain, newline):
     plain.open(f"x = 1{newline}def f():{newline}")
     plain.completer.script = lambda asked: asked.answer("\n    a = 1\n    return a")
     (item,) = (await plain.ask(METHOD, at(1, 8)))["items"]
@@ -59,7 +59,7 @@ async def test_lines_end_as_the_files_do(plain: LspWire, newline: str) -> None:
     assert item["label"] == "a = 1"
 
 
-async def test_several_lines_are_labelled_by_the_first(plain: LspWire) -> None:
+async def test_several_lines_are_labelled_by_the_first(plain):
     plain.open("def f():")
     plain.completer.script = lambda asked: asked.answer("\n    a = 1\n    return `a`")
     (item,) = (await plain.ask(METHOD, at(0, 8)))["items"]
@@ -69,7 +69,7 @@ async def test_several_lines_are_labelled_by_the_first(plain: LspWire) -> None:
     assert item["documentation"]["value"].startswith("```python\n")
 
 
-async def test_range_replaces_what_the_completer_says(plain: LspWire) -> None:
+async def test_range_replaces_what_the_completer_says(plain):
     plain.open("𝒳é = f()")
     plain.completer.script = lambda asked: asked.answer("(a)", n_replaced=2)
     (item,) = (await plain.ask(METHOD, at(0, 7)))["items"]
@@ -87,8 +87,8 @@ async def test_range_replaces_what_the_completer_says(plain: LspWire) -> None:
     ],
 )
 async def test_what_stands_behind_the_cursor_stays_where_it_can(
-    text: str, n_replaced: int, new_text: str, n_behind: int, plain: LspWire
-) -> None:
+    text, n_replaced, new_text, n_behind, plain
+):
     plain.open("if f():")
     plain.completer.script = lambda asked: asked.answer(text, n_replaced=n_replaced)
     (item,) = (await plain.ask(METHOD, at(0, 5)))["items"]
@@ -96,7 +96,7 @@ async def test_what_stands_behind_the_cursor_stays_where_it_can(
 
 
 @pytest.mark.parametrize("reason", ["loading", "empty", "disabled"])
-async def test_nothing_to_offer(reason: str, plain: LspWire) -> None:
+async def test_nothing_to_offer(reason, plain):
     plain.open("x")
     plain.completer.loading = reason == "loading"
     plain.completer.script = lambda asked: asked.answer("")
@@ -105,7 +105,7 @@ async def test_nothing_to_offer(reason: str, plain: LspWire) -> None:
     assert await plain.ask(METHOD, at(0, 1)) == {"isIncomplete": True, "items": []}
 
 
-async def test_newer_request_ends_the_older(plain: LspWire) -> None:
+async def test_newer_request_ends_the_older(plain):
     plain.open("x")
     plain.completer.script = lambda asked: None
     first = plain.request(METHOD, at(0, 1))
@@ -118,9 +118,7 @@ async def test_newer_request_ends_the_older(plain: LspWire) -> None:
 
 
 @pytest.mark.parametrize("first", ["ghost text", "popup"])
-async def test_ghost_text_and_popup_at_one_cursor_are_asked_for_once(
-    first: str, wire: LspWire
-) -> None:
+async def test_ghost_text_and_popup_at_one_cursor_are_asked_for_once(first, wire):
     wire.open("total = 1\nret\n")
     ghost_text = {**at(1, 3), "context": {"triggerKind": 2}}
     wire.completer.script = lambda asked: None
@@ -145,7 +143,7 @@ async def test_ghost_text_and_popup_at_one_cursor_are_asked_for_once(
     assert len(wire.completer.asked) == 1
 
 
-async def test_an_answer_that_nobody_waits_for_any_more_is_cancelled(wire: LspWire) -> None:
+async def test_an_answer_that_nobody_waits_for_any_more_is_cancelled(wire):
     wire.open("total = 1\nif ")
     wire.completer.script = lambda asked: None
     ids = (
@@ -161,7 +159,7 @@ async def test_an_answer_that_nobody_waits_for_any_more_is_cancelled(wire: LspWi
     assert asked.cancel.cancelled
 
 
-async def test_who_asks_by_hand_gets_several_texts_of_their_own(wire: LspWire) -> None:
+async def test_who_asks_by_hand_gets_several_texts_of_their_own(wire):
     wire.open("total = 1\nif ")
     wire.completer.script = lambda asked: None
     wire.request(METHOD, at(1, 3))

@@ -28,9 +28,7 @@ def push(wire: LspWire, settings: Any) -> None:
         {"speclsp.n_predict": 9},
     ],
 )
-async def test_initialization_options_in_every_spelling(
-    options: dict[str, Any], connect: Callable[..., LspWire]
-) -> None:
+async def test_initialization_options_in_every_spelling(options, connect):
     wire = connect(base_options={"n_predict": 5, "max_lines": 7})
     await wire.initialize(initializationOptions=options)
     assert wire.completer.settings.n_predict == 9
@@ -38,15 +36,13 @@ async def test_initialization_options_in_every_spelling(
     assert wire.shown == []
 
 
-async def test_command_line_holds_where_the_client_sets_nothing(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_command_line_holds_where_the_client_sets_nothing(connect):
     wire = connect(base_options={"n_predict": 5})
     await wire.initialize()
     assert wire.completer.settings.n_predict == 5
 
 
-async def test_wrong_values_are_reported_once_by_name(connect: Callable[..., LspWire]) -> None:
+async def test_wrong_values_are_reported_once_by_name(connect):
     wire = connect()
     wrong = {"n_predict": "many", "modell": "x", "top_k": 3}
     await wire.initialize(initializationOptions=wrong)
@@ -61,7 +57,7 @@ async def test_wrong_values_are_reported_once_by_name(connect: Callable[..., Lsp
 
 
 @pytest.mark.parametrize("options", [[1], "x", 5, True])
-async def test_options_that_are_no_object(options: Any, connect: Callable[..., LspWire]) -> None:
+async def test_options_that_are_no_object(options, connect):
     wire = connect()
     await wire.initialize(initializationOptions=options)
     (message,) = wire.shown
@@ -69,7 +65,7 @@ async def test_options_that_are_no_object(options: Any, connect: Callable[..., L
 
 
 @pytest.mark.parametrize("section", [5, "x", [1], True])
-async def test_a_section_that_is_no_object_is_reported(section: Any, wire: LspWire) -> None:
+async def test_a_section_that_is_no_object_is_reported(section, wire):
     push(wire, {"speclsp": section})
     await wire.until(lambda: wire.shown)
     (message,) = wire.shown
@@ -81,9 +77,7 @@ async def test_a_section_that_is_no_object_is_reported(section: Any, wire: LspWi
     assert len(wire.shown) == 1
 
 
-async def test_settings_are_pulled_before_the_completer_is_made(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_settings_are_pulled_before_the_completer_is_made(connect):
     wire = connect()
     wire.answers["workspace/configuration"] = [{"n_predict": 11}]
     await wire.initialize(CONFIGURABLE, initializationOptions={"n_predict": 9, "top_k": 2})
@@ -95,16 +89,14 @@ async def test_settings_are_pulled_before_the_completer_is_made(
 
 
 @pytest.mark.parametrize("answer", [None, [None], [], {}, [5], "x", RuntimeError("no")])
-async def test_useless_answers_to_the_pull(answer: Any, connect: Callable[..., LspWire]) -> None:
+async def test_useless_answers_to_the_pull(answer, connect):
     wire = connect()
     wire.answers["workspace/configuration"] = answer
     await wire.initialize(CONFIGURABLE, initializationOptions={"n_predict": 9})
     assert wire.completer.settings.n_predict == 9
 
 
-async def test_late_settings_apply_unless_newer_ones_are_asked_for(
-    connect: Callable[..., LspWire], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_late_settings_apply_unless_newer_ones_are_asked_for(connect, monkeypatch):
     monkeypatch.setattr("speclsp.lsp.session._CONFIGURATION_TIMEOUT_S", 0.01)
     wire = connect()
     wire.unanswered.add("workspace/configuration")
@@ -123,9 +115,7 @@ async def test_late_settings_apply_unless_newer_ones_are_asked_for(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [(0,), (0, 1), (1, 0)])
-async def test_an_answer_holds_until_a_newer_request_is_answered(
-    order: tuple[int, ...], connect: Callable[..., LspWire]
-) -> None:
+async def test_an_answer_holds_until_a_newer_request_is_answered(order, connect):
     wire = connect()
     wire.unanswered.add("workspace/configuration")
     await wire.initialize_only(CONFIGURABLE)
@@ -142,9 +132,7 @@ async def test_an_answer_holds_until_a_newer_request_is_answered(
     assert wire.completer.settings.model == newest.get("model", "")
 
 
-async def test_a_pull_applies_the_settings_once(
-    connect: Callable[..., LspWire], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pull_applies_the_settings_once(connect, monkeypatch):
     wire = connect()
     wire.answers["workspace/configuration"] = [{"max_lines": 4}]
     await wire.initialize(CONFIGURABLE)
@@ -164,7 +152,7 @@ async def test_a_pull_applies_the_settings_once(
     assert n_resolved == 1
 
 
-async def test_clients_that_cannot_be_asked_are_not(wire: LspWire) -> None:
+async def test_clients_that_cannot_be_asked_are_not(wire):
     push(wire, {"speclsp": {"max_lines": 3}})
     await wire.until(lambda: wire.completer.applied)
     assert wire.params_of("workspace/configuration") == []
@@ -173,7 +161,7 @@ async def test_clients_that_cannot_be_asked_are_not(wire: LspWire) -> None:
 @pytest.mark.parametrize(
     "settings", [{"speclsp": {"max_lines": 3}}, {"max_lines": 3}, {"speclsp.maxLines": 3}]
 )
-async def test_pushed_settings_take_effect_at_once(settings: Any, wire: LspWire) -> None:
+async def test_pushed_settings_take_effect_at_once(settings, wire):
     push(wire, settings)
     await wire.until(lambda: wire.completer.applied)
     assert wire.completer.applied[-1].max_lines == 3
@@ -181,14 +169,14 @@ async def test_pushed_settings_take_effect_at_once(settings: Any, wire: LspWire)
 
 
 @pytest.mark.parametrize("settings", [None, {}, {"pyright": {"max_lines": 3}}, {"speclsp": None}])
-async def test_pushed_nothing(settings: Any, wire: LspWire) -> None:
+async def test_pushed_nothing(settings, wire):
     push(wire, settings)
     await wire.settle()
     assert wire.completer.applied == []
     assert wire.shown == []
 
 
-async def test_change_without_settings_pulls_anew(connect: Callable[..., LspWire]) -> None:
+async def test_change_without_settings_pulls_anew(connect):
     wire = connect()
     wire.answers["workspace/configuration"] = [{"max_lines": 4}]
     await wire.initialize(CONFIGURABLE)
@@ -198,13 +186,13 @@ async def test_change_without_settings_pulls_anew(connect: Callable[..., LspWire
     assert wire.completer.applied[-1].max_lines == 5
 
 
-async def test_restart_is_asked_for_where_needed(wire: LspWire) -> None:
+async def test_restart_is_asked_for_where_needed(wire):
     wire.completer.needs_restart = ("persist",)
     push(wire, {"speclsp": {"persist": False}})
     await wire.until(lambda: "after a restart of the server: persist" in wire.logged)
 
 
-async def test_client_is_asked_to_report_changes(connect: Callable[..., LspWire]) -> None:
+async def test_client_is_asked_to_report_changes(connect):
     wire = connect()
     wire.answers["client/registerCapability"] = RuntimeError("refused, which is no harm")
     await wire.initialize({"workspace": {"didChangeConfiguration": {"dynamicRegistration": True}}})
@@ -214,7 +202,7 @@ async def test_client_is_asked_to_report_changes(connect: Callable[..., LspWire]
     assert registration["registerOptions"] == {"section": "speclsp"}
 
 
-async def test_language_can_be_switched_off(connect: Callable[..., LspWire]) -> None:
+async def test_language_can_be_switched_off(connect):
     wire = connect(base_options={"languages": {"markdown": {"enabled": False}}})
     await wire.initialize()
     wire.open("x", uri="file:///a.md", language="markdown")
@@ -224,7 +212,7 @@ async def test_language_can_be_switched_off(connect: Callable[..., LspWire]) -> 
     assert len(wire.completer.asked) == 1
 
 
-async def test_language_can_be_switched_on_alone(connect: Callable[..., LspWire]) -> None:
+async def test_language_can_be_switched_on_alone(connect):
     languages = {"python": {"enabled": True}}
     wire = connect(base_options={"enabled": False, "languages": languages})
     await wire.initialize()
@@ -243,9 +231,7 @@ async def test_language_can_be_switched_on_alone(connect: Callable[..., LspWire]
         assert len(wire.completer.asked) == n_asked + enabled
 
 
-async def test_toggle_switches_on_what_the_settings_have_off(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_toggle_switches_on_what_the_settings_have_off(connect):
     wire = connect(base_options={"enabled": False})
     await wire.initialize()
     wire.open("x")
@@ -255,7 +241,7 @@ async def test_toggle_switches_on_what_the_settings_have_off(
         assert len(await wire.ghost(0, 1)) == enabled
 
 
-async def test_folders_can_differ(connect: Callable[..., LspWire]) -> None:
+async def test_folders_can_differ(connect):
     wire = connect()
     scoped = {FOLDER: {"n_predict": 7, "multiline": "never"}, OTHER: {"enabled": False}}
     wire.answers["workspace/configuration"] = lambda params: [
@@ -304,8 +290,8 @@ async def in_two_folders(
     ],
 )
 async def test_what_can_differ_by_folder_travels_with_the_request(
-    name: str, everywhere: Any, in_folder: Any, connect: Callable[..., LspWire]
-) -> None:
+    name, everywhere, in_folder, connect
+):
     wire = await in_two_folders(connect, {name: everywhere}, {name: in_folder})
     await wire.ghost(0, 1)
     (request,) = (a.request for a in wire.completer.asked)
@@ -314,7 +300,7 @@ async def test_what_can_differ_by_folder_travels_with_the_request(
     assert wire.shown == []
 
 
-async def test_what_cannot_differ_by_folder_is_said_once(connect: Callable[..., LspWire]) -> None:
+async def test_what_cannot_differ_by_folder_is_said_once(connect):
     ours = {"model": "other.gguf", "drafters": "prompt-lookup", "speculation": False, "top_k": 3}
     wire = await in_two_folders(connect, {"n_predict": 9}, ours)
     (message,) = wire.shown
@@ -328,7 +314,7 @@ async def test_what_cannot_differ_by_folder_is_said_once(connect: Callable[..., 
     assert len(wire.shown) == 1
 
 
-async def test_one_folder_alone_can_be_on(connect: Callable[..., LspWire]) -> None:
+async def test_one_folder_alone_can_be_on(connect):
     wire = await in_two_folders(connect, {"enabled": False}, {"enabled": True})
     wire.open("x", uri=f"{OTHER}/a.py")
     assert wire.completer.settings.enabled
@@ -343,7 +329,7 @@ async def test_one_folder_alone_can_be_on(connect: Callable[..., LspWire]) -> No
     assert await wire.ghost(0, 1, uri=f"{OTHER}/a.py") == []
 
 
-async def test_log_level_decides_what_is_logged(connect: Callable[..., LspWire]) -> None:
+async def test_log_level_decides_what_is_logged(connect):
     wire = connect(base_options={"log_level": "debug"})
     await wire.initialize()
     wire.open("x")
@@ -368,9 +354,7 @@ def writes(wire: LspWire) -> tuple[list[str], str]:
 
 
 @pytest.mark.parametrize("source", ["pushed", "pulled", "pulled by folder"])
-async def test_a_workspaces_settings_name_no_file_to_write(
-    source: str, connect: Callable[..., LspWire]
-) -> None:
+async def test_a_workspaces_settings_name_no_file_to_write(source, connect):
     wire = connect()
     if source == "pushed":
         await wire.initialize()
@@ -390,7 +374,7 @@ async def test_a_workspaces_settings_name_no_file_to_write(
         assert writes(wire) == ([FILE], "off")
 
 
-async def test_a_workspaces_path_is_not_written_by_default(connect: Callable[..., LspWire]) -> None:
+async def test_a_workspaces_path_is_not_written_by_default(connect):
     wire = connect(base_options={"lookup_cache_dynamic": ["/home/user/other"]})
     wire.answers["workspace/configuration"] = [{"lookup_cache_dynamic": [FILE]}]
     await wire.initialize(CONFIGURABLE)
@@ -399,9 +383,7 @@ async def test_a_workspaces_path_is_not_written_by_default(connect: Callable[...
 
 
 @pytest.mark.parametrize("wanted", ["", "accepted", "generated"])
-async def test_the_users_path_is_written_as_the_user_says(
-    wanted: str, connect: Callable[..., LspWire]
-) -> None:
+async def test_the_users_path_is_written_as_the_user_says(wanted, connect):
     wire = connect(base_options={"lookup_cache_dynamic": [FILE]})
     wire.answers["workspace/configuration"] = [UPDATE]
     await wire.initialize(CONFIGURABLE, initializationOptions={"lookup_cache_update": wanted})
@@ -411,9 +393,7 @@ async def test_the_users_path_is_written_as_the_user_says(
     await wire.until(lambda: writes(wire) == ([FILE], "off"))
 
 
-async def test_a_client_may_say_that_no_workspace_chooses_the_machines_settings(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_a_client_may_say_that_no_workspace_chooses_the_machines_settings(connect):
     """As VS Code: what it answers has the user's own settings of scope machine."""
     wire = connect()
     wire.answers["workspace/configuration"] = [UPDATE]
@@ -422,7 +402,7 @@ async def test_a_client_may_say_that_no_workspace_chooses_the_machines_settings(
     assert wire.shown == []
 
 
-async def test_an_empty_table_of_lua_is_no_problem(connect: Callable[..., LspWire]) -> None:
+async def test_an_empty_table_of_lua_is_no_problem(connect):
     """It is an empty array in JSON; Neovim's init_options, settings and sections may be empty."""
     wire = connect()
     wire.answers["workspace/configuration"] = [[]]
@@ -434,9 +414,7 @@ async def test_an_empty_table_of_lua_is_no_problem(connect: Callable[..., LspWir
     assert wire.shown == []
 
 
-async def test_what_copilots_clients_say_of_their_editor_is_no_setting(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_what_copilots_clients_say_of_their_editor_is_no_setting(connect):
     wire = connect()
     said = {"editorInfo": {"name": "neovim"}, "editorPluginInfo": {"name": "x", "version": "1"}}
     await wire.initialize(initializationOptions=said | {"n_predict": 9})

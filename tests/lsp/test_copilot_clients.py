@@ -54,11 +54,11 @@ def edits_of(answer: dict[str, Any]) -> list[Any]:
     return [(edit["range"], edit["text"], edit["textDocument"]["version"]) for edit in edits]
 
 
-def test_there_are_recordings() -> None:
+def test_there_are_recordings():
     assert CLIENTS == ["copilot-lsp", "sidekick.nvim"]
 
 
-def test_the_session_applies_one_edit_and_counts_it(client: ReplayedClient) -> None:
+def test_the_session_applies_one_edit_and_counts_it(client):
     entries = client.entries.copy()
     client.replay()
     ids = [message["id"] for _, message in filter(is_asking, entries)]
@@ -71,7 +71,7 @@ def test_the_session_applies_one_edit_and_counts_it(client: ReplayedClient) -> N
     assert client.shown == []
 
 
-def test_what_was_undone_does_not_come_again(client: ReplayedClient) -> None:
+def test_what_was_undone_does_not_come_again(client):
     client.replay()
     changes = [
         message["params"]["textDocument"]

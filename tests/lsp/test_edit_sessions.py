@@ -136,7 +136,7 @@ async def statistics(client: EditingClient) -> SessionStats:
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
-async def test_a_change_is_carried_on(session: Session, edit, model: RecordingServer) -> None:
+async def test_a_change_is_carried_on(session, edit, model):
     model.answer = rewriting(session.pattern, session.by)
     client = edit(session.text)
     await ready(client)
@@ -169,7 +169,7 @@ async def ready(client: EditingClient) -> None:
     raise AssertionError("the engine is not ready")
 
 
-async def test_a_rename_goes_on_far_away(edit, model: RecordingServer) -> None:
+async def test_a_rename_goes_on_far_away(edit, model):
     """Where nothing is left to change around the cursor, the next place is proposed."""
     filler = "".join(f"value_{number} = {number}  # a line between\n" for number in range(60))
     text = f"price = 1\n{filler}print(price)\n{filler}store(price)\n"
@@ -189,7 +189,7 @@ async def test_a_rename_goes_on_far_away(edit, model: RecordingServer) -> None:
     assert len(model.prompts) == 6 - 1, "two for each far edit, one where no place is left"
 
 
-async def test_an_import_above_the_cursor_is_withheld(edit, model: RecordingServer) -> None:
+async def test_an_import_above_the_cursor_is_withheld(edit, model):
     text = "import os\n\n\ndef size(name):\n    return os.stat(name)\n"
     model.answer = rewriting(r"\Aimport os", "import os\nimport re")
     client = edit(text)
@@ -201,9 +201,7 @@ async def test_an_import_above_the_cursor_is_withheld(edit, model: RecordingServ
     assert (await statistics(client)).edits.withheld == {"above-cursor": 1}
 
 
-async def test_what_was_declined_is_asked_for_no_more_than_once(
-    edit, model: RecordingServer
-) -> None:
+async def test_what_was_declined_is_asked_for_no_more_than_once(edit, model):
     session = SESSIONS[0]
     model.answer = rewriting(session.pattern, session.by)
     client = edit(session.text)
@@ -222,7 +220,7 @@ async def test_what_was_declined_is_asked_for_no_more_than_once(
     assert (await statistics(client)).edits.withheld == {"declined": 1}
 
 
-async def test_what_is_typed_of_an_edit_leaves_the_rest(edit, model: RecordingServer) -> None:
+async def test_what_is_typed_of_an_edit_leaves_the_rest(edit, model):
     session = SESSIONS[0]
     model.answer = rewriting(session.pattern, session.by)
     client = edit(session.text)
@@ -242,7 +240,7 @@ async def test_what_is_typed_of_an_edit_leaves_the_rest(edit, model: RecordingSe
     assert (edits.n_proposed, edits.n_kept, edits.n_shown, edits.n_accepted) == (1, 1, 1, 1)
 
 
-async def test_an_edit_that_the_user_undoes_does_not_come_back(edit, model) -> None:
+async def test_an_edit_that_the_user_undoes_does_not_come_back(edit, model):
     session = SESSIONS[0]
     model.answer = rewriting(session.pattern, session.by)
     client = edit(session.text)
@@ -266,7 +264,7 @@ async def test_an_edit_that_the_user_undoes_does_not_come_back(edit, model) -> N
 # --- when to ask ----------------------------------------------------------------------------------
 
 
-def test_an_edit_is_asked_about_when_its_line_is_left_or_the_user_rests() -> None:
+def test_an_edit_is_asked_about_when_its_line_is_left_or_the_user_rests():
     moments = AskingMoments()
     assert not moments.due(0.0, 1, 0, 0)
     moments.edited(1.0, line=3, inserted="a")
@@ -282,7 +280,7 @@ def test_an_edit_is_asked_about_when_its_line_is_left_or_the_user_rests() -> Non
     assert not moments.due(11.0, 3, 5, 0), "moving alone asks nothing"
 
 
-def test_nothing_is_asked_beside_a_suggestion_or_with_a_selection() -> None:
+def test_nothing_is_asked_beside_a_suggestion_or_with_a_selection():
     for name in ("is_completion_open", "has_selection"):
         moments = AskingMoments()
         moments.edited(1.0, line=3, inserted="a")
@@ -293,7 +291,7 @@ def test_nothing_is_asked_beside_a_suggestion_or_with_a_selection() -> None:
 
 
 @pytest.mark.parametrize("pasted", ["x" * 200, "x\n" * 8])
-def test_nothing_is_asked_after_a_paste(pasted: str) -> None:
+def test_nothing_is_asked_after_a_paste(pasted):
     moments = AskingMoments()
     half = len(pasted) // 2
     moments.edited(1.0, line=3, inserted=pasted[:half])
@@ -304,7 +302,7 @@ def test_nothing_is_asked_after_a_paste(pasted: str) -> None:
     assert moments.due(6.4, 3, 9, 1), "the next edit is asked about"
 
 
-def test_an_accepted_edit_is_no_paste() -> None:
+def test_an_accepted_edit_is_no_paste():
     moments = AskingMoments()
     moments.edited(1.0, line=3, inserted="x" * 150)
     moments.accepted()

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
 from typing import Any
 
 from lsp_wire import LspWire
@@ -25,7 +24,7 @@ def values(wire: LspWire) -> list[Any]:
     return [p["value"] for p in wire.params_of("$/progress")]
 
 
-async def test_progress_is_created_before_it_is_used(connect: Callable[..., LspWire]) -> None:
+async def test_progress_is_created_before_it_is_used(connect):
     wire = connect()
     await wire.initialize(ABLE)
     for step in steps():
@@ -38,7 +37,7 @@ async def test_progress_is_created_before_it_is_used(connect: Callable[..., LspW
     assert {p["token"] for p in wire.params_of("$/progress")} == {"index"}
 
 
-async def test_progress_goes_on_under_an_accepted_token(connect: Callable[..., LspWire]) -> None:
+async def test_progress_goes_on_under_an_accepted_token(connect):
     wire = connect()
     await wire.initialize(ABLE)
     begin, report, end = steps()
@@ -56,7 +55,7 @@ async def test_progress_goes_on_under_an_accepted_token(connect: Callable[..., L
     await wire.until(lambda: len([v for v in values(wire) if v["kind"] == "end"]) == 2)
 
 
-async def test_clients_without_progress_hear_none(wire: LspWire) -> None:
+async def test_clients_without_progress_hear_none(wire):
     for step in steps():
         wire.completer.emit(step)
     wire.completer.emit(LogLine(level="info", message="after"))
@@ -65,7 +64,7 @@ async def test_clients_without_progress_hear_none(wire: LspWire) -> None:
     assert values(wire) == []
 
 
-async def test_refused_progress_is_dropped(connect: Callable[..., LspWire]) -> None:
+async def test_refused_progress_is_dropped(connect):
     wire = connect()
     wire.answers["window/workDoneProgress/create"] = RuntimeError("no")
     await wire.initialize(ABLE)
@@ -77,7 +76,7 @@ async def test_refused_progress_is_dropped(connect: Callable[..., LspWire]) -> N
     assert values(wire) == []
 
 
-async def test_problem_is_shown_once_with_its_remedy(wire: LspWire) -> None:
+async def test_problem_is_shown_once_with_its_remedy(wire):
     for _ in range(3):
         wire.completer.emit(Problem(message="The model is gone.", remedy="Set model."))
     wire.completer.emit(LogLine(level="info", message="after"))
@@ -85,7 +84,7 @@ async def test_problem_is_shown_once_with_its_remedy(wire: LspWire) -> None:
     assert wire.shown == ["The model is gone. Set model."]
 
 
-async def test_state_is_told(wire: LspWire) -> None:
+async def test_state_is_told(wire):
     wire.completer.emit(StateChanged(state="unloaded", message="idle"))
     await wire.until(lambda: wire.params_of("$/speclsp/status"))
     assert wire.params_of("$/speclsp/status") == [{"state": "unloaded", "message": "idle"}]
@@ -95,7 +94,7 @@ async def test_state_is_told(wire: LspWire) -> None:
 MODEL = LoadedModel(title="Coder 7B Q4_K_M", layers={"CUDA0": 20, "CPU": 9})
 
 
-async def test_status_tells_the_model(wire: LspWire) -> None:
+async def test_status_tells_the_model(wire):
     wire.completer.emit(StateChanged(state="ready", message="Coder", model=MODEL))
     (status,) = await wire.until(lambda: wire.params_of("$/speclsp/status"))
     assert status["model"] == {
@@ -107,7 +106,7 @@ async def test_status_tells_the_model(wire: LspWire) -> None:
     assert wire.shown == []
 
 
-async def test_what_did_not_fit_is_a_warning_once(wire: LspWire) -> None:
+async def test_what_did_not_fit_is_a_warning_once(wire):
     model = dataclasses.replace(MODEL, shortfall="9 of 29 layers did not fit; lower ctx_size")
     for state in ("ready", "unloaded", "ready"):
         wire.completer.emit(StateChanged(state=state, model=model))  # type: ignore[arg-type]
@@ -116,7 +115,7 @@ async def test_what_did_not_fit_is_a_warning_once(wire: LspWire) -> None:
     assert [p["type"] for p in wire.params_of("window/showMessage")] == [2]
 
 
-async def test_log_lines_respect_the_level(wire: LspWire) -> None:
+async def test_log_lines_respect_the_level(wire):
     wire.completer.emit(LogLine(level="debug", message="whisper"))
     wire.completer.emit(LogLine(level="warning", message="shout"))
     await wire.until(lambda: "shout" in wire.logged)
@@ -124,7 +123,7 @@ async def test_log_lines_respect_the_level(wire: LspWire) -> None:
     assert wire.params_of("window/logMessage")[-1] == {"type": 2, "message": "shout"}
 
 
-async def test_python_logging_reaches_the_log(wire: LspWire) -> None:
+async def test_python_logging_reaches_the_log(wire):
     logging.getLogger("speclsp.somewhere").info("ours")
     logging.getLogger("somebody.else").warning("theirs")
     logging.getLogger("somebody.else").info("their chatter")
@@ -134,9 +133,7 @@ async def test_python_logging_reaches_the_log(wire: LspWire) -> None:
     assert "chatter" not in wire.logged
 
 
-async def test_nothing_is_said_before_initialize_is_answered(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_nothing_is_said_before_initialize_is_answered(connect):
     wire = connect()
     logging.getLogger("speclsp").info("early")
     await wire.settle()
@@ -146,13 +143,13 @@ async def test_nothing_is_said_before_initialize_is_answered(
     assert "result" in wire.messages[0]
 
 
-async def test_events_do_not_stop_when_one_cannot_be_told(wire: LspWire) -> None:
+async def test_events_do_not_stop_when_one_cannot_be_told(wire):
     wire.completer.emit(LogLine(level="loud", message="odd"))  # type: ignore[arg-type]
     wire.completer.emit(LogLine(level="info", message="after"))
     await wire.until(lambda: "after" in wire.logged)
 
 
-async def test_log_record_with_wrong_arguments_is_no_harm() -> None:
+async def test_log_record_with_wrong_arguments_is_no_harm():
     heard: list[tuple[str, str]] = []
     log = RecordLog(lambda level, text: heard.append((level, text)))
     log.handle(logging.LogRecord("x", logging.ERROR, "", 1, "%d is no text", ("broken",), None))

@@ -10,7 +10,6 @@ import json
 import sys
 import unicodedata
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from scripted_http import Request, response, scripted_server, stream
@@ -56,9 +55,7 @@ def hidden(text: str) -> set[str]:
 
 
 @pytest.mark.asyncio
-async def test_nothing_that_it_says_controls_a_terminal_or_hides_in_the_text(
-    tmp_path: Path,
-) -> None:
+async def test_nothing_that_it_says_controls_a_terminal_or_hides_in_the_text(tmp_path):
     answers: list[Iterable[bytes]] = []
 
     def script(request: Request) -> Iterable[bytes]:

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lsp_wire import INLINE, URI, LspWire, at, span
+from lsp_wire import INLINE, URI, at, span
 from scripted_completer import Asked
 
 from speclsp.answers import GeneratedText
@@ -38,9 +37,7 @@ def lines_of(text: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 @pytest.mark.parametrize("name", TEXTS)
-async def test_position_means_the_same_place_in_every_encoding(
-    name: str, encoding: str, connect: Callable[..., LspWire]
-) -> None:
+async def test_position_means_the_same_place_in_every_encoding(name, encoding, connect):
     wire = connect()
     result = await wire.initialize(encoding=encoding)
     assert result["capabilities"]["positionEncoding"] == encoding
@@ -61,9 +58,7 @@ async def test_position_means_the_same_place_in_every_encoding(
     assert item["insertText"] == "😋x"
 
 
-async def test_changes_that_arrive_together_are_masked_once(
-    connect: Callable[..., LspWire], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_changes_that_arrive_together_are_masked_once(connect, monkeypatch):
     """Each searches its line, so that 10,000 in one line took 80 s."""
     wire = connect()
     await wire.initialize()
@@ -89,9 +84,7 @@ async def test_changes_that_arrive_together_are_masked_once(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-async def test_incremental_edits_in_every_encoding(
-    encoding: str, connect: Callable[..., LspWire]
-) -> None:
+async def test_incremental_edits_in_every_encoding(encoding, connect):
     wire = connect()
     await wire.initialize(encoding=encoding)
     wire.open("𝒳é = 1\r\nb\r\n")
@@ -109,20 +102,18 @@ async def test_incremental_edits_in_every_encoding(
     assert document.version == 3
 
 
-async def test_first_known_encoding_of_the_client_is_chosen(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_first_known_encoding_of_the_client_is_chosen(connect):
     wire = connect()
     able = {"general": {"positionEncodings": ["utf-7", "utf-32", "utf-8"]}}
     result = await wire.initialize(able)
     assert result["capabilities"]["positionEncoding"] == "utf-32"
 
 
-async def test_encoding_is_utf_16_where_the_client_names_none(wire: LspWire) -> None:
+async def test_encoding_is_utf_16_where_the_client_names_none(wire):
     assert wire.server.session.encoding == "utf-16"
 
 
-async def test_item_is_complete(wire: LspWire) -> None:
+async def test_item_is_complete(wire):
     wire.open("def f(a):\n    re\n")
     wire.completer.script = lambda asked: asked.answer("turn a\r\n")
     assert await wire.ghost(1, 6) == [
@@ -142,37 +133,35 @@ async def test_item_is_complete(wire: LspWire) -> None:
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
-async def test_trigger_kinds_of_old_and_new_clients(kind: int, wire: LspWire) -> None:
+async def test_trigger_kinds_of_old_and_new_clients(kind, wire):
     wire.open("x")
     assert len(await wire.ghost(0, 1, triggerKind=kind)) == 1
 
 
-async def test_unknown_trigger_kind_is_refused(wire: LspWire) -> None:
+async def test_unknown_trigger_kind_is_refused(wire):
     wire.open("x")
     assert await wire.refusal(INLINE, at(0, 1, triggerKind=99)) == -32602
 
 
 @pytest.mark.parametrize("position", [(0, 99), (99, 0), (99, 99), (2**31 - 1, 2**31 - 1)])
-async def test_position_beyond_the_text_is_moved_into_it(
-    position: tuple[int, int], wire: LspWire
-) -> None:
+async def test_position_beyond_the_text_is_moved_into_it(position, wire):
     wire.open("abc")
     (item,) = await wire.ghost(*position)
     assert item["range"] == span(0, 3, 3)
 
 
-async def test_unknown_document_gets_an_empty_list(wire: LspWire) -> None:
+async def test_unknown_document_gets_an_empty_list(wire):
     assert await wire.ghost(0, 0, uri="file:///nowhere.py") == []
     assert wire.completer.asked == []
 
 
-async def test_empty_list_while_the_engine_loads(wire: LspWire) -> None:
+async def test_empty_list_while_the_engine_loads(wire):
     wire.open("x")
     wire.completer.loading = True
     assert await wire.ghost(0, 1) == []
 
 
-async def test_empty_list_before_the_completer_is_there(connect: Callable[..., LspWire]) -> None:
+async def test_empty_list_before_the_completer_is_there(connect):
     wire = connect()
     wire.unanswered.add("workspace/configuration")
     await wire.initialize_only({"workspace": {"configuration": True}})
@@ -182,7 +171,7 @@ async def test_empty_list_before_the_completer_is_there(connect: Callable[..., L
 
 
 @pytest.mark.parametrize("kind", ["no text", "cancelled"])
-async def test_result_without_use_is_an_empty_list(kind: str, wire: LspWire) -> None:
+async def test_result_without_use_is_an_empty_list(kind, wire):
     wire.open("x")
     wire.completer.script = (
         (lambda asked: asked.answer(""))
@@ -192,7 +181,7 @@ async def test_result_without_use_is_an_empty_list(kind: str, wire: LspWire) -> 
     assert await wire.ghost(0, 1) == []
 
 
-async def test_failing_completer_gives_an_empty_list_and_a_log_line(wire: LspWire) -> None:
+async def test_failing_completer_gives_an_empty_list_and_a_log_line(wire):
     wire.open("x")
     wire.completer.script = lambda asked: asked.future.set_exception(RuntimeError("boom"))
     assert await wire.ghost(0, 1) == []
@@ -206,7 +195,7 @@ async def test_failing_completer_gives_an_empty_list_and_a_log_line(wire: LspWir
     await wire.until(lambda: "bang" in wire.logged)
 
 
-async def test_range_does_not_leave_the_line(wire: LspWire) -> None:
+async def test_range_does_not_leave_the_line(wire):
     wire.open("f(a)\nnext")
     wire.completer.script = lambda asked: asked.answer("xyz", n_replaced=40)
     (item,) = await wire.ghost(0, 2)
@@ -216,7 +205,7 @@ async def test_range_does_not_leave_the_line(wire: LspWire) -> None:
 # --- the popup's selected item --------------------------------------------------------------------
 
 
-async def test_item_begins_with_the_selected_text_and_uses_its_range(wire: LspWire) -> None:
+async def test_item_begins_with_the_selected_text_and_uses_its_range(wire):
     wire.open("import os\nos.pa.x\n")
     wire.completer.script = lambda asked: asked.answer(".join(a)")
     selected = {"range": span(1, 3, 5), "text": "path"}
@@ -228,7 +217,7 @@ async def test_item_begins_with_the_selected_text_and_uses_its_range(wire: LspWi
     assert request.suffix == ".x\n"
 
 
-async def test_empty_selected_text_keeps_its_range(wire: LspWire) -> None:
+async def test_empty_selected_text_keeps_its_range(wire):
     wire.open("ab")
     selected = {"range": span(0, 2, 2), "text": ""}
     (item,) = await wire.ghost(0, 2, selectedCompletionInfo=selected)
@@ -251,14 +240,8 @@ async def test_empty_selected_text_keeps_its_range(wire: LspWire) -> None:
     ],
 )
 async def test_items_begin_with_the_selected_text_in_its_range(
-    line: str,
-    n_before: int,
-    n_typed: int,
-    text: str,
-    encoding: str,
-    newline: str,
-    connect: Callable[..., LspWire],
-) -> None:
+    line, n_before, n_typed, text, encoding, newline, connect
+):
     wire = connect()
     await wire.initialize(encoding=encoding)
     wire.open(f"a{newline}{line};{newline}b")
@@ -280,9 +263,7 @@ async def test_items_begin_with_the_selected_text_in_its_range(
     ("answer", "expected"),
     [("(x)", ["path(x"]), ("(x, y", []), (")", [])],
 )
-async def test_nothing_behind_the_selected_range_is_replaced(
-    answer: str, expected: list[str], wire: LspWire
-) -> None:
+async def test_nothing_behind_the_selected_range_is_replaced(answer, expected, wire):
     wire.open("os.pa)\n")
     wire.completer.script = lambda asked: asked.answer(answer, n_replaced=1)
     selected = {"range": span(0, 3, 5), "text": "path"}
@@ -291,7 +272,7 @@ async def test_nothing_behind_the_selected_range_is_replaced(
     assert [item["range"] for item in items] == [span(0, 3, 5)] * len(expected)
 
 
-async def test_selected_text_that_is_no_unicode(wire: LspWire) -> None:
+async def test_selected_text_that_is_no_unicode(wire):
     wire.open("ab")
     selected = {"range": span(0, 0, 2), "text": "a\ud800"}
     (item,) = await wire.ghost(0, 2, selectedCompletionInfo=selected)
@@ -314,7 +295,7 @@ def answered_with_alternatives(asked: Asked) -> None:
     )
 
 
-async def test_several_items_where_the_user_asks_the_surest_first(wire: LspWire) -> None:
+async def test_several_items_where_the_user_asks_the_surest_first(wire):
     wire.open("f(")
     wire.change(2, {"range": span(0, 2, 2), "text": ")"})
     wire.completer.script = answered_with_alternatives
@@ -329,14 +310,14 @@ async def test_several_items_where_the_user_asks_the_surest_first(wire: LspWire)
     assert (asked.request.plain.trigger, asked.request.plain.n_candidates) == ("invoked", 3)
 
 
-async def test_one_candidate_while_typing(wire: LspWire) -> None:
+async def test_one_candidate_while_typing(wire):
     wire.open("f(")
     await wire.ghost(0, 2)
     (asked,) = wire.completer.asked
     assert (asked.request.plain.trigger, asked.request.plain.n_candidates) == ("automatic", 1)
 
 
-async def test_every_item_may_begin_with_the_selected_text(wire: LspWire) -> None:
+async def test_every_item_may_begin_with_the_selected_text(wire):
     wire.open("os.pa\n")
     wire.completer.script = answered_with_alternatives
     selected = {"range": span(0, 3, 5), "text": "path"}
@@ -346,7 +327,7 @@ async def test_every_item_may_begin_with_the_selected_text(wire: LspWire) -> Non
     assert {str(item["range"]) for item in items} == {str(span(0, 3, 5))}
 
 
-async def test_an_alternative_is_shown_and_accepted_by_its_own_id(wire: LspWire) -> None:
+async def test_an_alternative_is_shown_and_accepted_by_its_own_id(wire):
     wire.open("f(")
     wire.completer.script = answered_with_alternatives
     items = await wire.ghost(0, 2, triggerKind=1)
@@ -364,7 +345,7 @@ async def test_an_alternative_is_shown_and_accepted_by_its_own_id(wire: LspWire)
     ]
 
 
-async def test_selected_range_over_lines_gives_nothing(wire: LspWire) -> None:
+async def test_selected_range_over_lines_gives_nothing(wire):
     wire.open("a\nb\n")
     selected = {"range": span(0, 0, 1, 1), "text": "ab"}
     assert await wire.ghost(1, 1, selectedCompletionInfo=selected) == []
@@ -384,9 +365,7 @@ async def test_selected_range_over_lines_gives_nothing(wire: LspWire) -> None:
         ("turn xy", None),
     ],
 )
-async def test_typed_through_text_leaves_the_remainder(
-    typed: str, expected: tuple[str, int] | None, wire: LspWire
-) -> None:
+async def test_typed_through_text_leaves_the_remainder(typed, expected, wire):
     wire.open("re\nend")
     wire.completer.script = lambda asked: None
     msg_id = wire.request(INLINE, at(0, 2))
@@ -402,7 +381,7 @@ async def test_typed_through_text_leaves_the_remainder(
         assert items[0]["range"] == span(0, character, character)
 
 
-async def test_typed_line_end_moves_the_range_to_the_next_line(wire: LspWire) -> None:
+async def test_typed_line_end_moves_the_range_to_the_next_line(wire):
     wire.open("if a:\r\n")
     wire.completer.script = lambda asked: None
     msg_id = wire.request(INLINE, at(0, 5))
@@ -414,7 +393,7 @@ async def test_typed_line_end_moves_the_range_to_the_next_line(wire: LspWire) ->
     assert item["range"] == span(1, 2, 2)
 
 
-async def test_change_elsewhere_drops_the_suggestion(wire: LspWire) -> None:
+async def test_change_elsewhere_drops_the_suggestion(wire):
     wire.open("a\nb\n")
     wire.completer.script = lambda asked: None
     msg_id = wire.request(INLINE, at(1, 1))
@@ -424,7 +403,7 @@ async def test_change_elsewhere_drops_the_suggestion(wire: LspWire) -> None:
     assert (await wire.answer(msg_id))["result"] == {"items": []}
 
 
-async def test_closing_the_document_cancels(wire: LspWire) -> None:
+async def test_closing_the_document_cancels(wire):
     wire.open("a")
     wire.completer.script = lambda asked: None
     msg_id = wire.request(INLINE, at(0, 1))
@@ -434,9 +413,7 @@ async def test_closing_the_document_cancels(wire: LspWire) -> None:
     assert wire.completer.asked[0].cancel.cancelled
 
 
-async def test_opening_under_another_spelling_of_the_uri_replaces_the_document(
-    wire: LspWire,
-) -> None:
+async def test_opening_under_another_spelling_of_the_uri_replaces_the_document(wire):
     wire.open("a")
     wire.completer.script = lambda asked: None
     msg_id = wire.request(INLINE, at(0, 1))
@@ -452,7 +429,7 @@ async def test_opening_under_another_spelling_of_the_uri_replaces_the_document(
 # --- cancelling -----------------------------------------------------------------------------------
 
 
-async def test_newer_request_ends_the_older_of_the_same_document(wire: LspWire) -> None:
+async def test_newer_request_ends_the_older_of_the_same_document(wire):
     other = "file:///home/user/project/other.py"
     wire.open("a")
     wire.open("b", uri=other)
@@ -474,7 +451,7 @@ async def test_newer_request_ends_the_older_of_the_same_document(wire: LspWire) 
     assert [len(wire.answers_to(i)) for i in (first, beside, second)] == [1, 1, 1]
 
 
-async def test_burst_gets_one_answer_each(wire: LspWire) -> None:
+async def test_burst_gets_one_answer_each(wire):
     wire.open("a")
     wire.completer.script = lambda asked: None
     ids = [wire.request(INLINE, at(0, 1)) for _ in range(30)]
@@ -490,7 +467,7 @@ async def test_burst_gets_one_answer_each(wire: LspWire) -> None:
     assert codes == [-32800] * 29 + [None]
 
 
-async def test_cancel_request(wire: LspWire) -> None:
+async def test_cancel_request(wire):
     wire.open("a")
     wire.completer.script = lambda asked: None
     msg_id = wire.request(INLINE, at(0, 1))
@@ -504,7 +481,7 @@ async def test_cancel_request(wire: LspWire) -> None:
     assert len(wire.answers_to(msg_id)) == 1
 
 
-async def test_cancel_before_the_handler_ran(wire: LspWire) -> None:
+async def test_cancel_before_the_handler_ran(wire):
     wire.open("a")
     msg_id = wire.request(INLINE, at(0, 1))
     wire.notify("$/cancelRequest", {"id": msg_id})
@@ -512,7 +489,7 @@ async def test_cancel_before_the_handler_ran(wire: LspWire) -> None:
     assert wire.completer.asked == []
 
 
-async def test_cancel_of_unknown_and_answered_requests_is_harmless(wire: LspWire) -> None:
+async def test_cancel_of_unknown_and_answered_requests_is_harmless(wire):
     wire.open("a")
     for wrong in (4711, "x", None, [], {}):
         wire.notify("$/cancelRequest", {"id": wrong})
@@ -523,7 +500,7 @@ async def test_cancel_of_unknown_and_answered_requests_is_harmless(wire: LspWire
     assert len(wire.answers_to(msg_id)) == 1
 
 
-async def test_documents_and_requests_name_their_file(wire: LspWire) -> None:
+async def test_documents_and_requests_name_their_file(wire):
     for uri, file in ((URI, "/home/user/project/pkg/mod.py"), ("http://[::1", "")):
         wire.open("x", uri=uri)
         assert len(await wire.ghost(0, 1, uri=uri)) == 1
@@ -535,7 +512,7 @@ async def test_documents_and_requests_name_their_file(wire: LspWire) -> None:
 
 
 @pytest.mark.parametrize(("kind", "trigger"), [(0, "invoked"), (1, "invoked"), (2, "automatic")])
-async def test_the_completer_learns_who_asked(kind: int, trigger: str, wire: LspWire) -> None:
+async def test_the_completer_learns_who_asked(kind, trigger, wire):
     wire.open("x")
     await wire.ghost(0, 1, triggerKind=kind)
     assert wire.completer.asked[-1].request.plain.trigger == trigger
@@ -549,9 +526,7 @@ def delay(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return delay
 
 
-async def test_what_is_known_is_answered_without_waiting_or_asking(
-    connect: Callable[..., LspWire], delay: list[float]
-) -> None:
+async def test_what_is_known_is_answered_without_waiting_or_asking(connect, delay):
     wire = connect(base_options={"suggestion_memory": True, "idle_work": "prompts"})
     await wire.initialize()
     wire.open("x")
@@ -566,7 +541,7 @@ async def test_what_is_known_is_answered_without_waiting_or_asking(
     assert ("shown", item["command"]["arguments"][0]) in wire.completer.calls
 
 
-async def test_a_newer_keystroke_cancels_one_that_waits(wire: LspWire, delay: list[float]) -> None:
+async def test_a_newer_keystroke_cancels_one_that_waits(wire, delay):
     wire.open("a")
     wire.completer.script = lambda _: None
     first = wire.request(INLINE, at(0, 1))
@@ -582,7 +557,7 @@ async def test_a_newer_keystroke_cancels_one_that_waits(wire: LspWire, delay: li
     assert [asked.request.prefix for asked in wire.completer.asked] == ["a", "ab"]
 
 
-async def test_one_that_waits_can_be_cancelled(wire: LspWire, delay: list[float]) -> None:
+async def test_one_that_waits_can_be_cancelled(wire, delay):
     wire.open("a")
     wire.completer.script = lambda _: None
     msg_id = wire.request(INLINE, at(0, 1))
@@ -593,9 +568,7 @@ async def test_one_that_waits_can_be_cancelled(wire: LspWire, delay: list[float]
 
 
 @pytest.mark.parametrize("delay_ms", [0.0, 1.0])
-async def test_a_change_behind_a_request_does_not_move_its_cursor(
-    delay_ms: float, wire: LspWire, delay: list[float]
-) -> None:
+async def test_a_change_behind_a_request_does_not_move_its_cursor(delay_ms, wire, delay):
     delay[0] = delay_ms
     wire.open("a = b\n")
     msg_id = wire.request(INLINE, at(0, 5))
@@ -609,7 +582,7 @@ async def test_a_change_behind_a_request_does_not_move_its_cursor(
     assert item is None  # it was not typed as suggested
 
 
-async def test_what_is_typed_behind_a_request_leaves_the_remainder(wire: LspWire) -> None:
+async def test_what_is_typed_behind_a_request_leaves_the_remainder(wire):
     wire.open("a = b\n")
     wire.completer.script = lambda asked: asked.answer("(c)")
     msg_id = wire.request(INLINE, at(0, 5))

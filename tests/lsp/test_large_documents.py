@@ -39,7 +39,7 @@ def insert(text: str) -> dict[str, object]:
     return {"range": span(0, 0, 0), "text": text}
 
 
-async def test_nothing_is_suggested_and_the_user_is_told_once(limited: LspWire) -> None:
+async def test_nothing_is_suggested_and_the_user_is_told_once(limited):
     limited.open(TOO_LARGE)
     for version in range(2, 12):
         limited.change(version, insert("z"))
@@ -53,7 +53,7 @@ async def test_nothing_is_suggested_and_the_user_is_told_once(limited: LspWire) 
     assert (told_of_texts(limited), limited.completer.asked) == ([], [])
 
 
-async def test_of_further_ones_the_log_tells(limited: LspWire) -> None:
+async def test_of_further_ones_the_log_tells(limited):
     limited.open(TOO_LARGE)
     limited.open(TOO_LARGE, uri=OTHER)
     assert await limited.ghost(0, 0, uri=OTHER) == []
@@ -62,9 +62,7 @@ async def test_of_further_ones_the_log_tells(limited: LspWire) -> None:
     assert "nothing in other.py" in limited.logged
 
 
-async def test_no_text_of_theirs_is_put_together(
-    limited: LspWire, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_text_of_theirs_is_put_together(limited, monkeypatch):
     n_texts: list[str] = []
     put_together = TextBuffer.__dict__["text"].fget
 
@@ -81,9 +79,7 @@ async def test_no_text_of_theirs_is_put_together(
     await limited.until(lambda: bool(n_texts))
 
 
-async def test_a_document_that_shrinks_gets_suggestions_and_loses_them_again(
-    limited: LspWire,
-) -> None:
+async def test_a_document_that_shrinks_gets_suggestions_and_loses_them_again(limited):
     limited.open(TOO_LARGE)
     limited.change(2, {"range": span(0, 0, 0, 1), "text": ""})
     assert (await limited.ghost(0, 1))[0]["insertText"] == "completed"
@@ -97,9 +93,7 @@ async def test_a_document_that_shrinks_gets_suggestions_and_loses_them_again(
     assert len(limited.shown) == 1
 
 
-async def test_one_that_was_open_before_the_completer_is_left_out_too(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_one_that_was_open_before_the_completer_is_left_out_too(connect):
     wire = connect()
     await wire.initialize_only()
     wire.open(TOO_LARGE)
@@ -110,7 +104,7 @@ async def test_one_that_was_open_before_the_completer_is_left_out_too(
     assert len(wire.shown) == 1
 
 
-async def test_a_document_that_was_opened_anew_is_told_of_anew(limited: LspWire) -> None:
+async def test_a_document_that_was_opened_anew_is_told_of_anew(limited):
     for _ in range(2):
         limited.open(TOO_LARGE)
         limited.notify("textDocument/didClose", {"textDocument": {"uri": URI}})

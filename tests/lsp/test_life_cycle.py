@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_lsp
@@ -21,7 +19,7 @@ from speclsp.settings import Settings
 CLIENTS = sorted((Path(pytest_lsp.__file__).parent / "clients").glob("*.json"))
 
 
-async def test_capabilities(connect: Callable[..., LspWire]) -> None:
+async def test_capabilities(connect):
     wire = connect()
     result = await wire.initialize({"notebookDocument": {"synchronization": {}}})
     assert result["serverInfo"] == {"name": "speclsp", "version": __version__}
@@ -50,9 +48,7 @@ async def test_capabilities(connect: Callable[..., LspWire]) -> None:
 
 
 @pytest.mark.parametrize("file", CLIENTS, ids=lambda file: file.stem)
-async def test_the_early_answer_is_the_connections_and_follows_lsp(
-    file: Path, connect: Callable[..., LspWire]
-) -> None:
+async def test_the_early_answer_is_the_connections_and_follows_lsp(file, connect):
     params = json.loads(file.read_text(encoding="utf-8"))
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     answered = answer_to_initialize(json.dumps(message).encode(), {})
@@ -81,13 +77,13 @@ async def test_the_early_answer_is_the_connections_and_follows_lsp(
         {"params": {"capabilities": {}, "workspaceFolders": [{"name": "a"}]}},
     ],
 )
-def test_what_is_no_valid_initialize_gets_no_early_answer(change: dict[str, Any]) -> None:
+def test_what_is_no_valid_initialize_gets_no_early_answer(change):
     params = {"capabilities": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params, **change}
     assert answer_to_initialize(json.dumps(message).encode(), {}) is None
 
 
-async def test_an_empty_section_may_be_an_array(connect: Callable[..., LspWire]) -> None:
+async def test_an_empty_section_may_be_an_array(connect):
     able = (await connect().initialize({"window": [], "textDocument": {"inlineCompletion": []}}))[
         "capabilities"
     ]
@@ -95,9 +91,7 @@ async def test_an_empty_section_may_be_an_array(connect: Callable[..., LspWire])
 
 
 @pytest.mark.parametrize("text_document", [{}, {"inlineCompletion": None}, None, []])
-async def test_clients_without_inline_completion_are_offered_both(
-    text_document: Any, connect: Callable[..., LspWire]
-) -> None:
+async def test_clients_without_inline_completion_are_offered_both(text_document, connect):
     wire = connect()
     able = (await wire.initialize({"textDocument": text_document}))["capabilities"]
     assert able["completionProvider"]["triggerCharacters"]
@@ -116,12 +110,7 @@ async def test_clients_without_inline_completion_are_offered_both(
         ({"completion_items": "often"}, {"name": "Neovim"}, True),
     ],
 )
-async def test_completion_items_beside_ghost_text(
-    wanted: dict[str, Any],
-    client: dict[str, Any] | None,
-    offered: bool,
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_completion_items_beside_ghost_text(wanted, client, offered, connect):
     able = {"textDocument": {"inlineCompletion": {}}}
     params = {"capabilities": able, "clientInfo": client, "initializationOptions": wanted}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
@@ -138,14 +127,12 @@ async def test_completion_items_beside_ghost_text(
     assert b"completionProvider" in from_command_line[1]
 
 
-async def test_never_offers_no_items_to_clients_without_ghost_text(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_never_offers_no_items_to_clients_without_ghost_text(connect):
     wire = connect(base_options={"completion_items": "never"})
     assert "completionProvider" not in (await wire.initialize({}))["capabilities"]
 
 
-async def test_requests_before_initialize(connect: Callable[..., LspWire]) -> None:
+async def test_requests_before_initialize(connect):
     wire = connect()
     wire.open("x")
     for method in (INLINE, "shutdown", "workspace/executeCommand", "no/such"):
@@ -154,11 +141,11 @@ async def test_requests_before_initialize(connect: Callable[..., LspWire]) -> No
     assert list(wire.server.session.documents) == []
 
 
-async def test_second_initialize_is_refused(wire: LspWire) -> None:
+async def test_second_initialize_is_refused(wire):
     assert await wire.refusal("initialize", {"capabilities": {}}) == -32600
 
 
-async def test_shutdown_closes_the_completer_and_refuses_what_follows(wire: LspWire) -> None:
+async def test_shutdown_closes_the_completer_and_refuses_what_follows(wire):
     wire.open("x")
     wire.completer.script = lambda asked: None
     pending = wire.request(INLINE, at(0, 1))
@@ -178,7 +165,7 @@ async def test_shutdown_closes_the_completer_and_refuses_what_follows(wire: LspW
     assert wire.completer.calls.count(("close",)) == 1
 
 
-async def test_statistics_are_logged_before_the_completer_closes(wire: LspWire) -> None:
+async def test_statistics_are_logged_before_the_completer_closes(wire):
     wire.open("x")
     await wire.ghost(0, 1)
     await wire.ask("shutdown")
@@ -186,7 +173,7 @@ async def test_statistics_are_logged_before_the_completer_closes(wire: LspWire) 
     assert "draft acceptance" in wire.logged
 
 
-async def test_exit_behind_a_shutdown_without_an_id(wire: LspWire) -> None:
+async def test_exit_behind_a_shutdown_without_an_id(wire):
     wire.notify("shutdown")
     wire.notify("exit")
     await wire.conversation.until_over()
@@ -195,14 +182,14 @@ async def test_exit_behind_a_shutdown_without_an_id(wire: LspWire) -> None:
     assert "shutdown" not in wire.logged
 
 
-async def test_exit_without_shutdown(wire: LspWire) -> None:
+async def test_exit_without_shutdown(wire):
     wire.notify("exit")
     await wire.conversation.until_over()
     assert await wire.conversation.close() == 1
     assert wire.completer.closed
 
 
-async def test_hanging_up_closes_the_completer(wire: LspWire) -> None:
+async def test_hanging_up_closes_the_completer(wire):
     wire.open("x")
     wire.completer.script = lambda asked: None
     wire.request(INLINE, at(0, 1))
@@ -214,7 +201,7 @@ async def test_hanging_up_closes_the_completer(wire: LspWire) -> None:
     assert wire.completer.asked[0].cancel.cancelled
 
 
-async def test_exit_before_initialize(connect: Callable[..., LspWire]) -> None:
+async def test_exit_before_initialize(connect):
     wire = connect()
     wire.notify("exit")
     await wire.conversation.until_over()
@@ -222,7 +209,7 @@ async def test_exit_before_initialize(connect: Callable[..., LspWire]) -> None:
     assert wire.completers == []
 
 
-async def test_shutdown_right_after_initialize(connect: Callable[..., LspWire]) -> None:
+async def test_shutdown_right_after_initialize(connect):
     wire = connect()
     await wire.initialize_only()
     assert await wire.ask("shutdown") is None
@@ -232,9 +219,7 @@ async def test_shutdown_right_after_initialize(connect: Callable[..., LspWire]) 
 
 
 @pytest.mark.slow
-async def test_documents_opened_before_the_completer_are_told(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_documents_opened_before_the_completer_are_told(connect):
     wire = connect()
     wire.unanswered.add("workspace/configuration")
     await wire.initialize_only({"workspace": {"configuration": True}})
@@ -248,9 +233,7 @@ async def test_documents_opened_before_the_completer_are_told(
     assert wire.completer.documents[URI].text == "early"
 
 
-async def test_completer_that_cannot_be_made_is_reported_once(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_completer_that_cannot_be_made_is_reported_once(connect):
     def factory(settings: Settings) -> Completer:
         raise ModelNotFoundError("There is no model at /x.gguf.", remedy="Set model.")
 
@@ -266,9 +249,7 @@ async def test_completer_that_cannot_be_made_is_reported_once(
     assert await wire.ask("shutdown") is None
 
 
-async def test_changed_settings_give_a_failed_completer_another_try(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_changed_settings_give_a_failed_completer_another_try(connect):
     good: list[LspWire] = []
 
     def factory(settings: Settings) -> Completer:
@@ -286,7 +267,7 @@ async def test_changed_settings_give_a_failed_completer_another_try(
     assert wire.completer.settings.model == "/y.gguf"
 
 
-async def test_completer_is_made_off_the_event_loop(connect: Callable[..., LspWire]) -> None:
+async def test_completer_is_made_off_the_event_loop(connect):
     ticks = 0
 
     def factory(settings: Settings) -> Completer:
@@ -303,9 +284,7 @@ async def test_completer_is_made_off_the_event_loop(connect: Callable[..., LspWi
     assert ticks >= 3
 
 
-async def test_last_words_of_the_completer_reach_the_log(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_last_words_of_the_completer_reach_the_log(connect):
     wire = connect()
     await wire.initialize()
     completer = wire.completer
@@ -321,9 +300,7 @@ async def test_last_words_of_the_completer_reach_the_log(
 
 
 @pytest.mark.parametrize("file", CLIENTS, ids=lambda file: file.stem)
-async def test_capabilities_that_real_clients_send(
-    file: Path, connect: Callable[..., LspWire]
-) -> None:
+async def test_capabilities_that_real_clients_send(file, connect):
     wire = connect()
     recorded = json.loads(file.read_text(encoding="utf-8"))
     recorded["workspaceFolders"] = [{"uri": FOLDER, "name": "project"}]

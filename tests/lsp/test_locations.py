@@ -46,12 +46,12 @@ PROJECT = "file:///home/user/project"
         (PROJECT, "", "project", "untitled.py"),
     ],
 )
-def test_where_a_document_stands(folder: str, uri: str, repo_name: str, path: str) -> None:
+def test_where_a_document_stands(folder, uri, repo_name, path):
     location = locate(uri, "python", [folder_at(folder)])
     assert (location.repo_name, location.path) == (repo_name, path)
 
 
-def test_deepest_folder_holds_a_document() -> None:
+def test_deepest_folder_holds_a_document():
     folders = [folder_at(u) for u in (f"{PROJECT}/sub", PROJECT, f"{PROJECT}/sub/sub2")]
     location = locate(f"{PROJECT}/sub/x/a.py", "python", folders)
     assert (location.repo_name, location.path) == ("sub", "x/a.py")
@@ -68,7 +68,7 @@ def test_deepest_folder_holds_a_document() -> None:
         ("http://[", ""),
     ],
 )
-def test_path_in_the_file_system(uri: str, path: str) -> None:
+def test_path_in_the_file_system(uri, path):
     assert uri_parts(uri).file_path == path
 
 
@@ -95,7 +95,7 @@ def test_path_in_the_file_system(uri: str, path: str) -> None:
         ("", ""),
     ],
 )
-def test_file_of_a_document(uri: str, file: str) -> None:
+def test_file_of_a_document(uri, file):
     assert locate(uri, "python", [folder_at(PROJECT)]).file == file
 
 
@@ -107,11 +107,11 @@ def test_file_of_a_document(uri: str, file: str) -> None:
         ("untitled:Untitled-1", "untitled:Untitled%2D1"),
     ],
 )
-def test_spellings_of_one_document(one: str, other: str) -> None:
+def test_spellings_of_one_document(one, other):
     assert document_key(one) == document_key(other)
 
 
-def test_different_documents_differ() -> None:
+def test_different_documents_differ():
     uris = ["file:///a.py", "file:///A.py", "untitled:a.py", "file:///c:/a.py", "file:///d:/a.py"]
     assert len({document_key(uri) for uri in uris}) == len(uris)
 
@@ -126,5 +126,5 @@ def test_different_documents_differ() -> None:
         ("v1.2/nb.ipynb", "r", "v1.2/nb.r"),
     ],
 )
-def test_path_of_cells(notebook: str, language: str, path: str) -> None:
+def test_path_of_cells(notebook, language, path):
     assert cell_path(notebook, language) == path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -100,7 +99,7 @@ async def works(wire: LspWire) -> None:
 
 
 @pytest.mark.parametrize("method", REQUESTS)
-async def test_bad_params_of_a_request(method: str, wire: LspWire) -> None:
+async def test_bad_params_of_a_request(method, wire):
     wire.open("x")
     ids = {wire.request(method, params): params for params in broken(REQUESTS[method])}
     for msg_id, params in ids.items():
@@ -115,7 +114,7 @@ async def test_bad_params_of_a_request(method: str, wire: LspWire) -> None:
 
 
 @pytest.mark.parametrize("method", NOTIFICATIONS)
-async def test_bad_params_of_a_notification(method: str, wire: LspWire) -> None:
+async def test_bad_params_of_a_notification(method, wire):
     wire.open("x")
     for params in broken(NOTIFICATIONS[method]):
         wire.notify(method, params)
@@ -137,7 +136,7 @@ async def test_bad_params_of_a_notification(method: str, wire: LspWire) -> None:
         ({"context": {"triggerKind": True}}, "params.context.triggerKind"),
     ],
 )
-async def test_error_names_the_field(params: dict[str, Any], field: str, wire: LspWire) -> None:
+async def test_error_names_the_field(params, field, wire):
     wire.open("x")
     answer = await wire.answer(wire.request(INLINE, {**at(0, 0), **params}))
     assert answer["error"]["code"] == -32602
@@ -156,9 +155,7 @@ async def test_error_names_the_field(params: dict[str, Any], field: str, wire: L
         {"capabilities": {"window": 5}},
     ],
 )
-async def test_initialize_with_bad_params_can_be_tried_again(
-    params: Any, connect: Callable[..., LspWire]
-) -> None:
+async def test_initialize_with_bad_params_can_be_tried_again(params, connect):
     wire = connect()
     answer = await wire.answer(wire.request("initialize", params))
     if "error" in answer:
@@ -170,7 +167,7 @@ async def test_initialize_with_bad_params_can_be_tried_again(
     await works(wire)
 
 
-async def test_capabilities_from_the_future_do_no_harm(connect: Callable[..., LspWire]) -> None:
+async def test_capabilities_from_the_future_do_no_harm(connect):
     wire = connect()
     able = {
         "textDocument": {
@@ -186,13 +183,13 @@ async def test_capabilities_from_the_future_do_no_harm(connect: Callable[..., Ls
 
 
 @pytest.mark.parametrize("uri", ["", "x", "file://", "file:///", "http://[", "::", "\x00", "a:b"])
-async def test_odd_uris(uri: str, wire: LspWire) -> None:
+async def test_odd_uris(uri, wire):
     wire.open("abc", uri=uri)
     assert len(await wire.ghost(0, 3, uri=uri)) == 1
 
 
 @pytest.mark.parametrize("folder", ["", "x", "http://[", "file://", "vscode-vfs://github/a/b"])
-async def test_odd_folders(folder: str, connect: Callable[..., LspWire]) -> None:
+async def test_odd_folders(folder, connect):
     wire = connect()
     await wire.initialize(folders=(folder,))
     await works(wire)
@@ -222,7 +219,7 @@ async def test_odd_folders(folder: str, connect: Callable[..., LspWire]) -> None
         (b'{"jsonrpc":"2.0","id":9,"method":"initialize","params":{}}', -32600, 9),
     ],
 )
-async def test_bad_messages(body: bytes, code: int, msg_id: Any, wire: LspWire) -> None:
+async def test_bad_messages(body, code, msg_id, wire):
     wire.raw(body)
     answer = await wire.answer(msg_id)
     assert answer["error"]["code"] == code
@@ -240,14 +237,14 @@ async def test_bad_messages(body: bytes, code: int, msg_id: Any, wire: LspWire) 
         b'{"jsonrpc":"2.0","error":5}',
     ],
 )
-async def test_answers_that_nobody_asked_for(body: bytes, wire: LspWire) -> None:
+async def test_answers_that_nobody_asked_for(body, wire):
     n_before = len(wire.messages)
     wire.raw(body)
     await works(wire)
     assert not [m for m in wire.messages[n_before:] if "error" in m]
 
 
-async def test_answer_with_the_id_of_an_open_request_does_not_answer_it(wire: LspWire) -> None:
+async def test_answer_with_the_id_of_an_open_request_does_not_answer_it(wire):
     wire.open("x")
     wire.completer.script = lambda asked: None
     msg_id = wire.request(INLINE, at(0, 1))
@@ -257,7 +254,7 @@ async def test_answer_with_the_id_of_an_open_request_does_not_answer_it(wire: Ls
     assert len((await wire.answer(msg_id))["result"]["items"]) == 1
 
 
-async def test_id_that_is_still_open_is_refused(wire: LspWire) -> None:
+async def test_id_that_is_still_open_is_refused(wire):
     wire.open("x")
     wire.completer.script = lambda asked: None
     body = json.dumps({"jsonrpc": "2.0", "id": "same", "method": INLINE, "params": at(0, 1)})
@@ -273,7 +270,7 @@ async def test_id_that_is_still_open_is_refused(wire: LspWire) -> None:
     assert len(answers[1]["result"]["items"]) == 1
 
 
-async def test_every_method_of_lsp_as_request_and_as_notification(wire: LspWire) -> None:
+async def test_every_method_of_lsp_as_request_and_as_notification(wire):
     wire.open("x")
     methods = sorted(types.METHOD_TO_TYPES.keys() - {"exit", "shutdown"})
     for params in (None, {}, [], "x", {"textDocument": {"uri": URI}}):
@@ -287,7 +284,7 @@ async def test_every_method_of_lsp_as_request_and_as_notification(wire: LspWire)
     assert wire.server.session.encoding == "utf-16"
 
 
-async def test_requests_as_notifications_and_the_other_way_round(wire: LspWire) -> None:
+async def test_requests_as_notifications_and_the_other_way_round(wire):
     wire.notify("shutdown")
     wire.notify("initialize", {"capabilities": {}})
     assert await wire.refusal("exit") == -32600
@@ -296,20 +293,20 @@ async def test_requests_as_notifications_and_the_other_way_round(wire: LspWire) 
     assert not wire.completer.closed
 
 
-async def test_changes_of_unopened_documents_are_logged(wire: LspWire) -> None:
+async def test_changes_of_unopened_documents_are_logged(wire):
     wire.change(2, {"text": "x"}, uri="file:///never.py")
     wire.notify("textDocument/didClose", {"textDocument": {"uri": "file:///never.py"}})
     await wire.until(lambda: "file:///never.py, which is not open" in wire.logged)
     await works(wire)
 
 
-async def test_lone_surrogates_are_replaced(wire: LspWire) -> None:
+async def test_lone_surrogates_are_replaced(wire):
     wire.open("a\ud800b")
     wire.change(2, {"range": span(0, 3, 3), "text": "\udfff"})
     await wire.until(lambda: wire.completer.documents[URI].text == "a\ufffdb\ufffd")
 
 
-async def test_nested_jsonrpc_key_is_plain_data(wire: LspWire) -> None:
+async def test_nested_jsonrpc_key_is_plain_data(wire):
     params = {"settings": {"speclsp": {"jsonrpc": "2.0"}, "other": {"jsonrpc": "2.0", "id": 1}}}
     wire.notify("workspace/didChangeConfiguration", params)
     await wire.until(lambda: any("jsonrpc" in message for message in wire.shown))
@@ -325,9 +322,7 @@ class TextParams:
     how_long: float = 0.0
 
 
-async def test_a_method_of_our_own_has_typed_params_a_snapshot_and_cancellation(
-    wire: LspWire, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_method_of_our_own_has_typed_params_a_snapshot_and_cancellation(wire, monkeypatch):
     method = "speclsp/text"
     monkeypatch.setitem(OWN_METHODS, method, OwnMethod(TextParams, is_request=True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def choose(wire: LspWire, title: str | None) -> None:
     wire.answers[ASK] = None if title is None else {"title": title}
 
 
-async def test_the_overview(hub: FakeHub, connect: Callable[..., LspWire]) -> None:
+async def test_the_overview(hub, connect):
     wire = connect()
     await wire.initialize()
     found = await run(wire, "speclsp.models")
@@ -69,15 +69,13 @@ async def test_the_overview(hub: FakeHub, connect: Callable[..., LspWire]) -> No
     ("url", "title"),
     [("http://desk:8080/?key=secret", "desk:8080"), ("user:secret@desk:8080", "remote engine")],
 )
-async def test_the_overview_shows_no_more_than_the_host_of_a_remote_engine(
-    connect: Callable[..., LspWire], url: str, title: str
-) -> None:
+async def test_the_overview_shows_no_more_than_the_host_of_a_remote_engine(connect, url, title):
     wire = connect()
     await wire.initialize(initializationOptions={"engine_url": url})
     assert (await run(wire, "speclsp.models"))["current"]["title"] == title
 
 
-async def test_pull_and_use(hub: FakeHub, connect: Callable[..., LspWire]) -> None:
+async def test_pull_and_use(hub, connect):
     wire = connect()
     await wire.initialize(PROGRESS)
     refused = await wire.answer(
@@ -100,9 +98,7 @@ async def test_pull_and_use(hub: FakeHub, connect: Callable[..., LspWire]) -> No
     assert (current["name"], current["is_trial"]) == (NAME, False)
 
 
-async def test_a_pair_is_used_with_its_draft_model(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_a_pair_is_used_with_its_draft_model(hub, connect):
     wire = connect()
     await wire.initialize()
     name = "qwen2.5-coder-7b-q8_0-draft"
@@ -112,9 +108,7 @@ async def test_a_pair_is_used_with_its_draft_model(
     assert wire.completer.applied[-1].spec_draft_model == draft
 
 
-async def test_the_clients_next_choice_replaces_a_used_model(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_the_clients_next_choice_replaces_a_used_model(hub, connect):
     wire = connect()
     await wire.initialize()
     await run(wire, "speclsp.pullModel", name=NAME)
@@ -127,9 +121,7 @@ async def test_the_clients_next_choice_replaces_a_used_model(
     await wire.until(lambda: wire.completer.applied[-1].model == "x.gguf")
 
 
-async def test_a_cancelled_download_goes_on_later(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_a_cancelled_download_goes_on_later(hub, connect):
     wire = connect()
     await wire.initialize(PROGRESS)
     hub.hold = threading.Event()
@@ -147,9 +139,7 @@ async def test_a_cancelled_download_goes_on_later(
     assert hub.ranges()[0] != "bytes=0-"
 
 
-async def test_a_cancelled_request_cancels_its_download(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_a_cancelled_request_cancels_its_download(hub, connect):
     wire = connect()
     await wire.initialize()
     hub.hold = threading.Event()
@@ -165,14 +155,12 @@ async def test_a_cancelled_request_cancels_its_download(
     "argument", [[], ["x"], [{}], [{"name": ""}], [{"name": 5}], [{"name": NAME}, 1]]
 )
 @pytest.mark.parametrize("command", ["speclsp.pullModel", "speclsp.useModel"])
-async def test_wrong_arguments(command: str, argument: list[Any], wire: LspWire) -> None:
+async def test_wrong_arguments(command, argument, wire):
     params = {"command": command, "arguments": argument}
     assert await wire.refusal(EXECUTE, params) == -32602
 
 
-async def test_a_failed_download_is_one_message_with_its_remedy(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_a_failed_download_is_one_message_with_its_remedy(hub, connect):
     hub.damaged = {preset(NAME).target.file}
     wire = connect()
     await wire.initialize()
@@ -192,12 +180,7 @@ async def test_a_failed_download_is_one_message_with_its_remedy(
         "headers byte by byte",
     ],
 )
-async def test_a_hostile_hub_is_one_message(
-    name: str,
-    connect: Callable[..., LspWire],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+async def test_a_hostile_hub_is_one_message(name, connect, monkeypatch, tmp_path):
     (behaviour,) = (behaviour for behaviour in TABLE if behaviour.name == name)
     constants, world = cache.hub_constants(), World(tmp_path, tmp_path / "cache")
     monkeypatch.setattr(client, "_ANSWER_S", 0.4)
@@ -217,9 +200,7 @@ async def test_a_hostile_hub_is_one_message(
 # --- offered by the server ------------------------------------------------------------------------
 
 
-async def test_a_missing_preset_is_offered_and_loaded_after_consent(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_a_missing_preset_is_offered_and_loaded_after_consent(hub, connect):
     wire = connect(base_options={"model": NAME})
     wire.unanswered.add(ASK)
     await wire.initialize()
@@ -235,9 +216,7 @@ async def test_a_missing_preset_is_offered_and_loaded_after_consent(
     assert wire.completer.applied[-1].model.endswith(preset(NAME).target.file)
 
 
-async def test_a_missing_model_for_next_edits_leaves_the_target(
-    hub: FakeHub, connect: Callable[..., LspWire], tmp_path: Path
-) -> None:
+async def test_a_missing_model_for_next_edits_leaves_the_target(hub, connect, tmp_path):
     target = str(tmp_path / "target.gguf")
     wire = connect(base_options={"model": target, "edit_model": "zeta-2-q4_k_m"})
     wire.unanswered.add(ASK)
@@ -249,9 +228,7 @@ async def test_a_missing_model_for_next_edits_leaves_the_target(
 
 
 @pytest.mark.parametrize("answer", ["Not now", None])
-async def test_without_consent_nothing_is_fetched(
-    answer: str | None, hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_without_consent_nothing_is_fetched(answer, hub, connect):
     wire = connect(base_options={"model": NAME})
     choose(wire, answer)
     await wire.initialize()
@@ -263,9 +240,7 @@ async def test_without_consent_nothing_is_fetched(
     assert not hub.asked
 
 
-async def test_auto_that_is_set_later_waits_for_the_memory(
-    hub: FakeHub, connect: Callable[..., LspWire], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_auto_that_is_set_later_waits_for_the_memory(hub, connect, monkeypatch):
     gpu = Memory(kind="NVIDIA GPU", name="GPU", total_bytes=25 << 30, free_bytes=24 << 30)
     monkeypatch.setattr("speclsp.lsp.model_commands.find_memory", lambda: gpu)
     wire = connect()
@@ -280,12 +255,8 @@ async def test_auto_that_is_set_later_waits_for_the_memory(
 
 @pytest.mark.parametrize("name", [NAME, "qwen2.5-coder-7b-q8_0-draft"])
 async def test_auto_takes_the_model_that_other_windows_share(
-    name: str,
-    hub: FakeHub,
-    connect: Callable[..., LspWire],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+    name, hub, connect, monkeypatch, tmp_path
+):
     """The model in the GPU leaves no room for a second one, and a smaller one was chosen."""
     gpu = Memory(kind="NVIDIA GPU", name="GPU", total_bytes=8 << 30, free_bytes=1 << 30)
     monkeypatch.setattr("speclsp.lsp.model_commands.find_memory", lambda: gpu)
@@ -307,9 +278,7 @@ async def test_auto_takes_the_model_that_other_windows_share(
     assert second.params_of(ASK) == []
 
 
-async def test_a_client_that_cannot_ask_gets_no_download(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_a_client_that_cannot_ask_gets_no_download(hub, connect):
     wire = connect(base_options={"model": "owner/model:Q4_K_M"})
     wire.answers[ASK] = RuntimeError("unknown method")
     await wire.initialize()
@@ -317,9 +286,7 @@ async def test_a_client_that_cannot_ask_gets_no_download(
     assert not hub.asked
 
 
-async def test_offline_offers_nothing_and_takes_what_is_there(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_offline_offers_nothing_and_takes_what_is_there(hub, connect):
     wire = connect(base_options={"model": NAME, "offline": True})
     await wire.initialize()
     assert wire.params_of(ASK) == []
@@ -331,9 +298,7 @@ async def test_offline_offers_nothing_and_takes_what_is_there(
     assert other.completer.settings.model.endswith(preset(NAME).target.file)
 
 
-async def test_an_unknown_preset_is_told_and_the_trial_model_runs(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_an_unknown_preset_is_told_and_the_trial_model_runs(hub, connect):
     wire = connect(base_options={"model": "huge"})
     await wire.initialize()
     await wire.until(lambda: wire.shown)
@@ -341,9 +306,7 @@ async def test_an_unknown_preset_is_told_and_the_trial_model_runs(
     assert wire.completer.settings.model == ""
 
 
-async def test_a_folders_settings_name_no_model_and_start_no_download(
-    hub: FakeHub, connect: Callable[..., LspWire]
-) -> None:
+async def test_a_folders_settings_name_no_model_and_start_no_download(hub, connect):
     """Of several folders, each may hold settings that came with a cloned repository."""
     folders = (FOLDER, "file:///home/user/cloned")
     evil = {

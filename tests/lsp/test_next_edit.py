@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lsp_wire import URI, LspWire
+from lsp_wire import URI
 from scripted_completer import Asked
 
 from speclsp.answers import EditResult
@@ -56,8 +56,8 @@ def proposing(*edits: TextEdit, **fields: Any) -> Callable[[Asked], None]:
     ids=["line", "no newline at the end", "behind the end", "deleted"],
 )
 async def test_an_edit_is_right_in_whatever_units_a_client_counts(
-    text: str, wanted: str, newline: str, negotiated: str, connect: Callable[..., LspWire]
-) -> None:
+    text, wanted, newline, negotiated, connect
+):
     wire = connect()
     await wire.initialize(encoding=negotiated)
     wire.open(text.replace("\n", newline))
@@ -76,7 +76,7 @@ async def test_an_edit_is_right_in_whatever_units_a_client_counts(
         assert buffer.text == wanted
 
 
-async def test_the_members_of_an_edit(connect: Callable[..., LspWire]) -> None:
+async def test_the_members_of_an_edit(connect):
     wire = connect()
     await wire.initialize(encoding="utf-16")
     wire.open(TEXT)
@@ -101,7 +101,7 @@ async def test_the_members_of_an_edit(connect: Callable[..., LspWire]) -> None:
     assert request.text[: request.cursor] == "s = '😋'\nt = '😋"
 
 
-async def test_no_edit_is_an_empty_list(wire: LspWire) -> None:
+async def test_no_edit_is_an_empty_list(wire):
     nothing = {"edits": []}
     assert await wire.ask(METHOD, at(0, 0)) == nothing  # not open
     wire.open(TEXT)
@@ -118,12 +118,12 @@ async def test_no_edit_is_an_empty_list(wire: LspWire) -> None:
 @pytest.mark.parametrize(
     "params", [None, {}, {"textDocument": {"uri": 1}, "position": {}}, at(0, 0) | {"position": 3}]
 )
-async def test_malformed_params_are_refused(wire: LspWire, params: Any) -> None:
+async def test_malformed_params_are_refused(wire, params):
     wire.open(TEXT)
     assert await wire.refusal(METHOD, params) == -32602
 
 
-async def test_a_cancelled_request_is_answered_so(wire: LspWire) -> None:
+async def test_a_cancelled_request_is_answered_so(wire):
     wire.open(TEXT)
     wire.completer.script = lambda asked: None
     msg_id = wire.request(METHOD, at(0, 0))
@@ -135,9 +135,7 @@ async def test_a_cancelled_request_is_answered_so(wire: LspWire) -> None:
 
 
 @pytest.mark.parametrize("how", ["supersede", "close", "close and open"])
-async def test_a_request_that_the_server_ends_is_answered_with_no_edit(
-    how: str, wire: LspWire
-) -> None:
+async def test_a_request_that_the_server_ends_is_answered_with_no_edit(how, wire):
     """Clients of Copilot's method show errors to the user."""
     wire.open(TEXT)
     wire.completer.script = lambda asked: None
@@ -153,7 +151,7 @@ async def test_a_request_that_the_server_ends_is_answered_with_no_edit(
     assert wire.completer.asked[0].cancel.cancelled
 
 
-async def test_an_edit_of_a_text_that_changed_meanwhile_is_dropped(wire: LspWire) -> None:
+async def test_an_edit_of_a_text_that_changed_meanwhile_is_dropped(wire):
     wire.open(TEXT)
     asked: list[Asked] = []
     wire.completer.script = asked.append
@@ -165,7 +163,7 @@ async def test_an_edit_of_a_text_that_changed_meanwhile_is_dropped(wire: LspWire
     assert (await wire.answer(msg_id))["result"] == {"edits": []}
 
 
-async def test_a_completion_does_not_end_an_edit(wire: LspWire) -> None:
+async def test_a_completion_does_not_end_an_edit(wire):
     wire.open("a = 1\n")
     asked: list[Asked] = []
     wire.completer.script = asked.append
@@ -178,7 +176,7 @@ async def test_a_completion_does_not_end_an_edit(wire: LspWire) -> None:
     assert len((await wire.answer(msg_id))["result"]["edits"]) == 1
 
 
-async def test_reports_of_an_edit_are_counted_once(wire: LspWire) -> None:
+async def test_reports_of_an_edit_are_counted_once(wire):
     wire.open("a = 1\nb = 2\n")
     wire.completer.script = proposing(TextEdit(6, 12, "b = 3\n"))
 
@@ -205,7 +203,7 @@ async def test_reports_of_an_edit_are_counted_once(wire: LspWire) -> None:
     assert wire.completer.asked[-1].request.plain.declined == (("b = 2\n", "b = 3\n"),)
 
 
-async def test_every_request_is_in_the_statistics(wire: LspWire) -> None:
+async def test_every_request_is_in_the_statistics(wire):
     wire.open("a = 1\nb = 2\n")
     wire.completer.script = proposing(TextEdit(6, 12, "b = 3\n"))
     await wire.ask(METHOD, at(0, 0))
@@ -240,9 +238,7 @@ NONE = SessionStats(state="ready", next_edits="none: the model is not known for 
 
 
 @pytest.mark.parametrize("explains", [False, True])
-async def test_what_is_missing_is_shown_once(
-    explains: bool, connect: Callable[..., LspWire]
-) -> None:
+async def test_what_is_missing_is_shown_once(explains, connect):
     """Our own plugins say it where the user asks for an edit, and are silent otherwise."""
     wire = connect()
     options = {"explainsNextEdits": True} if explains else {"n_predict": 8}
@@ -264,7 +260,7 @@ async def test_what_is_missing_is_shown_once(
 
 
 @pytest.mark.parametrize("arguments", [[], [1], ["a", "b"]])
-async def test_commands_want_an_id(wire: LspWire, arguments: list[Any]) -> None:
+async def test_commands_want_an_id(wire, arguments):
     for command in ("speclsp.acceptedEdit", "speclsp.declinedEdit"):
         params = {"command": command, "arguments": arguments}
         assert await wire.refusal("workspace/executeCommand", params) == -32602

@@ -51,7 +51,7 @@ async def around(wire: LspWire, name: str, character: int) -> tuple[str, str]:
     return request.prefix, request.suffix
 
 
-async def test_cells_above_are_prefix_and_cells_below_suffix(wire: LspWire) -> None:
+async def test_cells_above_are_prefix_and_cells_below_suffix(wire):
     open_study(wire)
     assert await around(wire, "b", 4) == ("import os\nx = 1\ny = ", "\nprint(y)")
     request = wire.completer.asked[-1].request
@@ -61,19 +61,19 @@ async def test_cells_above_are_prefix_and_cells_below_suffix(wire: LspWire) -> N
     assert request.uri == cell_uri("b")
 
 
-async def test_range_is_the_cells_own(wire: LspWire) -> None:
+async def test_range_is_the_cells_own(wire):
     open_study(wire)
     (found,) = await wire.ghost(0, 4, uri=cell_uri("b"))
     assert found["range"] == span(0, 4, 4)
 
 
-async def test_other_languages_stay_apart(wire: LspWire) -> None:
+async def test_other_languages_stay_apart(wire):
     open_study(wire)
     assert await around(wire, "sql", 8) == ("select 1", "")
     assert wire.completer.asked[-1].request.path == "nb/study.sql"
 
 
-async def test_text_changes(wire: LspWire) -> None:
+async def test_text_changes(wire):
     open_study(wire)
     edit = {"range": span(1, 4, 5), "text": "42"}
     document = {"uri": cell_uri("a"), "version": 2}
@@ -81,7 +81,7 @@ async def test_text_changes(wire: LspWire) -> None:
     assert (await around(wire, "b", 4))[0] == "import os\nx = 42\ny = "
 
 
-async def test_cells_come_move_and_go(wire: LspWire) -> None:
+async def test_cells_come_move_and_go(wire):
     open_study(wire)
     array = {"start": 0, "deleteCount": 1, "cells": [cell("n"), cell("a")]}
     change(wire, {"structure": {"array": array, "didOpen": [item("n", "new = 0")]}})
@@ -92,18 +92,18 @@ async def test_cells_come_move_and_go(wire: LspWire) -> None:
     assert ("close_document", cell_uri("a")) in wire.completer.calls
 
 
-async def test_kind_changes(wire: LspWire) -> None:
+async def test_kind_changes(wire):
     open_study(wire)
     change(wire, {"data": [cell("a", 1)]})
     assert (await around(wire, "b", 4))[0] == "y = "
 
 
-async def test_markdown_cells_go_with_markdown(wire: LspWire) -> None:
+async def test_markdown_cells_go_with_markdown(wire):
     open_study(wire)
     assert await around(wire, "m", 9) == ("# Heading", "")
 
 
-async def test_closed_notebook_is_forgotten(wire: LspWire) -> None:
+async def test_closed_notebook_is_forgotten(wire):
     open_study(wire)
     wire.notify("notebookDocument/didSave", {"notebookDocument": {"uri": NOTEBOOK}})
     closed = [{"uri": cell_uri(name)} for name in ("a", "m", "sql", "b", "c")]
@@ -114,6 +114,6 @@ async def test_closed_notebook_is_forgotten(wire: LspWire) -> None:
     assert ("save_document", NOTEBOOK) in wire.completer.calls
 
 
-async def test_cells_of_clients_without_notebook_sync_are_documents(wire: LspWire) -> None:
+async def test_cells_of_clients_without_notebook_sync_are_documents(wire):
     wire.open("z = ", uri=cell_uri("z"))
     assert await around(wire, "z", 4) == ("z = ", "")

@@ -50,20 +50,20 @@ async def offered(connect: Callable[..., LspWire]) -> LspWire:
         pytest.param([change("total = 1\r\nreturn total\r\n")], id="whole text, CRLF"),
     ],
 )
-async def test_edit_tells_of_acceptance(offered: LspWire, changes: list[dict[str, Any]]) -> None:
+async def test_edit_tells_of_acceptance(offered, changes):
     edit(offered, *changes)
     await offered.until(lambda: told(offered))
     assert told(offered) == [("accepted", "completion-1", None)]
 
 
-async def test_command_behind_the_edit_says_nothing_new(offered: LspWire) -> None:
+async def test_command_behind_the_edit_says_nothing_new(offered):
     edit(offered, change("return total", span(1, 0, 3)))
     arguments = {"command": "speclsp.accepted", "arguments": ["completion-1"]}
     await offered.ask("workspace/executeCommand", arguments)
     assert told(offered) == [("accepted", "completion-1", None)]
 
 
-async def test_undo_and_redo_say_nothing_new(offered: LspWire) -> None:
+async def test_undo_and_redo_say_nothing_new(offered):
     edit(offered, change("return total", span(1, 0, 3)))
     edit(offered, change("ret", span(1, 0, 12)), version=3)
     edit(offered, change("return total", span(1, 0, 3)), version=4)
@@ -71,21 +71,21 @@ async def test_undo_and_redo_say_nothing_new(offered: LspWire) -> None:
     assert told(offered) == [("accepted", "completion-1", None)]
 
 
-async def test_typed_to_its_end_is_not_accepted(offered: LspWire) -> None:
+async def test_typed_to_its_end_is_not_accepted(offered):
     for idx, letter in enumerate("urn total"):
         edit(offered, change(letter, span(1, 3 + idx, 3 + idx)), version=2 + idx)
     await offered.ask("speclsp/statistics", None)
     assert told(offered) == []
 
 
-async def test_other_edits_are_not_acceptance(offered: LspWire) -> None:
+async def test_other_edits_are_not_acceptance(offered):
     edit(offered, change("return 12345", span(1, 0, 3)))
     edit(offered, change("", span(1, 0, 12)), version=3)
     await offered.ask("speclsp/statistics", None)
     assert told(offered) == []
 
 
-async def test_closed_document_has_no_popup(offered: LspWire) -> None:
+async def test_closed_document_has_no_popup(offered):
     offered.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
     offered.open("total = 1\nret\n")
     edit(offered, change("return total", span(1, 0, 3)))
@@ -93,7 +93,7 @@ async def test_closed_document_has_no_popup(offered: LspWire) -> None:
     assert told(offered) == []
 
 
-async def test_document_opened_under_another_uri_has_no_popup(offered: LspWire) -> None:
+async def test_document_opened_under_another_uri_has_no_popup(offered):
     for uri in (URI.replace("mod.py", "m%6Fd.py"), URI):
         offered.open("total = 1\nret\n", uri=uri)
     edit(offered, change("return total", span(1, 0, 3)))

@@ -169,9 +169,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-async def test_ghost_text_while_the_index_is_still_building(
-    project: Path, tmp_path: Path, start: Start
-) -> None:
+async def test_ghost_text_while_the_index_is_still_building(project, tmp_path, start):
     go_on = tmp_path / "go on"
     heard = await start(
         project,
@@ -219,9 +217,7 @@ async def test_ghost_text_while_the_index_is_still_building(
     assert heard.messages == []
 
 
-async def test_a_suggestion_that_is_typed_as_it_stands_costs_no_target_pass(
-    tmp_path: Path, start: Start
-) -> None:
+async def test_a_suggestion_that_is_typed_as_it_stands_costs_no_target_pass(tmp_path, start):
     heard = await start(tmp_path, persist=False, multiline="always", idle_work="prompts")
     before = (
         "def area(width, height):\n    return width * height\n\n\n"
@@ -254,9 +250,7 @@ async def test_a_suggestion_that_is_typed_as_it_stands_costs_no_target_pass(
     assert (await heard.statistics()).n_shown == 1
 
 
-async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(
-    tmp_path: Path, start: Start
-) -> None:
+async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(tmp_path, start):
     """As ``cp`` does it: the file that the server looks n-grams up in is cut to nothing first."""
     vocabulary = load_vocabulary(embedded.embedded_target())
     text = (PROJECT / "shop" / "repositories.py").read_text()
@@ -313,8 +307,8 @@ async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(
 
 
 async def test_what_is_accepted_reaches_the_users_statistics_file_and_no_workspaces(
-    tmp_path: Path, start: Start
-) -> None:
+    tmp_path, start
+):
     of_user, of_workspace = tmp_path / "user.ngrams", tmp_path / "workspace.ngrams"
     text = "def total(items):\n    "
 
@@ -344,8 +338,8 @@ async def test_what_is_accepted_reaches_the_users_statistics_file_and_no_workspa
 
 
 async def test_locked_stores_delay_the_end_by_seconds_and_the_log_says_what_is_not_kept(
-    tmp_path: Path, start: Start
-) -> None:
+    tmp_path, start
+):
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "area.py").write_text("def area(width, height):\n    return width\n" * 9)
     heard = await start(tmp_path / "p")
@@ -390,7 +384,7 @@ async def test_locked_stores_delay_the_end_by_seconds_and_the_log_says_what_is_n
     await locker.wait()
 
 
-async def test_answer_comes_at_once_while_the_model_loads(tmp_path: Path, start: Start) -> None:
+async def test_answer_comes_at_once_while_the_model_loads(tmp_path, start):
     heard = await start(tmp_path)
     heard.server.open(tmp_path / "a.py", "x = ")
     first = await heard.server.inline_completion(0, 4)
@@ -400,9 +394,7 @@ async def test_answer_comes_at_once_while_the_model_loads(tmp_path: Path, start:
     await heard.until(lambda: heard.ended("Loading"))
 
 
-async def test_missing_model_is_one_message_and_the_rest_goes_on(
-    tmp_path: Path, start: Start
-) -> None:
+async def test_missing_model_is_one_message_and_the_rest_goes_on(tmp_path, start):
     heard = await start(tmp_path, "--model", str(tmp_path / "none.gguf"))
     await heard.until(lambda: heard.messages)
     heard.server.open(tmp_path / "a.py", "x = ")
@@ -413,7 +405,7 @@ async def test_missing_model_is_one_message_and_the_rest_goes_on(
     assert await heard.server.shutdown() == 0
 
 
-async def test_toggle_frees_the_model_and_brings_it_back(tmp_path: Path, start: Start) -> None:
+async def test_toggle_frees_the_model_and_brings_it_back(tmp_path, start):
     heard = await start(tmp_path)
     heard.server.open(tmp_path / "a.py", "def f(a):\n    return ")
     await heard.ghost(1, 11)
@@ -424,7 +416,7 @@ async def test_toggle_frees_the_model_and_brings_it_back(tmp_path: Path, start: 
     await heard.ghost(1, 11)
 
 
-async def test_client_that_vanishes_ends_the_server(tmp_path: Path, start: Start) -> None:
+async def test_client_that_vanishes_ends_the_server(tmp_path, start):
     heard = await start(tmp_path)
     heard.server.open(tmp_path / "a.py", "def f(a):\n    return ")
     await heard.ghost(1, 11)

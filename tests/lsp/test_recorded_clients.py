@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from client_recordings import recorded_clients, recording
 from replayed_client import replayed_client
@@ -29,12 +27,12 @@ def suggested(client: str) -> str:
     return max(str(item.get("insertText") or item["textEdit"]["newText"]) for item in items)
 
 
-def test_there_are_recordings() -> None:
+def test_there_are_recordings():
     assert {"built-in ghost text", "built-in popup", "blink.cmp", "nvim-cmp"} <= {*CLIENTS}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_suggestion_is_shown_accepted_and_undone(client: str, tmp_path: Path) -> None:
+def test_a_suggestion_is_shown_accepted_and_undone(client, tmp_path):
     text = suggested(client).partition("make_c")[2] or suggested(client)
     with recording_server("model", text) as model:
         options = ("--engine", "own", "--engine-url", model.address, "--engine-kind", "openai")

@@ -120,7 +120,7 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             stop(place)
 
 
-async def test_none_of_a_hundred_secrets_leaves_a_trace(tmp_path: Path, traces: Path) -> None:
+async def test_none_of_a_hundred_secrets_leaves_a_trace(tmp_path, traces):
     planted = planted_secrets()
     await type_among_secrets(tmp_path / "project", traces, planted)
     written = sum(path.stat().st_size for path in traces.rglob("*") if path.is_file())
@@ -131,7 +131,7 @@ async def test_none_of_a_hundred_secrets_leaves_a_trace(tmp_path: Path, traces: 
     assert found_traces(traces, planted) == set()
 
 
-async def test_with_masking_off_the_search_finds_them(tmp_path: Path, traces: Path) -> None:
+async def test_with_masking_off_the_search_finds_them(tmp_path, traces):
     planted = planted_secrets()
     await type_among_secrets(tmp_path / "project", traces, planted, mask_secrets=False)
     on_disk = {f"{p.kind} {p.name}" for p in planted[::2]}

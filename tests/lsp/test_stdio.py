@@ -91,7 +91,7 @@ def server() -> Iterator[Process]:
     started.process.communicate()
 
 
-def test_session_from_initialize_to_exit(server: Process) -> None:
+def test_session_from_initialize_to_exit(server):
     server.initialize()
     server.open("a = 1\n")
     server.send(id=1, method=INLINE, params=at(0, 5))
@@ -103,7 +103,7 @@ def test_session_from_initialize_to_exit(server: Process) -> None:
     assert "draft acceptance" in str(server.messages)
 
 
-def test_everything_in_one_write(server: Process) -> None:
+def test_everything_in_one_write(server):
     server.initialize()
     server.open("wait")
     for msg_id in range(20):
@@ -117,7 +117,7 @@ def test_everything_in_one_write(server: Process) -> None:
     assert {m["error"]["code"] for m in answers if m["id"] != "off"} == {-32800}
 
 
-def test_messages_behind_initialize_are_answered_once_and_in_order(server: Process) -> None:
+def test_messages_behind_initialize_are_answered_once_and_in_order(server):
     able = {"textDocument": {"inlineCompletion": {}}}
     first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": able}}
     whole = frame(json.dumps(first).encode())
@@ -135,7 +135,7 @@ def test_messages_behind_initialize_are_answered_once_and_in_order(server: Proce
     assert "n_requests" in answers[2]["result"]
 
 
-def test_a_malformed_initialize_is_refused_and_can_be_sent_again(server: Process) -> None:
+def test_a_malformed_initialize_is_refused_and_can_be_sent_again(server):
     server.send(id=1, method="initialize", params={"capabilities": {"window": 5}})
     error = server.answer(1)["error"]
     assert error["code"] == -32602
@@ -144,7 +144,7 @@ def test_a_malformed_initialize_is_refused_and_can_be_sent_again(server: Process
     server.complete()
 
 
-def test_stray_output_does_not_break_the_wire(server: Process) -> None:
+def test_stray_output_does_not_break_the_wire(server):
     server.initialize()
     server.open("print")
     server.send(id=1, method=INLINE, params=at(0, 5))
@@ -162,7 +162,7 @@ def test_stray_output_does_not_break_the_wire(server: Process) -> None:
     assert any("RuntimeWarning: a library's warning" in line for line in logged)
 
 
-def test_end_of_input_ends_the_server(server: Process) -> None:
+def test_end_of_input_ends_the_server(server):
     server.initialize()
     server.complete()
     assert server.process.stdin is not None
@@ -172,20 +172,20 @@ def test_end_of_input_ends_the_server(server: Process) -> None:
     assert "draft acceptance" in str(server.messages)
 
 
-def test_end_of_input_before_initialize(server: Process) -> None:
+def test_end_of_input_before_initialize(server):
     assert server.process.stdin is not None
     server.process.stdin.close()
     server.process.stdin = None
     assert server.end() == (1, b"")
 
 
-def test_exit_without_shutdown(server: Process) -> None:
+def test_exit_without_shutdown(server):
     server.initialize()
     server.send(method="exit")
     assert server.end() == (1, b"")
 
 
-def test_a_request_sees_the_document_as_of_its_arrival(server: Process) -> None:
+def test_a_request_sees_the_document_as_of_its_arrival(server):
     server.initialize()
     server.open("ab\n")
 
@@ -208,7 +208,7 @@ def test_a_request_sees_the_document_as_of_its_arrival(server: Process) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signals_end_the_session_cleanly(number: int, server: Process) -> None:
+def test_signals_end_the_session_cleanly(number, server):
     server.initialize()
     server.complete()
     server.process.send_signal(number)
@@ -216,7 +216,7 @@ def test_signals_end_the_session_cleanly(number: int, server: Process) -> None:
     assert "draft acceptance" in str(server.messages)
 
 
-def test_client_that_stops_reading(server: Process) -> None:
+def test_client_that_stops_reading(server):
     server.initialize()
     assert server.process.stdout is not None
     server.process.stdout.close()
@@ -228,7 +228,7 @@ def test_client_that_stops_reading(server: Process) -> None:
     assert server.process.wait(TIMEOUT_S) == 1
 
 
-def test_garbage_between_frames(server: Process) -> None:
+def test_garbage_between_frames(server):
     server.initialize()
     for garbage in (
         b"Content-Length: nine\r\n\r\n",
@@ -245,7 +245,7 @@ def test_garbage_between_frames(server: Process) -> None:
     assert len(server.answer(1)["result"]["items"]) == 1
 
 
-def test_huge_content_length(server: Process) -> None:
+def test_huge_content_length(server):
     server.initialize()
     server.write(b"Content-Length: 999999999999\r\n\r\n{}")
     assert server.answer(None)["error"]["code"] == -32700
@@ -257,7 +257,7 @@ def test_huge_content_length(server: Process) -> None:
 
 @pytest.mark.parametrize("command", ["serve", "complete"])
 @pytest.mark.parametrize(("redirection", "closed"), [("<&-", "input"), (">&-", "output")])
-def test_a_closed_stream_is_one_clear_error(command: str, redirection: str, closed: str) -> None:
+def test_a_closed_stream_is_one_clear_error(command, redirection, closed):
     outcome = subprocess.run(
         ["sh", "-c", f'"$0" -m speclsp {command} {redirection}', sys.executable],
         capture_output=True,
@@ -286,7 +286,7 @@ def started_by(script: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_nohup_is_respected() -> None:
+def test_nohup_is_respected():
     process = started_by('trap "" HUP; exec "$@"')
     assert process.stdin is not None
     assert process.stdout is not None
@@ -299,7 +299,7 @@ def test_nohup_is_respected() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads Linux's table of files")
-def test_no_file_takes_the_place_of_a_closed_standard_error() -> None:
+def test_no_file_takes_the_place_of_a_closed_standard_error():
     process = started_by('exec "$@" 2>&-')
     assert Path(f"/proc/{process.pid}/fd/2").readlink() == Path("/dev/null")
     process.communicate(timeout=TIMEOUT_S)

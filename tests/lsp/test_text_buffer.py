@@ -29,16 +29,14 @@ def with_line_feeds(text: str) -> str:
 
 
 @given(TEXT)
-def test_lines_are_those_of_lsp(text: str) -> None:
+def test_lines_are_those_of_lsp(text):
     lines = split_lines(text)
     assert "".join(lines) == text
     assert [line.rstrip("\r\n") for line in lines] == with_line_feeds(text).split("\n")
 
 
 @given(TEXT, st.lists(st.tuples(*[st.integers(0, 5)] * 4, TEXT), max_size=5))
-def test_edits_agree_with_the_plain_string(
-    text: str, edits: list[tuple[int, int, int, int, str]]
-) -> None:
+def test_edits_agree_with_the_plain_string(text, edits):
     edited = buffer(text)
     for line, column, end_line, end_column, inserted in edits:
         start = edited.cursor_at(line, column, "utf-32")
@@ -62,9 +60,7 @@ def test_edits_agree_with_the_plain_string(
         ("a\nb", (0, 1, 1, 0), "x"),
     ],
 )
-def test_an_edit_splits_the_lines_beside_it_only(
-    text: str, span: tuple[int, int, int, int], inserted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edit_splits_the_lines_beside_it_only(text, span, inserted, monkeypatch):
     many = "far away\n" * 1000
     edited = buffer(many + text + "\n" + many)
     assert edited.n_lines > 2000  # the whole text is split from now on
@@ -85,7 +81,7 @@ def test_an_edit_splits_the_lines_beside_it_only(
     assert edited.n_lines == len(split_lines(whole))
 
 
-def test_edits_copy_the_lines_once_for_each_snapshot() -> None:
+def test_edits_copy_the_lines_once_for_each_snapshot():
     edited = buffer("a line\n" * 20_000)
     n_copy = sys.getsizeof([""] * edited.n_lines)
     snapshot = edited.snapshot()
@@ -103,7 +99,7 @@ def test_edits_copy_the_lines_once_for_each_snapshot() -> None:
     assert (snapshot.line(0), edited.line(0), edited.line(9)) == ("a line", "c line", "c line")
 
 
-def test_lines_are_looked_for_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_looked_for_when_somebody_asks(monkeypatch):
     n_chars: list[int] = []
 
     def counted(part: str) -> list[str]:
@@ -128,9 +124,7 @@ def offset(text: str, cursor: Cursor) -> int:
 
 
 @given(TEXT, st.integers(0, 6), st.integers(0, 40), st.sampled_from(ENCODINGS))
-def test_split_puts_the_text_together_again(
-    text: str, line: int, character: int, encoding: PositionEncoding
-) -> None:
+def test_split_puts_the_text_together_again(text, line, character, encoding):
     edited = buffer(text)
     cursor = edited.cursor_at(line, character, encoding)
     offset = edited.offset(cursor)
@@ -156,11 +150,11 @@ def test_split_puts_the_text_together_again(
         ("", 5, "utf-8", 0),
     ],
 )
-def test_code_points(text: str, n_units: int, encoding: PositionEncoding, n_points: int) -> None:
+def test_code_points(text, n_units, encoding, n_points):
     assert code_points(text, n_units, encoding) == n_points
 
 
 @given(TEXT, st.sampled_from(ENCODINGS))
-def test_units_and_points_are_inverse(text: str, encoding: PositionEncoding) -> None:
+def test_units_and_points_are_inverse(text, encoding):
     for n in range(len(text) + 1):
         assert code_points(text, code_units(text[:n], encoding), encoding) == n

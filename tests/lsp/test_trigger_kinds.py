@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from lsp_wire import LspWire
 
 from speclsp.lsp.completion_requests import TriggerKinds
 
@@ -17,12 +16,12 @@ from speclsp.lsp.completion_requests import TriggerKinds
         ([1, 1, 1, 1, 2, 1], "iiiaai"),
     ],
 )
-def test_kinds_mean_what_the_client_means(kinds: list[int], expected: str) -> None:
+def test_kinds_mean_what_the_client_means(kinds, expected):
     client = TriggerKinds()
     assert "".join(client.trigger(kind)[0] for kind in kinds) == expected
 
 
-async def test_an_old_client_types_and_asks(wire: LspWire) -> None:
+async def test_an_old_client_types_and_asks(wire):
     wire.open("x")
     for kind in (0, 1):
         await wire.ghost(0, 1, triggerKind=kind)

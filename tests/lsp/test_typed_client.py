@@ -49,7 +49,7 @@ async def until_ready(client: LanguageClient) -> None:
         await client.wait_for_notification(types.WINDOW_LOG_MESSAGE)
 
 
-async def test_ghost_text(neovim: LanguageClient) -> None:
+async def test_ghost_text(neovim):
     await until_ready(neovim)
     open_document(neovim, "x = 1\n")
     result = await neovim.text_document_inline_completion_async(
@@ -72,7 +72,7 @@ async def test_ghost_text(neovim: LanguageClient) -> None:
     assert any("draft acceptance" in m.message for m in neovim.log_messages)
 
 
-async def test_popup(plain: LanguageClient) -> None:
+async def test_popup(plain):
     await until_ready(plain)
     open_document(plain, "x = val")
     result = await plain.text_document_completion_async(

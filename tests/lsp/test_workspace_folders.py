@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from lsp_wire import FOLDER, LspWire
 
 SECOND = "file:///home/user/second"
@@ -16,7 +13,7 @@ def change(wire: LspWire, *, added: tuple[str, ...] = (), removed: tuple[str, ..
     wire.notify("workspace/didChangeWorkspaceFolders", {"event": event})
 
 
-async def test_folders_come_and_go(wire: LspWire) -> None:
+async def test_folders_come_and_go(wire):
     change(wire, added=(SECOND,), removed=(FOLDER,))
     await wire.until(lambda: "/home/user/second" in wire.completer.folders)
     assert wire.completer.folders == {"/home/user/second": "second"}
@@ -26,7 +23,7 @@ async def test_folders_come_and_go(wire: LspWire) -> None:
     assert (request.repo_name, request.path) == ("second", "a/b.py")
 
 
-async def test_folder_twice_is_one(wire: LspWire) -> None:
+async def test_folder_twice_is_one(wire):
     change(wire, added=(FOLDER, f"{FOLDER}/", SECOND))
     await wire.until(lambda: "/home/user/second" in wire.completer.folders)
     assert [c for c in wire.completer.calls if c[0] == "open_folder"] == [
@@ -35,27 +32,27 @@ async def test_folder_twice_is_one(wire: LspWire) -> None:
     ]
 
 
-async def test_unknown_folder_cannot_go(wire: LspWire) -> None:
+async def test_unknown_folder_cannot_go(wire):
     change(wire, removed=("file:///home/user/third",))
     await wire.ask("workspace/executeCommand", {"command": "speclsp.reindex"})
     assert not [c for c in wire.completer.calls if c[0] == "close_folder"]
 
 
-async def test_folder_that_goes_at_once_is_not_opened(wire: LspWire) -> None:
+async def test_folder_that_goes_at_once_is_not_opened(wire):
     change(wire, added=(SECOND,))
     change(wire, removed=(SECOND,), added=("file:///home/user/third",))
     await wire.until(lambda: "/home/user/third" in wire.completer.folders)
     assert "/home/user/second" not in wire.completer.folders
 
 
-async def test_older_clients_name_a_root(connect: Callable[..., LspWire]) -> None:
+async def test_older_clients_name_a_root(connect):
     for named in ({"rootUri": FOLDER}, {"rootPath": "/home/user/project"}):
         wire = connect()
         await wire.initialize(folders=(), **named)
         assert wire.completer.folders == {"/home/user/project": "project"}
 
 
-async def test_no_folder_at_all(connect: Callable[..., LspWire]) -> None:
+async def test_no_folder_at_all(connect):
     wire = connect()
     await wire.initialize(folders=())
     wire.open("x", uri="file:///home/user/lib/mod.py")
@@ -67,9 +64,7 @@ async def test_no_folder_at_all(connect: Callable[..., LspWire]) -> None:
     assert (second.repo_name, second.path) == ("untitled", "Untitled-1.py")
 
 
-async def test_repository_is_named_as_its_folder(
-    tmp_path: Path, connect: Callable[..., LspWire]
-) -> None:
+async def test_repository_is_named_as_its_folder(tmp_path, connect):
     checkout = tmp_path / "rocket"
     checkout.mkdir()
     wire = connect()
@@ -77,9 +72,7 @@ async def test_repository_is_named_as_its_folder(
     assert wire.completer.folders == {str(checkout): "rocket"}
 
 
-async def test_a_folder_that_no_file_system_can_have_is_no_folder(
-    connect: Callable[..., LspWire],
-) -> None:
+async def test_a_folder_that_no_file_system_can_have_is_no_folder(connect):
     wire = connect()
     await wire.initialize(folders=("file:///home/a%00b", "file://ho%00st/a", FOLDER))
     opened = [call[1] for call in wire.completer.calls if call[0] == "open_folder"]

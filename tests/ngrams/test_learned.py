@@ -13,7 +13,7 @@ def followers(counts: LearnedCounts, *ngram: int) -> dict[int, int]:
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(0, 30))
-def test_only_what_was_accepted_counts_as_a_follower(text: list[int], n_known: int) -> None:
+def test_only_what_was_accepted_counts_as_a_follower(text, n_known):
     whole, known = counted(text, range(1, 5)), counted(text[:n_known], range(1, 5))
     expected = {
         (ngram, token): count - known.get(ngram, {}).get(token, 0)
@@ -24,7 +24,7 @@ def test_only_what_was_accepted_counts_as_a_follower(text: list[int], n_known: i
     assert found == {pair: count for pair, count in expected.items() if count}
 
 
-def test_counts_grow() -> None:
+def test_counts_grow():
     counts = LearnedCounts(100)
     counts.add([(((1, 2), 3), 1), (((1, 2), 4), 2)])
     counts.add([(((1, 2), 3), 5)])
@@ -32,7 +32,7 @@ def test_counts_grow() -> None:
     assert followers(counts, 2) == {}
 
 
-def test_too_many_are_halved_until_they_fit() -> None:
+def test_too_many_are_halved_until_they_fit():
     counts = LearnedCounts(3)
     counts.add([(((1,), 1), 9), (((1,), 2), 5), (((2,), 1), 2), (((3,), 1), 1)])
     assert followers(counts, 1) == {1: 4, 2: 2}

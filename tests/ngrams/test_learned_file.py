@@ -63,7 +63,7 @@ def in_file(path: Path, *gram: int) -> dict[int, int]:
     return dict(open_statistics(path, None).tables.followers(gram))
 
 
-def test_a_missing_file_is_created_and_takes_what_the_journal_has(path: Path) -> None:
+def test_a_missing_file_is_created_and_takes_what_the_journal_has(path):
     engine = Engine(path)
     assert in_file(path, 1) == {}
     engine.learn(1, 2, 3)
@@ -79,7 +79,7 @@ def test_a_missing_file_is_created_and_takes_what_the_journal_has(path: Path) ->
     assert engine.problems == []
 
 
-def test_only_the_tokens_before_a_text_that_matter_are_kept(path: Path) -> None:
+def test_only_the_tokens_before_a_text_that_matter_are_kept(path):
     engine = Engine(path)
     engine.learn(*range(100), n_known=98)
     assert json.loads(journal_of(path).read_text()[10:])["tokens"] == [94, 95, 96, 97, 98, 99]
@@ -87,7 +87,7 @@ def test_only_the_tokens_before_a_text_that_matter_are_kept(path: Path) -> None:
     assert engine.count(93, 94, 95, 96) == {}
 
 
-def test_files_that_are_open_count_at_once_and_never_twice(path: Path) -> None:
+def test_files_that_are_open_count_at_once_and_never_twice(path):
     engine = Engine(path)
     before = engine.file.open(engine.vocabulary)
     engine.learn(1, 2)
@@ -101,7 +101,7 @@ def test_files_that_are_open_count_at_once_and_never_twice(path: Path) -> None:
         assert dict(sum_of([opened.tables, opened.learned], (1,))) == {2: 2}
 
 
-def test_journal_is_private(path: Path) -> None:
+def test_journal_is_private(path):
     path.parent.chmod(0o755)
     Engine(path).learn(1, 2)
     assert stat.S_IMODE(journal_of(path).stat().st_mode) == 0o600
@@ -119,7 +119,7 @@ def learn_in_process(path: Path, number: int, n_texts: int) -> None:
     assert not engine.problems
 
 
-def test_processes_that_share_a_file_lose_and_double_nothing(path: Path) -> None:
+def test_processes_that_share_a_file_lose_and_double_nothing(path):
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=learn_in_process, args=(path, n, 20)) for n in range(4)]
     for process in processes:
@@ -134,14 +134,12 @@ def test_processes_that_share_a_file_lose_and_double_nothing(path: Path) -> None
     assert in_file(path, 1) == expected
 
 
-def test_threads_that_create_a_file_together_create_one(path: Path) -> None:
+def test_threads_that_create_a_file_together_create_one(path):
     with ThreadPoolExecutor(8) as threads:
         assert len({engine.id for engine in threads.map(lambda _: Engine(path), range(8))}) == 1
 
 
-def test_what_is_learned_while_counts_are_added_up_waits(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_learned_while_counts_are_added_up_waits(path, monkeypatch):
     engine, other = Engine(path), Engine(path)
     engine.learn(1, 2)
     merge = learned_file.merge
@@ -173,9 +171,7 @@ def end(*_: object) -> None:
 
 
 @pytest.mark.parametrize("where", ["before the file is replaced", "after it"])
-def test_a_process_that_ends_while_it_adds_counts_counts_once(
-    path: Path, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_a_process_that_ends_while_it_adds_counts_counts_once(path, monkeypatch, where):
     engine = Engine(path)
     engine.learn(1, 2)
     unlink = Path.unlink
@@ -199,7 +195,7 @@ def test_a_process_that_ends_while_it_adds_counts_counts_once(
     assert later.problems == []
 
 
-def test_a_cut_line_leaves_the_others(path: Path) -> None:
+def test_a_cut_line_leaves_the_others(path):
     engine = Engine(path)
     engine.learn(1, 2)
     engine.learn(1, 3)
@@ -228,7 +224,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_journal_is_reported_and_the_rest_counts(path: Path, damage: str) -> None:
+def test_a_damaged_journal_is_reported_and_the_rest_counts(path, damage):
     engine = Engine(path)
     engine.learn(1, 2)
     line = DAMAGES[damage](journal_of(path).read_bytes())
@@ -242,7 +238,7 @@ def test_a_damaged_journal_is_reported_and_the_rest_counts(path: Path, damage: s
     assert not journal_of(path).exists()
 
 
-def test_a_folder_in_place_of_the_journal_is_reported_and_the_file_counts(path: Path) -> None:
+def test_a_folder_in_place_of_the_journal_is_reported_and_the_file_counts(path):
     engine = Engine(path)
     engine.learn(1, 2)
     engine.file.fold()
@@ -256,7 +252,7 @@ def test_a_folder_in_place_of_the_journal_is_reported_and_the_file_counts(path: 
 
 
 @pytest.mark.slow
-def test_a_journal_is_never_larger_than_a_megabyte(path: Path) -> None:
+def test_a_journal_is_never_larger_than_a_megabyte(path):
     engine = Engine(path)
     text = range(999)
     engine.learn(*text)
@@ -274,9 +270,7 @@ def test_a_journal_is_never_larger_than_a_megabyte(path: Path) -> None:
     assert engine.count(1) == {2: n_texts + 1}
 
 
-def test_another_thread_that_finds_the_new_file_makes_it_no_removed_one(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_thread_that_finds_the_new_file_makes_it_no_removed_one(path, monkeypatch):
     problems: list[StoreError] = []
     file = LearnedFile(path, problems.append)
 
@@ -289,7 +283,7 @@ def test_another_thread_that_finds_the_new_file_makes_it_no_removed_one(
     assert problems == []
 
 
-def test_a_file_that_is_removed_takes_its_journal_along_and_is_reported(path: Path) -> None:
+def test_a_file_that_is_removed_takes_its_journal_along_and_is_reported(path):
     engine, other = Engine(path), Engine(path)
     engine.learn(1, 2)
     path.unlink()
@@ -302,7 +296,7 @@ def test_a_file_that_is_removed_takes_its_journal_along_and_is_reported(path: Pa
     assert Engine(path).problems == engine.problems == []
 
 
-def test_texts_of_other_vocabularies_are_left_out(path: Path) -> None:
+def test_texts_of_other_vocabularies_are_left_out(path):
     path.write_bytes(saved({(1, 2): {3: 4}}))
     Engine(path, Vocabulary("g")).learn(1, 2)
     engine = Engine(path)
@@ -312,13 +306,13 @@ def test_texts_of_other_vocabularies_are_left_out(path: Path) -> None:
     assert in_file(path, 1) == {3: 1}
 
 
-def test_a_file_of_another_vocabulary_takes_nothing(path: Path) -> None:
+def test_a_file_of_another_vocabulary_takes_nothing(path):
     Engine(path)
     with pytest.raises(StoreError, match="another vocabulary"):
         Engine(path, Vocabulary("g"))
 
 
-def test_a_file_of_llama_cpp_takes_counts_and_keeps_its_layout(path: Path) -> None:
+def test_a_file_of_llama_cpp_takes_counts_and_keeps_its_layout(path):
     path.write_bytes(saved({(1, 2): {3: 4}}))
     engine = Engine(path)
     assert not engine.file.is_own()
@@ -330,7 +324,7 @@ def test_a_file_of_llama_cpp_takes_counts_and_keeps_its_layout(path: Path) -> No
     assert Engine(path).id == engine.id
 
 
-def test_whose_a_file_is(tmp_path: Path) -> None:
+def test_whose_a_file_is(tmp_path):
     missing, built, foreign = (tmp_path / name for name in ("missing", "built", "foreign"))
     write(built, {}, "speclsp", Vocabulary())
     foreign.write_bytes(saved({(1, 2): {3: 4}}))
@@ -340,7 +334,7 @@ def test_whose_a_file_is(tmp_path: Path) -> None:
     assert LearnedFile(missing, print).is_own()
 
 
-def test_a_damaged_file_takes_nothing_and_the_journal_stays(path: Path) -> None:
+def test_a_damaged_file_takes_nothing_and_the_journal_stays(path):
     engine = Engine(path)
     engine.learn(1, 2)
     kept = journal_of(path).read_bytes()
@@ -352,14 +346,14 @@ def test_a_damaged_file_takes_nothing_and_the_journal_stays(path: Path) -> None:
     assert journal_of(path).read_bytes() == kept
 
 
-def test_no_folder_is_created(tmp_path: Path) -> None:
+def test_no_folder_is_created(tmp_path):
     with pytest.raises(StoreError, match="there is no folder") as refused:
         Engine(tmp_path / "none" / "mine.ngrams")
     assert refused.value.remedy == "Create the folder, or correct the path."
     assert list(tmp_path.iterdir()) == []
 
 
-def test_when_a_file_is_written(path: Path) -> None:
+def test_when_a_file_is_written(path):
     engine = Engine(path)
     engine.learn(*range(900))
     changed_s = path.stat().st_mtime
@@ -376,9 +370,7 @@ def test_when_a_file_is_written(path: Path) -> None:
     assert not engine.file.is_due(changed_s + 61, 60)
 
 
-def test_a_write_that_fails_leaves_the_journal_as_it_was(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_leaves_the_journal_as_it_was(path, monkeypatch):
     engine = Engine(path)
     engine.learn(1, 2)
     kept = journal_of(path).read_bytes()

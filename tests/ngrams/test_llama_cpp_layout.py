@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +37,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(counts=counts_of_files)
-def test_what_llama_cpp_saves_is_loaded_and_the_other_way_round(
-    path: Path, counts: Mapping[tuple[int, ...], Mapping[int, int]]
-) -> None:
+def test_what_llama_cpp_saves_is_loaded_and_the_other_way_round(path, counts):
     path.write_bytes(saved(counts))
     tables = read(path, N_VOCAB)
     assert as_counts(tables) == counts
@@ -48,7 +46,7 @@ def test_what_llama_cpp_saves_is_loaded_and_the_other_way_round(
     assert loaded(written.getvalue()) == counts
 
 
-def test_a_static_file_of_a_text(path: Path) -> None:
+def test_a_static_file_of_a_text(path):
     text = np.random.default_rng(0).integers(0, 50, 3000).astype(np.int32)
     written = io.BytesIO()
     write(count_tokens([text], [2]).by_order, written)
@@ -83,7 +81,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_damage_is_named_with_file_and_offset(path: Path, name: str) -> None:
+def test_damage_is_named_with_file_and_offset(path, name):
     data, offset, reason = DAMAGED[name]
     path.write_bytes(data)
     with pytest.raises(StoreError) as caught:
@@ -95,7 +93,7 @@ def test_damage_is_named_with_file_and_offset(path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 17, 900, 1999])
 @pytest.mark.parametrize("damage", ["count", "token", "length"])
-def test_damage_in_a_long_file_is_found_where_it_is(path: Path, at: int, damage: str) -> None:
+def test_damage_in_a_long_file_is_found_where_it_is(path, at, damage):
     records = [record([idx % 7, idx % 11], {idx % 13: 1, 20: 2}) for idx in range(2000)]
     place = {"token": 4, "length": 16, "count": 24}[damage]
     bad = {"token": 5000, "length": 0, "count": -1}[damage]
@@ -108,7 +106,7 @@ def test_damage_in_a_long_file_is_found_where_it_is(path: Path, at: int, damage:
 
 
 @given(data=st.binary(max_size=400))
-def test_any_bytes_are_read_or_refused(path: Path, data: bytes) -> None:
+def test_any_bytes_are_read_or_refused(path, data):
     path.write_bytes(data)
     try:
         counts = as_counts(read(path, N_VOCAB))
@@ -120,25 +118,25 @@ def test_any_bytes_are_read_or_refused(path: Path, data: bytes) -> None:
     assert bool(counts) is not refusal.startswith(str(path))
 
 
-def test_a_static_file_has_order_two_only(path: Path) -> None:
+def test_a_static_file_has_order_two_only(path):
     path.write_bytes(GOOD + record([1, 2, 3], {4: 5}))
     assert as_counts(read(path, N_VOCAB))
     with pytest.raises(StoreError, match="byte 64: an n-gram has 3 tokens, and 2 are expected"):
         read(path, N_VOCAB, [2])
 
 
-def test_longer_ngrams_have_no_room() -> None:
+def test_longer_ngrams_have_no_room():
     with pytest.raises(StoreError, match="not for n-grams of 5"):
         write(count_tokens([np.arange(9, dtype=np.int32)], [5]).by_order, io.BytesIO())
 
 
 @pytest.mark.parametrize("name", ["missing", "folder"])
-def test_no_file(path: Path, name: str) -> None:
+def test_no_file(path, name):
     place = path.parent if name == "folder" else path.parent / "none.bin"
     with pytest.raises(StoreError, match=str(place)):
         read(place, None)
 
 
-def test_an_ngram_that_stands_twice_counts_as_the_sum(path: Path) -> None:
+def test_an_ngram_that_stands_twice_counts_as_the_sum(path):
     path.write_bytes(record([1, 2], {3: 4, 5: 1}) + record([1, 2], {3: 4}))
     assert as_counts(read(path, N_VOCAB)) == {(1, 2): {3: 8, 5: 1}}

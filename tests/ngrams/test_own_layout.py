@@ -38,7 +38,7 @@ def tables_of(n_tokens: int, orders: range) -> NgramTables:
 
 
 @given(text=st.lists(st.integers(0, 9), max_size=60), max_order=st.integers(1, 6))
-def test_what_is_written_is_found(path: Path, text: list[int], max_order: int) -> None:
+def test_what_is_written_is_found(path, text, max_order):
     orders = range(1, max_order + 1)
     write(path, count_tokens([np.array(text, np.int32)], orders).by_order, "speclsp", VOCABULARY)
     file = open_statistics(path, VOCABULARY)
@@ -54,7 +54,7 @@ def followers_of(file: StatisticsFile, ngram: tuple[int, ...]) -> dict[int, int]
     return file.tables.followers(ngram)
 
 
-def test_what_it_says_of_itself(path: Path) -> None:
+def test_what_it_says_of_itself(path):
     write(
         path, count_tokens([np.arange(50, dtype=np.int32)], [1, 3]).by_order, "speclsp", VOCABULARY
     )
@@ -65,7 +65,7 @@ def test_what_it_says_of_itself(path: Path) -> None:
 
 
 @given(st.data())
-def test_no_damage_goes_unnoticed(path: Path, data: st.DataObject) -> None:
+def test_no_damage_goes_unnoticed(path, data):
     write(path, tables_of(300, range(1, 4)).by_order, "speclsp", VOCABULARY)
     whole = path.read_bytes()
     place = data.draw(st.integers(0, len(whole) - 1))
@@ -111,14 +111,14 @@ def archive(**changed: object) -> bytes:
         (archive(counts_2=np.array([{}, {}])), "damaged"),
     ],
 )
-def test_impossible_content_is_named(path: Path, data: bytes, reason: str) -> None:
+def test_impossible_content_is_named(path, data, reason):
     path.write_bytes(data)
     with pytest.raises(StoreError, match=reason) as caught:
         open_statistics(path, VOCABULARY)
     assert caught.value.remedy
 
 
-def test_an_archive_that_unpacks_to_more_than_its_file_is_refused(path: Path) -> None:
+def test_an_archive_that_unpacks_to_more_than_its_file_is_refused(path):
     stream = io.BytesIO()
     np.savez_compressed(stream, grams_1=np.zeros(1_000_000, np.int32))
     path.write_bytes(stream.getvalue())
@@ -126,7 +126,7 @@ def test_an_archive_that_unpacks_to_more_than_its_file_is_refused(path: Path) ->
         open_statistics(path, VOCABULARY)
 
 
-def test_an_archive_whose_members_hold_each_other_is_refused(path: Path) -> None:
+def test_an_archive_whose_members_hold_each_other_is_refused(path):
     """n members of nearly the file's size each: 10,000 of 1 MB would fill 10 GB."""
     data, offsets = b"x" * 10_000, []
     members: list[tuple[bytes, int, int]] = []
@@ -150,13 +150,13 @@ def local_header(name: bytes, checksum: int, size: int) -> bytes:
     return struct.pack("<4s5H3I2H", b"PK\3\4", *fields) + name
 
 
-def test_a_foreign_vocabulary(path: Path) -> None:
+def test_a_foreign_vocabulary(path):
     write(path, tables_of(100, range(1, 3)).by_order, "speclsp", VOCABULARY)
     with pytest.raises(StoreError, match=r"f.ngrams: it belongs to another vocabulary \("):
         open_statistics(path, Identity(fingerprint="f" * 16))
 
 
-def test_static_needs_order_two(path: Path) -> None:
+def test_static_needs_order_two(path):
     write(path, tables_of(100, range(3, 5)).by_order, "speclsp", VOCABULARY)
     assert open_statistics(path, VOCABULARY, "dynamic").role == "dynamic"
     with pytest.raises(StoreError, match="no n-grams of 2 tokens"):
@@ -165,7 +165,7 @@ def test_static_needs_order_two(path: Path) -> None:
     assert open_statistics(path, VOCABULARY, "static").role == "static"
 
 
-def test_writing_replaces_the_file_or_leaves_it(path: Path) -> None:
+def test_writing_replaces_the_file_or_leaves_it(path):
     old = saved({(1, 2): {3: 4}})
     path.write_bytes(old)
     with pytest.raises(StoreError, match="not for n-grams of 5"):

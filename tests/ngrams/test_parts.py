@@ -13,7 +13,7 @@ from llama_cpp_statistics import Counts, as_counts, counted
 
 from speclsp.ngrams import llama_cpp_layout, parts
 from speclsp.ngrams.counting import Observations, count_tokens, table_of
-from speclsp.ngrams.files import Layout, open_statistics, write
+from speclsp.ngrams.files import open_statistics, write
 from speclsp.ngrams.parts import (
     StoredTable,
     boundaries,
@@ -77,13 +77,8 @@ def total(all_texts: Sequence[list[int]], min_count: int) -> Counts:
     n_at_once=st.integers(1, 20),
 )
 def test_sums_of_ranges_are_the_file_of_one_run(
-    layout: Layout,
-    in_parts: list[list[list[int]]],
-    min_count: int,
-    n_in_range: int,
-    n_rows: int,
-    n_at_once: int,
-) -> None:
+    layout, in_parts, min_count, n_in_range, n_rows, n_at_once
+):
     all_texts = [text for of_part in in_parts for text in of_part]
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as unsynced:
         unsynced.setattr("os.fsync", lambda descriptor: None)  # hundreds, which take most of it
@@ -106,7 +101,7 @@ def test_sums_of_ranges_are_the_file_of_one_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["speclsp", "llama.cpp"])
-def test_a_file_larger_than_memory_is_written(layout: Layout, tmp_path: Path) -> None:
+def test_a_file_larger_than_memory_is_written(layout, tmp_path):
     stored = [tmp_path / str(idx) for idx in range(24)]
     n_rows = 2**17
     for idx, part in enumerate(stored):
@@ -125,7 +120,7 @@ def test_a_file_larger_than_memory_is_written(layout: Layout, tmp_path: Path) ->
     assert peak < (tmp_path / "file").stat().st_size / 3
 
 
-def test_ranges_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
+def test_ranges_are_of_the_size_that_is_asked_for(tmp_path):
     dice = np.random.default_rng(1)
     stored = [tmp_path / str(idx) for idx in range(4)]
     for part in stored:
@@ -142,9 +137,7 @@ def test_ranges_are_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
     assert max(sizes) < 1500
 
 
-def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(tmp_path, monkeypatch):
     followers = np.arange(1, 51, dtype=np.int32)
     text = np.stack([np.zeros(50, np.int32), followers], axis=1).ravel()
     stored = [tmp_path / str(idx) for idx in range(40)]
@@ -163,7 +156,7 @@ def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(
     assert list(tables.followers((0,)).values()) == [40] * 50
 
 
-def test_a_part_that_is_missing_is_no_part_without_ngrams(tmp_path: Path) -> None:
+def test_a_part_that_is_missing_is_no_part_without_ngrams(tmp_path):
     short, missing = tmp_path / "short", tmp_path / "missing"
     store(short, count_tokens([ids([1, 2])], ORDERS))
     assert not StoredTable(short, 3).exists()
@@ -173,9 +166,7 @@ def test_a_part_that_is_missing_is_no_part_without_ngrams(tmp_path: Path) -> Non
         sum_range([short, missing], 1, (None, None), min_count=1, n_rows=9)
 
 
-def test_a_part_appears_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     tables = count_tokens([ids([1, 2, 3, 1, 2])], ORDERS)
     part, saved = tmp_path / "part", parts._save
 

@@ -29,23 +29,23 @@ def look_up(
 
 
 class TestContinuation:
-    def test_what_followed_the_match(self) -> None:
+    def test_what_followed_the_match(self):
         corpus = corpus_of(ids(1, 2, 3, 4, 5, 6))
         assert look_up(corpus, ids(9, 2, 3), n=2) == ([4, 5], 2)
 
-    def test_longest_match_wins_over_a_newer_one(self) -> None:
+    def test_longest_match_wins_over_a_newer_one(self):
         corpus = corpus_of(ids(1, 2, 3, 4, 50), ids(9, 3, 4, 60))
         assert look_up(corpus, ids(1, 2, 3, 4)) == ([50], 4)
 
-    def test_most_frequent_continuation_wins(self) -> None:
+    def test_most_frequent_continuation_wins(self):
         corpus = corpus_of(ids(1, 2, 7), ids(8, 1, 2, 7, 5), ids(9, 1, 2, 6))
         assert look_up(corpus, ids(1, 2), n=1) == ([7], 2)
 
-    def test_agreement_goes_on_token_by_token(self) -> None:
+    def test_agreement_goes_on_token_by_token(self):
         corpus = corpus_of(ids(1, 2, 7, 3, 3), ids(1, 2, 7, 3, 4), ids(1, 2, 7, 5), ids(1, 2, 8))
         assert look_up(corpus, ids(1, 2)) == ([7, 3, 4], 2)
 
-    def test_newest_wins_among_equals(self) -> None:
+    def test_newest_wins_among_equals(self):
         assert look_up(corpus_of(ids(1, 2, 3), ids(1, 2, 4)), ids(1, 2)) == ([4], 2)
         corpus = Corpus()
         for key, last in ((b"a", 3), (b"b", 4)):
@@ -53,52 +53,52 @@ class TestContinuation:
             corpus.flush()
         assert look_up(corpus, ids(1, 2)) == ([4], 2)
 
-    def test_later_place_wins_within_a_file(self) -> None:
+    def test_later_place_wins_within_a_file(self):
         assert look_up(corpus_of(ids(1, 2, 3, 1, 2, 4)), ids(1, 2), n=1) == ([4], 2)
 
-    def test_matches_and_drafts_stay_in_one_file(self) -> None:
+    def test_matches_and_drafts_stay_in_one_file(self):
         corpus = corpus_of(ids(1, 2), ids(3, 4))
         assert look_up(corpus, ids(1, 2)) == ([], 0)
         assert look_up(corpus, ids(2, 3)) == ([4], 1)
 
-    def test_match_counts_up_to_n_max(self) -> None:
+    def test_match_counts_up_to_n_max(self):
         corpus = corpus_of(ids(1, 2, 3, 4, 5, 6))
         assert look_up(corpus, ids(1, 2, 3, 4, 5), n_max=3) == ([6], 3)
 
-    def test_match_counts_at_most_the_depth(self) -> None:
+    def test_match_counts_at_most_the_depth(self):
         tokens = np.arange(2 * DEPTH, dtype=np.int32)
         assert look_up(corpus_of(tokens), tokens[:-1], n_max=1000) == ([2 * DEPTH - 1], DEPTH)
 
-    def test_shorter_matches_than_n_min_do_not_count(self) -> None:
+    def test_shorter_matches_than_n_min_do_not_count(self):
         corpus = corpus_of(ids(1, 2, 3, 4))
         assert look_up(corpus, ids(9, 2, 3), n_min=3) == ([], 0)
         assert look_up(corpus, ids(9, 1, 2, 3), n_min=3) == ([4], 3)
 
     @pytest.mark.parametrize("tail", [[], [-1], [1, 2, -1], [MAX_TOKEN + 1]])
-    def test_tail_that_no_file_can_hold(self, tail: list[int]) -> None:
+    def test_tail_that_no_file_can_hold(self, tail):
         assert look_up(corpus_of(ids(1, 2, 3)), ids(*tail)) == ([], 0)
 
-    def test_tail_counts_from_after_a_foreign_token(self) -> None:
+    def test_tail_counts_from_after_a_foreign_token(self):
         assert look_up(corpus_of(ids(1, 2, 3)), ids(1, -1, 2)) == ([3], 1)
 
-    def test_nothing_wanted(self) -> None:
+    def test_nothing_wanted(self):
         assert look_up(corpus_of(ids(1, 2, 3)), ids(1, 2), n=0) == ([], 0)
 
-    def test_empty_corpus_and_empty_file(self) -> None:
+    def test_empty_corpus_and_empty_file(self):
         assert look_up(Corpus(), ids(1)) == ([], 0)
         assert look_up(corpus_of(ids(), ids(1, 2)), ids(1)) == ([2], 1)
 
-    def test_largest_token(self) -> None:
+    def test_largest_token(self):
         corpus = corpus_of(ids(MAX_TOKEN, MAX_TOKEN, 0, MAX_TOKEN))
         assert look_up(corpus, ids(MAX_TOKEN, 0)) == ([MAX_TOKEN], 2)
 
-    def test_many_places_of_one_match(self) -> None:
+    def test_many_places_of_one_match(self):
         tokens = np.tile(ids(1, 2, 3), 5000)
         assert look_up(corpus_of(tokens), ids(9, 1, 2)) == ([3, 1, 2, 3], 2)
 
 
 class TestChanges:
-    def test_added_files_are_found_after_a_flush(self) -> None:
+    def test_added_files_are_found_after_a_flush(self):
         corpus = Corpus()
         corpus.add(b"a", ids(1, 2, 3))
         assert b"a" in corpus
@@ -108,7 +108,7 @@ class TestChanges:
         assert corpus.n_pending_tokens == 0
         assert look_up(corpus, ids(1, 2)) == ([3], 2)
 
-    def test_removed_file_is_not_found_and_can_be_revived(self) -> None:
+    def test_removed_file_is_not_found_and_can_be_revived(self):
         corpus = Corpus()
         corpus.add(b"a", ids(1, 2, 3))
         corpus.add(b"b", ids(5, 6, 7, 8))
@@ -122,7 +122,7 @@ class TestChanges:
         corpus.flush()
         assert corpus.n_sorted_tokens == n_sorted
 
-    def test_removed_before_it_was_flushed(self) -> None:
+    def test_removed_before_it_was_flushed(self):
         corpus = Corpus()
         corpus.add(b"a", ids(1, 2, 3))
         corpus.remove(b"a")
@@ -130,7 +130,7 @@ class TestChanges:
         assert corpus.n_pending_tokens == 0
         assert corpus.n_files == 0
 
-    def test_adding_twice_keeps_one(self) -> None:
+    def test_adding_twice_keeps_one(self):
         corpus = Corpus()
         for _ in range(2):
             corpus.add(b"a", ids(1, 2, 3))
@@ -138,7 +138,7 @@ class TestChanges:
             corpus.flush()
         assert (corpus.n_files, corpus.n_tokens) == (1, 3)
 
-    def test_shorter_match_beside_a_removed_longer_one(self) -> None:
+    def test_shorter_match_beside_a_removed_longer_one(self):
         corpus = Corpus()
         corpus.add(b"long", ids(1, 2, 3, 4, 90))
         corpus.add(b"short", ids(7, 3, 4, 80))
@@ -147,7 +147,7 @@ class TestChanges:
         corpus.remove(b"long")
         assert look_up(corpus, ids(1, 2, 3, 4)) == ([80], 2)
 
-    def test_mostly_removed_segment_is_rebuilt(self) -> None:
+    def test_mostly_removed_segment_is_rebuilt(self):
         corpus = Corpus()
         for idx in range(10):
             corpus.add(bytes([idx]), np.arange(idx * 100, idx * 100 + 100, dtype=np.int32))
@@ -163,7 +163,7 @@ class TestChanges:
         corpus.flush()
         assert (corpus.n_tokens, corpus.n_bytes) == (0, 0)
 
-    def test_hidden_files_come_back(self) -> None:
+    def test_hidden_files_come_back(self):
         corpus = corpus_of(ids(1, 2, 3), ids(5, 6, 7))
         corpus.hide([b"0", b"unknown"])
         assert look_up(corpus, ids(1, 2)) == ([], 0)
@@ -176,7 +176,7 @@ class TestChanges:
         assert look_up(corpus, ids(5, 6)) == ([], 0)
         assert look_up(corpus, ids(1, 2)) == ([3], 2)
 
-    def test_hidden_files_stay_hidden_when_sorted_again(self) -> None:
+    def test_hidden_files_stay_hidden_when_sorted_again(self):
         corpus = corpus_of(ids(1, 2, 3), ids(5, 6, 7))
         corpus.hide([b"0", b"2"])
         corpus.add(b"2", ids(11, 12, 13))
@@ -184,7 +184,7 @@ class TestChanges:
         assert look_up(corpus, ids(1, 2)) == look_up(corpus, ids(11, 12)) == ([], 0)
         assert look_up(corpus, ids(5, 6)) == ([7], 2)
 
-    def test_indexes_stay_few_and_sorting_stays_cheap(self) -> None:
+    def test_indexes_stay_few_and_sorting_stays_cheap(self):
         n_files, n_tokens = 600, 50
         corpus = Corpus()
         random = np.random.default_rng(1)
@@ -198,7 +198,7 @@ class TestChanges:
         for tokens in files[::37]:
             assert look_up(corpus, tokens[:40]) == (tokens[40:44].tolist(), 16)
 
-    def test_memory_per_token(self) -> None:
+    def test_memory_per_token(self):
         corpus = corpus_of(np.random.default_rng(1).integers(0, 5000, 100_000).astype(np.int32))
         assert corpus.n_bytes / corpus.n_tokens < 9
 
@@ -233,15 +233,7 @@ def brute_force(
     n_max=st.integers(1, 8),
     n=st.integers(1, 5),
 )
-def test_equals_brute_force(
-    batches: list[list[list[int]]],
-    tails: list[list[int]],
-    gone: set[tuple[int, int]],
-    hidden: set[tuple[int, int]],
-    n_min: int,
-    n_max: int,
-    n: int,
-) -> None:
+def test_equals_brute_force(batches, tails, gone, hidden, n_min, n_max, n):
     corpus = Corpus()
     living: list[list[int]] = []
     for i, batch in enumerate(batches):
@@ -264,7 +256,7 @@ def test_equals_brute_force(
             assert first.count(tokens[0]) == max(map(first.count, first))
 
 
-def test_equals_brute_force_on_long_repetitions() -> None:
+def test_equals_brute_force_on_long_repetitions():
     random = np.random.default_rng(7)
     motif = random.integers(0, 3, 60).tolist()
     files: list[list[int]] = []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-from pathlib import Path
 
 import pytest
 from damaged_bytes import damaged
@@ -36,9 +35,7 @@ def content(dice: random.Random) -> bytes:
 
 
 @pytest.mark.timeout(3600)
-def test_patterns_of_any_content_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patterns_of_any_content_are_bounded(tmp_path, monkeypatch):
     compiled: list[object] = []
     made = ignore._LinearPattern.pattern_to_regex
 

@@ -16,7 +16,7 @@ def rules(root: Path, *exclude: str) -> IgnoreRules:
 
 
 class TestGitignore:
-    def test_nested_files_override_outer_ones(self, project: Path) -> None:
+    def test_nested_files_override_outer_ones(self, project):
         write(project / ".gitignore", "*.txt\n/build/\n")
         write(project / "sub" / ".gitignore", "!keep.txt\nlocal/\n")
         under_test = rules(project)
@@ -29,25 +29,25 @@ class TestGitignore:
         assert under_test.ignored("build/")
         assert not under_test.ignored("sub/build/")
 
-    def test_nothing_below_an_ignored_folder_comes_back(self, project: Path) -> None:
+    def test_nothing_below_an_ignored_folder_comes_back(self, project):
         write(project / ".gitignore", "out/\n!out/keep.py\n")
         assert rules(project).ignored_or_within("out/keep.py")
         assert rules(project).ignored_or_within("out/deep/er/")
         assert not rules(project).ignored_or_within("src/keep.py")
 
-    def test_folder_patterns_spare_files(self, project: Path) -> None:
+    def test_folder_patterns_spare_files(self, project):
         write(project / ".gitignore", "logs/\n")
         assert not rules(project).ignored("logs")
         assert rules(project).ignored("logs/")
 
-    def test_info_exclude(self, project: Path) -> None:
+    def test_info_exclude(self, project):
         git(project, "init")
         write(project / ".git" / "info" / "exclude", "private.py\n")
         write(project / "sub" / ".gitignore", "!private.py\n")
         assert rules(project).ignored("private.py")
         assert not rules(project).ignored("sub/private.py")
 
-    def test_rules_of_the_repository_around_the_folder(self, project: Path) -> None:
+    def test_rules_of_the_repository_around_the_folder(self, project):
         git(project, "init")
         write(project / ".gitignore", "*.gen.py\n/packages/a/tmp/\n/tmp2/\n")
         write(project / "packages" / ".gitignore", "scratch.py\n")
@@ -62,7 +62,7 @@ class TestGitignore:
         assert under_test.ignored("x.py")
         assert not under_test.ignored("y.py")
 
-    def test_folder_that_is_ignored_itself_was_opened_on_purpose(self, project: Path) -> None:
+    def test_folder_that_is_ignored_itself_was_opened_on_purpose(self, project):
         git(project, "init")
         write(project / ".gitignore", "generated/\n")
         (project / "generated" / "deep").mkdir(parents=True)
@@ -72,20 +72,20 @@ class TestGitignore:
     @pytest.mark.parametrize(
         "content", [b"\xff\xfe\0*.py", b"[\n*.log\n", b"\xef\xbb\xbf*.log\r\n"]
     )
-    def test_odd_files_do_no_harm(self, project: Path, content: bytes) -> None:
+    def test_odd_files_do_no_harm(self, project, content):
         write(project / ".gitignore", content)
         assert not rules(project).ignored("a.md")
 
-    def test_bad_lines_leave_the_others_in_force(self, project: Path) -> None:
+    def test_bad_lines_leave_the_others_in_force(self, project):
         write(project / ".gitignore", "!\n[z-a]\n*.foo\n")
         assert rules(project).ignored("a.foo")
 
-    def test_link_is_not_followed(self, project: Path, tmp_path: Path) -> None:
+    def test_link_is_not_followed(self, project, tmp_path):
         write(tmp_path / "patterns", "*\n")
         (project / ".gitignore").symlink_to(tmp_path / "patterns")
         assert not rules(project).ignored("a.py")
 
-    def test_agrees_with_git(self, project: Path) -> None:
+    def test_agrees_with_git(self, project):
         git(project, "init")
         write(
             project / ".gitignore",
@@ -126,7 +126,7 @@ class TestHostile:
             ("a/**/*a*a*a/**/*a*a/**/b*b*b", "a/" + "a" * 250 + "/" + "a/" * 900),
         ],
     )
-    def test_no_pattern_takes_long(self, pattern: str, path: str) -> None:
+    def test_no_pattern_takes_long(self, pattern, path):
         spec, bad = compiled_patterns([pattern])
         assert bad == ()
         assert not spec.match_file(path)
@@ -134,7 +134,7 @@ class TestHostile:
     @pytest.mark.parametrize(
         "content", ["a\n" * 2_001, "a" * 130_000 + "\n", "# a comment\n" * 30_000]
     )
-    def test_a_folder_of_too_many_patterns_is_left_out(self, project: Path, content: str) -> None:
+    def test_a_folder_of_too_many_patterns_is_left_out(self, project, content):
         write(project / "sub" / ".gitignore", content + "b.py\n")
         under_test = rules(project, "!kept/")
         assert under_test.ignored("sub/b.py")
@@ -146,7 +146,7 @@ class TestHostile:
         assert message.startswith(f"{project / 'sub' / '.gitignore'} is too large: at most 2000 ")
         assert '"!src/"' in message
 
-    def test_what_applies_from_outer_folders_counts(self, project: Path) -> None:
+    def test_what_applies_from_outer_folders_counts(self, project):
         git(project, "init")
         write(project / ".git" / "info" / "exclude", "a\n" * 900)
         write(project / ".gitignore", "a\n" * 900)
@@ -160,7 +160,7 @@ class TestHostile:
         assert rules(project).ignored("c.py")
         assert rules(project / "few").ignored("c.py")
 
-    def test_the_patterns_of_a_project_are_bounded(self, project: Path) -> None:
+    def test_the_patterns_of_a_project_are_bounded(self, project):
         for n in range(12):
             write(project / f"{n}" / ".gitignore", "a\n" * 2_000)
         under_test = rules(project)
@@ -168,7 +168,7 @@ class TestHostile:
         assert len(under_test.too_large) == 2
 
     @pytest.mark.slow
-    def test_the_patterns_mean_what_pathspec_says(self) -> None:
+    def test_the_patterns_mean_what_pathspec_says(self):
         dice = random.Random(1)
         pieces = [
             "a",
@@ -209,24 +209,24 @@ class TestBuiltIn:
          "x.egg-info/", "a.min.js", "package-lock.json", "sub/Cargo.lock", "logo.PNG", "m.pyc",
          "data.csv", "model.gguf"],
     )  # fmt: skip
-    def test_left_out_without_a_gitignore(self, project: Path, path: str) -> None:
+    def test_left_out_without_a_gitignore(self, project, path):
         assert rules(project).ignored(path)
 
     @pytest.mark.parametrize(
         "path", ["src/", "build/", "env/", "node_modules", "venv", "git.py", "locks.py", "a.json"]
     )
-    def test_kept(self, project: Path, path: str) -> None:
+    def test_kept(self, project, path):
         assert not rules(project).ignored(path)
 
 
 class TestExclude:
-    def test_patterns_of_the_user(self, project: Path) -> None:
+    def test_patterns_of_the_user(self, project):
         under_test = rules(project, "gen_*.py", "/docs/")
         assert under_test.ignored("sub/gen_a.py")
         assert under_test.ignored("docs/")
         assert not under_test.ignored("sub/docs/")
 
-    def test_user_may_bring_back(self, project: Path) -> None:
+    def test_user_may_bring_back(self, project):
         write(project / ".gitignore", "*.sql\n")
         under_test = rules(project, "!node_modules/", "!dump.sql", "!*.csv")
         assert not under_test.ignored("node_modules/")
@@ -234,7 +234,7 @@ class TestExclude:
         assert not under_test.ignored("a.csv")
         assert under_test.ignored("other.sql")
 
-    def test_bad_pattern_is_told_and_the_rest_works(self, project: Path) -> None:
+    def test_bad_pattern_is_told_and_the_rest_works(self, project):
         under_test = rules(project, "!", "*.foo")
         assert under_test.bad_patterns == ("!",)
         assert under_test.ignored("a.foo")

@@ -1,13 +1,10 @@
-from pathlib import Path
-
-import pytest
 from indexed_project import write
 
 from speclsp.project import ignore
 from speclsp.project.ignore import IgnoredFiles, IgnoreRules
 
 
-def test_patterns_decide_and_names_that_are_merely_not_indexed_do_not(tmp_path: Path) -> None:
+def test_patterns_decide_and_names_that_are_merely_not_indexed_do_not(tmp_path):
     write(tmp_path / ".gitignore", "private/\n*.local.py\n!open.local.py\n")
     ignored = IgnoredFiles(["drafts/"], print)
 
@@ -23,7 +20,7 @@ def test_patterns_decide_and_names_that_are_merely_not_indexed_do_not(tmp_path: 
     assert not ignored.is_ignored(str(tmp_path), str(tmp_path.parent / "private" / "a.py"))
 
 
-def test_patterns_are_read_again_when_told(tmp_path: Path) -> None:
+def test_patterns_are_read_again_when_told(tmp_path):
     file = str(tmp_path / "a.py")
     ignored = IgnoredFiles([], print)
     assert not ignored.is_ignored(str(tmp_path), file)
@@ -35,9 +32,7 @@ def test_patterns_are_read_again_when_told(tmp_path: Path) -> None:
     assert not ignored.is_ignored(str(tmp_path), file)
 
 
-def test_a_verdict_is_kept_until_the_patterns_are_renewed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verdict_is_kept_until_the_patterns_are_renewed(tmp_path, monkeypatch):
     asked: list[str] = []
     matched = IgnoreRules.ignored_by_patterns
 
@@ -55,9 +50,7 @@ def test_a_verdict_is_kept_until_the_patterns_are_renewed(
     assert asked == ["a.py", "a.py"]
 
 
-def test_patterns_without_end_are_compiled_once_if_at_all_and_told_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patterns_without_end_are_compiled_once_if_at_all_and_told_once(tmp_path, monkeypatch):
     compiled: list[str] = []
     made = ignore._LinearPattern.pattern_to_regex
 

@@ -26,9 +26,7 @@ def naming(outline: NameTable, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("index_project", [True, False])
-def test_the_names_in_a_folder_without_ignored_and_secret_files(
-    project: Path, make_index: MakeIndex, index_project: bool
-) -> None:
+def test_the_names_in_a_folder_without_ignored_and_secret_files(project, make_index, index_project):
     write(project / "a.py", 'password = "hunter22"\ndef area(): pass\n')
     write(project / "pkg" / "b.py", "class Box:\n    def area(self): pass\n")
     write(project / ".gitignore", "private.py\n")
@@ -43,9 +41,7 @@ def test_the_names_in_a_folder_without_ignored_and_secret_files(
     assert index.index.text("a.py") == f'password = "{PLACEHOLDER}"\ndef area(): pass\n'
 
 
-def test_each_file_is_read_once_for_tokens_and_outline(
-    project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_file_is_read_once_for_tokens_and_outline(project, make_index, monkeypatch):
     read: list[str] = []
     real = indexed_files.read_source
 
@@ -68,9 +64,7 @@ def test_each_file_is_read_once_for_tokens_and_outline(
     wait_until(lambda: list(outline_of(index).files) == ["a.py"])
 
 
-def test_a_file_that_grew_too_large_has_no_outline(
-    project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_grew_too_large_has_no_outline(project, make_index, monkeypatch):
     """Its names were those of its former text."""
     monkeypatch.setattr(indexed_files, "_MAX_OUTLINED_BYTES", 100)
     write(project / "a.py", "def former(): pass\n")
@@ -80,9 +74,7 @@ def test_a_file_that_grew_too_large_has_no_outline(
     wait_until(lambda: list(outline_of(index).files) == [])
 
 
-def test_outlines_are_there_before_all_files_are_tokenised(
-    project: Path, make_index: MakeIndex
-) -> None:
+def test_outlines_are_there_before_all_files_are_tokenised(project, make_index):
     write(project / "a.py", "def area(): pass\n")
     index = make_index()
     index.tokenize.gate.clear()

@@ -26,7 +26,7 @@ def lines(*numbers: int) -> str:
 
 
 class TestScan:
-    def test_files_are_drafted_from(self, project: Path, make_index: MakeIndex) -> None:
+    def test_files_are_drafted_from(self, project, make_index):
         write(project / "a.py", lines(1, 2))
         write(project / "sub" / "b.py", lines(3))
         index = make_index().open().built()
@@ -37,7 +37,7 @@ class TestScan:
             len(WordTokenizer.tokens(text)) for text in (lines(1, 2), lines(3))
         )
 
-    def test_left_out_files(self, project: Path, make_index: MakeIndex) -> None:
+    def test_left_out_files(self, project, make_index):
         write(project / ".gitignore", "ignored.py\n")
         write(project / "ignored.py", lines(1))
         write(project / ".env", lines(2))
@@ -52,7 +52,7 @@ class TestScan:
         stats = index.index.stats()
         assert (stats.n_files, stats.n_skipped) == (2, 3)  # .gitignore is a text file, too
 
-    def test_progress_begins_reports_and_ends(self, project: Path, make_index: MakeIndex) -> None:
+    def test_progress_begins_reports_and_ends(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         progress = index.of_type(Progress)
@@ -64,7 +64,7 @@ class TestScan:
         assert make_index().open().built().of_type(Progress)[0].token != progress[0].token
 
     @pytest.mark.slow
-    def test_usable_while_building(self, project: Path, make_index: MakeIndex) -> None:
+    def test_usable_while_building(self, project, make_index):
         for number in range(2000):
             write(project / f"d{number % 20}" / f"f{number}.py", lines(number) * 3)
         tokenize = WordTokenizer()
@@ -90,7 +90,7 @@ class TestScan:
         assert all(index.follows(f"key {n} : ") == f"word{n}" for n in range(0, 2000, 13))
         assert index.index.corpora()[0].n_indexes <= 3  # type: ignore[attr-defined]
 
-    def test_files_beside_open_ones_come_first(self, project: Path, make_index: MakeIndex) -> None:
+    def test_files_beside_open_ones_come_first(self, project, make_index):
         for name in ("a/1.py", "b/2.py", "z/3.py", "z/4.py"):
             write(project / name, f"# {name}\n")
         seen: list[str] = []
@@ -101,20 +101,20 @@ class TestScan:
         index.open().built()
         assert seen == ["z/3.py", "z/4.py", "a/1.py", "b/2.py"]
 
-    def test_max_files(self, project: Path, make_index: MakeIndex) -> None:
+    def test_max_files(self, project, make_index):
         for number in range(5):
             write(project / f"{number}.py", lines(number))
         index = make_index(max_files=3).open().built()
         assert index.index.stats().n_files == 3
         assert "max_files" in index.of_type(LogLine)[0].message
 
-    def test_switched_off(self, project: Path, make_index: MakeIndex) -> None:
+    def test_switched_off(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index(index_project=False).open().built()
         assert index.index.corpora() == ()
         assert index.tokenize.n_calls == 0
 
-    def test_text_that_cannot_be_tokenised(self, project: Path, make_index: MakeIndex) -> None:
+    def test_text_that_cannot_be_tokenised(self, project, make_index):
         write(project / "bad.py", "bad")
         write(project / "good.py", lines(1))
         write(project / "large.py", "large")
@@ -131,9 +131,7 @@ class TestScan:
         assert sum("py" in event.message for event in index.of_type(LogLine)) == 2
         assert index.index.stats().n_skipped == 2
 
-    def test_unforeseen_failure_is_told_and_survived(
-        self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_unforeseen_failure_is_told_and_survived(self, project, make_index, monkeypatch):
         write(project / "a.py", lines(1))
         index = make_index()
         real_scan = project_index.scan
@@ -153,9 +151,7 @@ class TestScan:
         stages = [event.stage for event in index.of_type(Progress)]
         assert stages.count("begin") == stages.count("end") == 2
 
-    def test_the_last_failure_advises_a_restart(
-        self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_last_failure_advises_a_restart(self, project, make_index, monkeypatch):
         monkeypatch.setattr(project_index, "scan", Mock(side_effect=RuntimeError("boo")))
         index = make_index().open()
         for n_failures in range(1, project_index._MAX_FAILURES + 1):
@@ -165,7 +161,7 @@ class TestScan:
         assert advice == [True, True, False]
         wait_until(lambda: not index.index.stats().building)
 
-    def test_closing_while_building(self, project: Path, make_index: MakeIndex) -> None:
+    def test_closing_while_building(self, project, make_index):
         for number in range(200):
             write(project / f"{number}.py", lines(number))
         tokenize = WordTokenizer()
@@ -177,9 +173,7 @@ class TestScan:
         assert tokenize.n_calls <= 2
         assert [event.stage for event in index.of_type(Progress)][-1:] in ([], ["end"])
 
-    def test_makes_way_for_completions_but_gets_on(
-        self, project: Path, make_index: MakeIndex
-    ) -> None:
+    def test_makes_way_for_completions_but_gets_on(self, project, make_index):
         write(project / "a.py", lines(1))
         asked: list[bool] = []
 
@@ -193,7 +187,7 @@ class TestScan:
 
 
 class TestFolders:
-    def test_folder_by_a_link(self, project: Path, tmp_path: Path, make_index: MakeIndex) -> None:
+    def test_folder_by_a_link(self, project, tmp_path, make_index):
         write(project / "a.py", lines(1))
         (tmp_path / "link").symlink_to(project)
         index = make_index(tmp_path / "link").open().built()
@@ -204,14 +198,14 @@ class TestFolders:
         index.index.changed(str(tmp_path / "link" / "b.py"))
         wait_until(lambda: index.follows("key 2 : ") == "word2")
 
-    def test_missing_folder_is_told(self, tmp_path: Path, make_index: MakeIndex) -> None:
+    def test_missing_folder_is_told(self, tmp_path, make_index):
         index = make_index(tmp_path / "gone").open().built()
         assert index.index.corpora() == ()
         assert "cannot be read" in index.of_type(LogLine)[0].message
 
 
 class TestOpenFiles:
-    def test_open_file_is_not_drafted_from(self, project: Path, make_index: MakeIndex) -> None:
+    def test_open_file_is_not_drafted_from(self, project, make_index):
         path = write(project / "a.py", lines(1))
         write(project / "b.py", lines(2))
         index = make_index()
@@ -221,7 +215,7 @@ class TestOpenFiles:
         index.index.set_open(frozenset())
         assert index.follows("key 1 : ") == "word1"
 
-    def test_saved_while_open(self, project: Path, make_index: MakeIndex) -> None:
+    def test_saved_while_open(self, project, make_index):
         path = write(project / "a.py", lines(1))
         index = make_index().open().built()
         index.index.set_open(frozenset({str(path)}))
@@ -233,7 +227,7 @@ class TestOpenFiles:
         index.index.set_open(frozenset())
         assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "word2")
 
-    def test_copy_of_an_open_file_counts(self, project: Path, make_index: MakeIndex) -> None:
+    def test_copy_of_an_open_file_counts(self, project, make_index):
         for name in ("a.py", "b.py"):
             write(project / name, lines(1))
         index = make_index().open().built()
@@ -243,7 +237,7 @@ class TestOpenFiles:
 
 
 class TestChanges:
-    def test_write_rename_and_delete(self, project: Path, make_index: MakeIndex) -> None:
+    def test_write_rename_and_delete(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         write(project / "b.py", lines(2))
@@ -261,16 +255,14 @@ class TestChanges:
         wait_until(lambda: index.follows("key 2 : ") == "")
         assert index.follows("key 3 : ") == "word3"
 
-    def test_replaced_by_rename_as_editors_do(self, project: Path, make_index: MakeIndex) -> None:
+    def test_replaced_by_rename_as_editors_do(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         write(project / "a.py~tmp", lines(2)).replace(project / "a.py")
         wait_until(lambda: index.follows("key 2 : ") == "word2")
         wait_until(lambda: index.follows("key 1 : ") == "")
 
-    def test_folders_made_moved_and_deleted(
-        self, project: Path, tmp_path: Path, make_index: MakeIndex
-    ) -> None:
+    def test_folders_made_moved_and_deleted(self, project, tmp_path, make_index):
         write(tmp_path / "away" / "deep" / "x.py", lines(1))
         write(project / "a.py", lines(9))
         index = make_index().open().built()
@@ -288,7 +280,7 @@ class TestChanges:
         wait_until(lambda: index.follows("key 3 : ") == "")
         assert index.follows("key 9 : ") == "word9"
 
-    def test_folder_beside_an_ignored_one(self, project: Path, make_index: MakeIndex) -> None:
+    def test_folder_beside_an_ignored_one(self, project, make_index):
         write(project / "node_modules" / "m.js", lines(1))
         write(project / "src" / "a.py", lines(2))
         index = make_index().open().built()
@@ -301,9 +293,7 @@ class TestChanges:
         wait_until(lambda: index.follows("key 6 : ") == "word6")
         assert index.follows("key 5 : ") == ""
 
-    def test_secret_ignored_and_linked_files_stay_out(
-        self, project: Path, tmp_path: Path, make_index: MakeIndex
-    ) -> None:
+    def test_secret_ignored_and_linked_files_stay_out(self, project, tmp_path, make_index):
         write(project / ".gitignore", "out/\n*.gen\n")
         index = make_index().open().built()
         write(tmp_path / "outside.py", lines(1))
@@ -316,7 +306,7 @@ class TestChanges:
         wait_until(lambda: index.follows("key 5 : ") == "word5")
         assert [index.follows(f"key {n} : ") for n in range(1, 5)] == [""] * 4
 
-    def test_file_that_becomes_binary(self, project: Path, make_index: MakeIndex) -> None:
+    def test_file_that_becomes_binary(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         write(project / "a.py", b"\0\0")
@@ -324,7 +314,7 @@ class TestChanges:
         write(project / "a.py", lines(2))
         wait_until(lambda: index.follows("key 2 : ") == "word2")
 
-    def test_changed_gitignore(self, project: Path, make_index: MakeIndex) -> None:
+    def test_changed_gitignore(self, project, make_index):
         write(project / "a.py", lines(1))
         write(project / "sub" / "b.py", lines(2))
         index = make_index().open().built()
@@ -334,16 +324,14 @@ class TestChanges:
         (project / "sub" / ".gitignore").unlink()
         wait_until(lambda: index.follows("key 2 : ") == "word2")
 
-    def test_changed_gitignore_that_is_ignored_itself(
-        self, project: Path, make_index: MakeIndex
-    ) -> None:
+    def test_changed_gitignore_that_is_ignored_itself(self, project, make_index):
         write(project / "a.py", lines(1))
         write(project / ".gitignore", ".gitignore\n")
         index = make_index().open().built()
         write(project / ".gitignore", ".gitignore\na.py\n")
         wait_until(lambda: index.follows("key 1 : ") == "", 20.0)
 
-    def test_branch_switch(self, project: Path, make_index: MakeIndex) -> None:
+    def test_branch_switch(self, project, make_index):
         git(project, "init", "-b", "main")
         for number in range(400):
             write(project / f"d{number % 7}" / f"{number}.py", lines(number))
@@ -373,9 +361,7 @@ class TestChanges:
         wait_until(lambda: index.follows("key 1 : ") == "")
         assert not index.of_type(Problem)
 
-    def test_root_vanishes_and_comes_back(
-        self, project: Path, tmp_path: Path, make_index: MakeIndex
-    ) -> None:
+    def test_root_vanishes_and_comes_back(self, project, tmp_path, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         project.rename(tmp_path / "away")
@@ -385,9 +371,7 @@ class TestChanges:
         index.index.reindex()
         wait_until(lambda: index.follows("key 1 : ") == "word1")
 
-    def test_reindexing_while_changed_files_are_read(
-        self, project: Path, make_index: MakeIndex
-    ) -> None:
+    def test_reindexing_while_changed_files_are_read(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         real_tokens, calls = index.tokenize.tokens, []
@@ -403,7 +387,7 @@ class TestChanges:
         wait_until(lambda: [event.stage for event in index.of_type(Progress)].count("end") == 2)
         assert calls == [lines(1, 2)]
 
-    def test_changes_elsewhere_are_nothing(self, project: Path, make_index: MakeIndex) -> None:
+    def test_changes_elsewhere_are_nothing(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         for path in ("/", "", "/nowhere/x.py", str(project) + "suffix/a.py", "relative"):
@@ -413,9 +397,7 @@ class TestChanges:
         wait_until(lambda: index.follows("key 2 : ") == "word2")
         assert not index.of_type(Problem)
 
-    def test_without_watching_it_scans_now_and_then(
-        self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_without_watching_it_scans_now_and_then(self, project, make_index, monkeypatch):
         def refuse(*args: Any, **kwargs: Any) -> None:
             raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
@@ -429,9 +411,7 @@ class TestChanges:
         (problem,) = index.of_type(Problem)
         assert "max_user_watches" in problem.remedy
 
-    def test_sweeps_find_what_watching_missed(
-        self, project: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_sweeps_find_what_watching_missed(self, project, make_index, monkeypatch):
         monkeypatch.setattr(BaseObserver, "schedule", lambda *args, **kwargs: object())
         monkeypatch.setattr(BaseObserver, "unschedule", lambda *args: None)
         monkeypatch.setattr(project_index, "_SWEEP_S", 0.05)
@@ -442,9 +422,7 @@ class TestChanges:
 
 
 class TestPersistence:
-    def test_restart_tokenises_nothing(
-        self, project: Path, tmp_path: Path, make_index: MakeIndex
-    ) -> None:
+    def test_restart_tokenises_nothing(self, project, tmp_path, make_index):
         for number in range(30):
             write(project / f"{number}.py", lines(number))
         for expected_calls in (30, 0):
@@ -458,8 +436,8 @@ class TestPersistence:
         assert b"17.py" not in (tmp_path / "store" / "t.sqlite3").read_bytes()
 
     def test_failing_store_is_told_once_and_done_without(
-        self, project: Path, tmp_path: Path, make_index: MakeIndex, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+        self, project, tmp_path, make_index, monkeypatch
+    ):
         def fail(*arguments: Any) -> None:
             raise StoreError("disk full", remedy="Delete something.")
 
@@ -475,9 +453,7 @@ class TestPersistence:
         assert "disk full" in message
         assert "Delete something." in message
 
-    def test_two_indexes_share_a_store(
-        self, project: Path, tmp_path: Path, make_index: MakeIndex
-    ) -> None:
+    def test_two_indexes_share_a_store(self, project, tmp_path, make_index):
         for number in range(40):
             write(project / f"{number}.py", lines(number))
         stores = [TokenStore(tmp_path / "t.sqlite3") for _ in range(2)]
@@ -492,7 +468,7 @@ class TestPersistence:
 
 
 @pytest.mark.real
-def test_with_a_real_vocabulary(project: Path, make_index: MakeIndex, model_folder: Path) -> None:
+def test_with_a_real_vocabulary(project, make_index, model_folder):
     from speclsp.engine.llama.vocabulary import load_vocabulary
 
     vocabulary = load_vocabulary(model_folder / "embedded-target-f16.gguf")

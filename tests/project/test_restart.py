@@ -49,7 +49,7 @@ def found(index: IndexUnderTest, *numbers: int) -> list[int]:
     return [n for n in numbers if index.follows(f"key {n} : ") == f"word{n}"]
 
 
-def test_restart_tokenises_nothing(project: Path, start: MakeIndex) -> None:
+def test_restart_tokenises_nothing(project, start):
     fill(project)
     first = start()
     first.index.close()
@@ -60,7 +60,7 @@ def test_restart_tokenises_nothing(project: Path, start: MakeIndex) -> None:
     assert again.tokenize.n_calls == 0
 
 
-def test_changes_since_the_last_session_are_noticed(project: Path, start: MakeIndex) -> None:
+def test_changes_since_the_last_session_are_noticed(project, start):
     fill(project)
     start().index.close()
     (project / "d0" / "0.py").unlink()
@@ -77,7 +77,7 @@ def test_changes_since_the_last_session_are_noticed(project: Path, start: MakeIn
     assert third.tokenize.n_calls == 0
 
 
-def test_same_size_and_time_of_writing_but_another_content(project: Path, start: MakeIndex) -> None:
+def test_same_size_and_time_of_writing_but_another_content(project, start):
     path = write(project / "a.py", line(1))
     os.utime(path, (1000, 1000))
     start().index.close()
@@ -86,13 +86,7 @@ def test_same_size_and_time_of_writing_but_another_content(project: Path, start:
     assert found(start(), 1, 2) == [2]
 
 
-def test_damaged_store_is_set_aside_and_filled_again(
-    project: Path,
-    tmp_path: Path,
-    make_index: MakeIndex,
-    start: MakeIndex,
-    reports: list[StoreError],
-) -> None:
+def test_damaged_store_is_set_aside_and_filled_again(project, tmp_path, make_index, start, reports):
     fill(project)
     store = TokenStore(tmp_path / "t.sqlite3")
     make_index(token_store=store).open().built().index.close()
@@ -109,7 +103,7 @@ def test_damaged_store_is_set_aside_and_filled_again(
     assert third.tokenize.n_calls == 0
 
 
-def test_each_vocabulary_has_tokens_of_its_own(project: Path, start: MakeIndex) -> None:
+def test_each_vocabulary_has_tokens_of_its_own(project, start):
     fill(project)
     start().index.close()
     other = start(fingerprint="other")
@@ -121,7 +115,7 @@ def test_each_vocabulary_has_tokens_of_its_own(project: Path, start: MakeIndex) 
         assert again.tokenize.n_calls == 0
 
 
-def test_folders_keep_tokens_by_themselves(project: Path, tmp_path: Path, start: MakeIndex) -> None:
+def test_folders_keep_tokens_by_themselves(project, tmp_path, start):
     other = tmp_path / "other"
     fill(project)
     write(other / "b.py", line(700))
@@ -132,9 +126,7 @@ def test_folders_keep_tokens_by_themselves(project: Path, tmp_path: Path, start:
     assert index.tokenize.n_calls == 0
 
 
-def test_index_that_is_full(
-    project: Path, start: MakeIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_index_that_is_full(project, start, monkeypatch):
     fill(project)
     with monkeypatch.context() as patched:
         patched.setattr(indexed_files, "MAX_TOKENS", 100)
@@ -145,9 +137,7 @@ def test_index_that_is_full(
     assert start().index.stats().n_files == N_FILES
 
 
-def test_sorting_stops_when_closing(
-    project: Path, start: MakeIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sorting_stops_when_closing(project, start, monkeypatch):
     fill(project)
     under_test = start()
     index = under_test.index
@@ -189,9 +179,7 @@ assert not reports, reports
 """
 
 
-def test_two_servers_at_once(
-    project: Path, tmp_path: Path, start: MakeIndex, reports: list[StoreError]
-) -> None:
+def test_two_servers_at_once(project, tmp_path, start, reports):
     fill(project)
     support = str(Path(__file__).parents[1] / "support")
     servers = [

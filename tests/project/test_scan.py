@@ -22,13 +22,13 @@ def found(root: Path, tally: ScanTally | None = None, **arguments: Any) -> list[
     return [file.relative for file in files]
 
 
-def test_nearer_files_come_first(project: Path) -> None:
+def test_nearer_files_come_first(project):
     for name in ("b/c/deep.py", "a/x.py", "top.py", "b/y.py"):
         write(project / name, "x")
     assert found(project) == ["top.py", "a/x.py", "b/y.py", "b/c/deep.py"]
 
 
-def test_links_are_not_followed(project: Path, tmp_path: Path) -> None:
+def test_links_are_not_followed(project, tmp_path):
     write(tmp_path / "outside" / "o.py", "x")
     write(project / "real" / "r.py", "x")
     (project / "loop").symlink_to(project)
@@ -40,9 +40,7 @@ def test_links_are_not_followed(project: Path, tmp_path: Path) -> None:
     assert found(project) == ["real/r.py"]
 
 
-def test_a_folder_that_is_reached_twice_is_scanned_once(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_reached_twice_is_scanned_once(project, monkeypatch):
     write(project / "real" / "r.py", "x")
     # As a mount or a junction of Windows: a folder and no link.
     (project / "real" / "up").symlink_to(project)
@@ -50,13 +48,13 @@ def test_a_folder_that_is_reached_twice_is_scanned_once(
     assert found(project) == ["real/r.py"]
 
 
-def test_pipes_and_sockets_are_passed_over(project: Path) -> None:
+def test_pipes_and_sockets_are_passed_over(project):
     os.mkfifo(project / "pipe.py")
     write(project / "a.py", "x")
     assert found(project) == ["a.py"]
 
 
-def test_what_is_huge_secret_or_empty_is_left_out(project: Path) -> None:
+def test_what_is_huge_secret_or_empty_is_left_out(project):
     write(project / "huge.py", "x" * 1001)
     write(project / ".env", "TOKEN=1")
     write(project / "empty.py", "")
@@ -66,7 +64,7 @@ def test_what_is_huge_secret_or_empty_is_left_out(project: Path) -> None:
     assert (tally.n_files, tally.n_skipped) == (1, 2)
 
 
-def test_max_files(project: Path) -> None:
+def test_max_files(project):
     for number in range(5):
         write(project / f"{number}.py", "x")
     tally = ScanTally()
@@ -78,7 +76,7 @@ def test_max_files(project: Path) -> None:
 
 
 @pytest.mark.parametrize("marker", ["pyvenv.cfg", "CACHEDIR.TAG"])
-def test_folders_that_programs_made_are_passed_over(project: Path, marker: str) -> None:
+def test_folders_that_programs_made_are_passed_over(project, marker):
     write(project / "made" / marker, "x")
     write(project / "made" / "a.py", "x")
     write(project / "a.py", "x")
@@ -87,13 +85,13 @@ def test_folders_that_programs_made_are_passed_over(project: Path, marker: str) 
     assert tally.folders == {"": True}
 
 
-def test_opened_folder_counts_whatever_it_is(project: Path) -> None:
+def test_opened_folder_counts_whatever_it_is(project):
     write(project / "pyvenv.cfg", "x")
     write(project / "a.py", "x")
     assert found(project) == ["a.py", "pyvenv.cfg"]
 
 
-def test_unreadable_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_folder(project, monkeypatch):
     write(project / "locked" / "a.py", "x")
     write(project / "b.py", "x")
     real_scandir = os.scandir
@@ -109,7 +107,7 @@ def test_unreadable_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert tally.n_unreadable == 1
 
 
-def test_what_vanishes_meanwhile_is_passed_over(project: Path) -> None:
+def test_what_vanishes_meanwhile_is_passed_over(project):
     write(project / "a.py", "x")
     write(project / "sub" / "b.py", "x")
     write(project / "sub2" / "c.py", "x")
@@ -120,13 +118,13 @@ def test_what_vanishes_meanwhile_is_passed_over(project: Path) -> None:
     assert [file.relative for file in files] == ["sub2/c.py"]
 
 
-def test_missing_root_yields_nothing(tmp_path: Path) -> None:
+def test_missing_root_yields_nothing(tmp_path):
     tally = ScanTally()
     assert found(tmp_path / "nowhere", tally) == []
     assert tally.n_unreadable == 1
 
 
-def test_interrupted_between_folders(project: Path) -> None:
+def test_interrupted_between_folders(project):
     for name in ("a/1.py", "b/2.py", "c/3.py"):
         write(project / name, "x")
     n_folders = 0
@@ -150,7 +148,7 @@ def test_interrupted_between_folders(project: Path) -> None:
         next(files)
 
 
-def test_folders_are_told_with_what_they_hold(project: Path) -> None:
+def test_folders_are_told_with_what_they_hold(project):
     write(project / "src" / "deep" / "a.py", "x")
     write(project / "src" / "node_modules" / "b.js", "x")
     write(project / "docs" / "c.md", "x")
@@ -159,13 +157,13 @@ def test_folders_are_told_with_what_they_hold(project: Path) -> None:
     assert tally.folders == {"": False, "docs": False, "src": True, "src/deep": False}
 
 
-def test_odd_names(project: Path) -> None:
+def test_odd_names(project):
     write(project / "ä ö\n.py", "x")
     write(Path(os.fsdecode(os.fsencode(project) + b"/\xff.py")), "x")
     assert len(found(project)) == 2
 
 
-def test_examine(project: Path) -> None:
+def test_examine(project):
     write(project / "a.py", "x")
     write(project / "huge.py", "x" * 1001)
     write(project / ".env", "x")

@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from indexed_project import write
@@ -10,7 +9,7 @@ from speclsp.project.source_text import SourceText, read_source
 from speclsp.secrets.masked_text import PLACEHOLDER
 
 
-def test_text_and_content_hash(tmp_path: Path) -> None:
+def test_text_and_content_hash(tmp_path):
     first = read_source(str(write(tmp_path / "a.py", "räksmörgås\r\n")), 1000)
     copy = read_source(str(write(tmp_path / "b.py", "räksmörgås\r\n")), 1000)
     other = read_source(str(write(tmp_path / "c.py", "räksmörgås\n")), 1000)
@@ -22,7 +21,7 @@ def test_text_and_content_hash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.py", "a.yml", "a.tf", "Cargo.toml"])
-def test_files_of_every_kind_are_read_and_masked(tmp_path: Path, name: str) -> None:
+def test_files_of_every_kind_are_read_and_masked(tmp_path, name):
     path = tmp_path / name
     path.write_text('password = "hunter22"\n')
     source = read_source(str(path), 1_000)
@@ -30,7 +29,7 @@ def test_files_of_every_kind_are_read_and_masked(tmp_path: Path, name: str) -> N
     assert source.text == f'password = "{PLACEHOLDER}"\n'
 
 
-def test_byte_order_mark_is_dropped(tmp_path: Path) -> None:
+def test_byte_order_mark_is_dropped(tmp_path):
     source = read_source(str(write(tmp_path / "a.py", b"\xef\xbb\xbfx = 1\n")), 1000)
     assert isinstance(source, SourceText)
     assert source.text == "x = 1\n"
@@ -48,11 +47,11 @@ def test_byte_order_mark_is_dropped(tmp_path: Path) -> None:
         pytest.param(b"x\n" * 2000 + b"y" * 20_001, id="one-long-line"),
     ],
 )
-def test_what_is_no_source(tmp_path: Path, data: bytes) -> None:
+def test_what_is_no_source(tmp_path, data):
     assert read_source(str(write(tmp_path / "a.py", data)), 100_000) is None
 
 
-def test_unreadable(tmp_path: Path) -> None:
+def test_unreadable(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     write(tmp_path / "real.py", "x")
     (tmp_path / "link.py").symlink_to("real.py")
@@ -61,7 +60,7 @@ def test_unreadable(tmp_path: Path) -> None:
     assert read_source("nul\0", 1000) is None
 
 
-def test_a_system_without_posix_flags_reads_files_too(tmp_path: Path) -> None:
+def test_a_system_without_posix_flags_reads_files_too(tmp_path):
     """As Windows, where indexing ended at the first file."""
     (tmp_path / "a.py").write_bytes(b"x = 1\r\n")
     code = (

@@ -37,19 +37,17 @@ def whole(path: Path) -> frozenset[WatchPlace]:
     return frozenset({WatchPlace(str(path), recursive=True)})
 
 
-def test_a_watch_that_ends_while_it_reads_is_no_error(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_watch_that_ends_while_it_reads_is_no_error(tmp_path, caplog):
     ended = Observer()._emitter_class(queue.Queue(), ObservedWatch(str(tmp_path), recursive=True))
     ended.queue_events(0.0)
     assert [record.message for record in caplog.records] == []
 
 
 class TestPlan:
-    def test_clean_folder_is_watched_whole(self) -> None:
+    def test_clean_folder_is_watched_whole(self):
         assert plan_watches("/r", {"": False, "a": False, "a/b": False}) == whole(Path("/r"))
 
-    def test_ignored_folders_are_not_watched(self) -> None:
+    def test_ignored_folders_are_not_watched(self):
         folders = {"": True, "src": False, "src/x": False, "web": False, "web/app": True,
                    "web/app/ui": False, "web/lib": False}  # fmt: skip
         assert plan_watches("/r", folders) == {
@@ -61,18 +59,16 @@ class TestPlan:
             WatchPlace("/r/web/lib", recursive=True),
         }
 
-    def test_too_many_watches_are_one(self) -> None:
+    def test_too_many_watches_are_one(self):
         folders = {"": True} | {f"package{number}": True for number in range(100)}
         assert plan_watches("/r", folders) == whole(Path("/r"))
 
-    def test_nothing_scanned_yet(self) -> None:
+    def test_nothing_scanned_yet(self):
         assert plan_watches("/r", {}) == frozenset()
 
 
 class TestWatcher:
-    def test_create_write_rename_delete(
-        self, project: Path, watcher: Watcher, changes: Changes
-    ) -> None:
+    def test_create_write_rename_delete(self, project, watcher, changes):
         watcher.set_places(whole(project))
         file = write(project / "a.py", "x")
         wait_until(lambda: "a.py" in changes.under(project))
@@ -82,18 +78,14 @@ class TestWatcher:
         (project / "b.py").unlink()
         wait_until(lambda: "b.py" in changes.under(project))
 
-    def test_folders_that_appear_are_watched(
-        self, project: Path, watcher: Watcher, changes: Changes
-    ) -> None:
+    def test_folders_that_appear_are_watched(self, project, watcher, changes):
         watcher.set_places(whole(project))
         (project / "new").mkdir()
         wait_until(lambda: "new" in changes.under(project))
         write(project / "new" / "a.py", "x")
         wait_until(lambda: "new/a.py" in changes.under(project))
 
-    def test_folder_moved_out_and_in(
-        self, project: Path, tmp_path: Path, watcher: Watcher, changes: Changes
-    ) -> None:
+    def test_folder_moved_out_and_in(self, project, tmp_path, watcher, changes):
         write(project / "sub" / "a.py", "x")
         watcher.set_places(whole(project))
         shutil.move(project / "sub", tmp_path / "away")
@@ -101,9 +93,7 @@ class TestWatcher:
         shutil.move(tmp_path / "away", project / "back")
         wait_until(lambda: "back" in changes.under(project))
 
-    def test_places_are_dropped(
-        self, project: Path, tmp_path: Path, watcher: Watcher, changes: Changes
-    ) -> None:
+    def test_places_are_dropped(self, project, tmp_path, watcher, changes):
         other = tmp_path / "other"
         other.mkdir()
         watcher.set_places(whole(project))
@@ -113,16 +103,12 @@ class TestWatcher:
         wait_until(lambda: "b.py" in changes.under(other))
         assert changes.under(project) == set()
 
-    def test_missing_place_is_passed_over(
-        self, project: Path, watcher: Watcher, changes: Changes
-    ) -> None:
+    def test_missing_place_is_passed_over(self, project, watcher, changes):
         watcher.set_places(whole(project) | whole(project / "gone"))
         write(project / "a.py", "x")
         wait_until(lambda: "a.py" in changes.under(project))
 
-    def test_watched_folder_is_removed(
-        self, project: Path, watcher: Watcher, changes: Changes
-    ) -> None:
+    def test_watched_folder_is_removed(self, project, watcher, changes):
         (project / "sub").mkdir()
         watcher.set_places(whole(project / "sub"))
         (project / "sub").rmdir()
@@ -131,15 +117,15 @@ class TestWatcher:
         write(project / "a.py", "x")
         wait_until(lambda: "a.py" in changes.under(project))
 
-    def test_closing_twice(self, project: Path, watcher: Watcher) -> None:
+    def test_closing_twice(self, project, watcher):
         watcher.set_places(whole(project))
         watcher.close()
         watcher.close()
 
     @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
     def test_limit_of_the_system_is_told_with_its_remedy(
-        self, project: Path, watcher: Watcher, monkeypatch: pytest.MonkeyPatch, number: int
-    ) -> None:
+        self, project, watcher, monkeypatch, number
+    ):
         def refuse(*args: Any, **kwargs: Any) -> None:
             raise OSError(number, "inotify watch limit reached")
 
@@ -148,9 +134,7 @@ class TestWatcher:
             watcher.set_places(whole(project))
         assert "max_user_watches" in caught.value.remedy
 
-    def test_limit_reached_below_a_folder_is_noticed(
-        self, project: Path, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_limit_reached_below_a_folder_is_noticed(self, project, watcher, monkeypatch):
         # watchdog passes such folders over; only a further watch shows it.
         real_schedule = BaseObserver.schedule
 

@@ -70,13 +70,7 @@ def references(
 
 
 @pytest.mark.parametrize("mode", ["greedy", "seeded"])
-def test_tokens_that_differ_were_nearly_even(
-    size: str,
-    target: LlamaTarget,
-    prompts: dict[str, RealPrompt],
-    mode: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_tokens_that_differ_were_nearly_even(size, target, prompts, mode, capsys):
     n_vocab = target.n_vocab
     makers: dict[str, Callable[[Sequence[int]], Drafter | Proposer]] = {
         "chains": lambda rest: OracleDrafter(rest, n_draft=11),
@@ -105,12 +99,7 @@ def test_tokens_that_differ_were_nearly_even(
         assert outcome.n_mismatches <= max(2, MOST_DIFFERING * outcome.n_tokens)
 
 
-def test_logits_of_batch_shapes_are_within_epsilon(
-    size: str,
-    target: LlamaTarget,
-    prompts: dict[str, RealPrompt],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_logits_of_batch_shapes_are_within_epsilon(size, target, prompts, capsys):
     """The logits behind the same prefix in passes over 1, 4, 8 and 12 tokens.
 
     A failure alone, without one above, means kernels that round more: another CPU or llama.cpp.
@@ -132,7 +121,7 @@ def test_logits_of_batch_shapes_are_within_epsilon(
     assert max(worst.values()) < EPSILON[QUANTISATION]
 
 
-def test_the_smaller_model_drafts_for_the_larger_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_smaller_model_drafts_for_the_larger_one(capsys):
     """The pair of 1.5B and 0.5B: the larger one's tokens, more than one a pass."""
     if reason := why_missing("1.5b") or why_missing("0.5b"):
         pytest.skip(reason)

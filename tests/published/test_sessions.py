@@ -19,10 +19,8 @@ import psutil
 import pytest
 import pytest_asyncio
 from published import Place, model_path, places
-from real_prompts import RealPrompt
 from speclsp_http import Server
 
-from speclsp.engine.llama.context import LlamaTarget
 from speclsp.statistics import SessionStats
 from tests.support.margins import EPSILON
 from tests.support.server_process import CaseServer, InlineItem
@@ -100,9 +98,7 @@ async def typist(size: str, tmp_path: Path) -> AsyncIterator[Typist]:
     await server.shutdown()
 
 
-async def test_a_line_is_typed_key_by_key(
-    size: str, typist: Typist, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_line_is_typed_key_by_key(size, typist, capsys):
     started = time.monotonic()
     typist.open(PLACES["python-body"], "python")
     async with asyncio.timeout(WAIT_S):
@@ -139,7 +135,7 @@ async def test_a_line_is_typed_key_by_key(
     assert memory < model_path(size).stat().st_size + 900 * 2**20
 
 
-async def test_documents_keep_their_prompts_and_edits_do_not_disturb_them(typist: Typist) -> None:
+async def test_documents_keep_their_prompts_and_edits_do_not_disturb_them(typist):
     """KV states of two documents are saved and restored, and the edit model has its own."""
     python, go, half = (PLACES[name] for name in ("python-body", "go-body", "python-half-word"))
     for place, language_id in ((python, "python"), (go, "go"), (half, "python")):
@@ -166,9 +162,7 @@ async def test_documents_keep_their_prompts_and_edits_do_not_disturb_them(typist
     assert n_evaluated < n_prompt // 2
 
 
-def test_a_kv_state_that_was_saved_predicts_the_same(
-    target: LlamaTarget, prompts: dict[str, RealPrompt]
-) -> None:
+def test_a_kv_state_that_was_saved_predicts_the_same(target, prompts):
     tokens = prompts["rust-body"].tokens
     target.truncate(0)
     expected = target.decode(tokens, 1)[0].copy()
@@ -183,7 +177,7 @@ def test_a_kv_state_that_was_saved_predicts_the_same(
     assert np.abs(again - expected).max() < EPSILON["q4_k_m"]
 
 
-def test_http_endpoints_complete(size: str, tmp_path: Path) -> None:
+def test_http_endpoints_complete(size, tmp_path):
     place = PLACES["typescript-body"]
     server = Server(tmp_path, "--model", str(model_path(size)), "--no-persist")
     try:

@@ -79,7 +79,7 @@ def write(size: str, found: dict[str, str]) -> None:
     (HERE / f"shown-{size}.txt").write_text(f"{head}{rows}\n", encoding="utf-8")
 
 
-def test_what_is_shown_is_what_a_person_has_read(size: str) -> None:
+def test_what_is_shown_is_what_a_person_has_read(size):
     found = shown_by(size)
     if "shown" in WRITES:
         write(size, found)

@@ -19,10 +19,7 @@ from published import (
     places,
     write_golden,
 )
-from real_prompts import RealPrompt
 
-from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.weights import Tokenizer
 from tests.support.margins import NEARLY_EVEN, greedy_margin
 
 pytestmark = pytest.mark.real
@@ -31,16 +28,14 @@ NAMES = tuple(place.name for place in places())
 LANGUAGES = {"python", "typescript", "go", "rust", "java", "cpp"}
 
 
-def test_there_are_four_places_in_each_of_six_languages() -> None:
+def test_there_are_four_places_in_each_of_six_languages():
     languages = [name.partition("-")[0] for name in NAMES]
     assert {language: languages.count(language) for language in languages} == dict.fromkeys(
         LANGUAGES, 4
     )
 
 
-def test_the_target_s_own_tokens_are_those_recorded(
-    size: str, target: LlamaTarget, tokenizer: Tokenizer, prompts: dict[str, RealPrompt]
-) -> None:
+def test_the_target_s_own_tokens_are_those_recorded(size, target, tokenizer, prompts):
     if "tokens" in WRITES:
         found = {name: own_tokens(target, tokenizer, prompts[name].tokens) for name in NAMES}
         write_golden(size, tokenizer, found)

@@ -89,7 +89,7 @@ def streamed(
     return model, pieces, stats, asked[-1]
 
 
-def test_llama_server() -> None:
+def test_llama_server():
     events = [
         llama_event(" 1", 352, **timings(1), completion_probabilities=[{"logprob": -0.25}]),
         llama_event("é", 200, **timings(4, draft_n=3, draft_n_accepted=2)),
@@ -139,9 +139,7 @@ def test_llama_server() -> None:
     ],
     ids=["one is unused", "several are unused", "fewer than announced", "not listed"],
 )
-def test_a_window_takes_the_slot_that_was_used_longest_ago(
-    slots: bytes | list[object], chosen: set[int]
-) -> None:
+def test_a_window_takes_the_slot_that_was_used_longest_ago(slots, chosen):
     listed = slots if isinstance(slots, bytes) else response(200, slots)
     answers = {"/props": LLAMA_PROPS, "/v1/models": LLAMA_MODELS, "/slots": listed}
     with served({**answers, "/completion": [llama_event("1", 16)]}) as server:
@@ -156,7 +154,7 @@ def test_a_window_takes_the_slot_that_was_used_longest_ago(
         engine.close()
 
 
-def test_llama_server_lays_out_what_we_cannot() -> None:
+def test_llama_server_lays_out_what_we_cannot():
     answers = {
         "/props": LLAMA_PROPS,
         "/v1/models": LLAMA_MODELS,
@@ -170,7 +168,7 @@ def test_llama_server_lays_out_what_we_cannot() -> None:
     assert sent["input_extra"] == [{"filename": "n.py", "text": "b = 2\n"}]
 
 
-def test_a_router_is_asked_for_one_of_its_models() -> None:
+def test_a_router_is_asked_for_one_of_its_models():
     router = {"role": "router", "default_generation_settings": {"n_ctx": 0}}
     answers = {
         "/props": router,
@@ -191,7 +189,7 @@ def test_a_router_is_asked_for_one_of_its_models() -> None:
 
 
 @pytest.mark.parametrize("owner", ["vllm", "sglang"])
-def test_vllm_and_sglang_take_token_ids(owner: str) -> None:
+def test_vllm_and_sglang_take_token_ids(owner):
     events = [
         choice(" 1", logprobs={"tokens": [" 1"], "token_logprobs": [-0.5], "top_logprobs": [{}]}),
         choice("23", logprobs={"tokens": ["23"], "token_logprobs": [None]}, finish_reason="stop"),
@@ -220,7 +218,7 @@ def test_vllm_and_sglang_take_token_ids(owner: str) -> None:
     assert "suffix" not in sent
 
 
-def test_other_servers_with_openais_api_take_text() -> None:
+def test_other_servers_with_openais_api_take_text():
     listed = {"data": [{"id": "coder", "object": "model", "owned_by": "organization_owner"}]}
     with served({"/v1/models": listed, "/v1/completions": [choice("1"), DONE]}) as server:
         model, pieces, stats, request = streamed(server, IDS, wants_logprobs=True)
@@ -233,7 +231,7 @@ def test_other_servers_with_openais_api_take_text() -> None:
     assert stats.n_generated == 1
 
 
-def test_a_provider_serves_models_that_it_does_not_list() -> None:
+def test_a_provider_serves_models_that_it_does_not_list():
     for listing in ({"data": [{"id": "chat"}]}, [{"id": "chat"}]):
         answers = {"/v1/models": response(200, listing), "/v1/completions": [choice("1")]}
         with served(answers) as server:
@@ -244,7 +242,7 @@ def test_a_provider_serves_models_that_it_does_not_list() -> None:
             engine.close()
 
 
-def test_ollama() -> None:
+def test_ollama():
     lines = [
         ollama_line(" 1", logprobs=[{"token": " 1", "logprob": -0.5, "bytes": [32, 49]}]),
         ollama_line(
@@ -279,7 +277,7 @@ def test_ollama() -> None:
     assert stats.ms_network == pytest.approx(stats.ms_first - 0.25)
 
 
-def test_ollama_loads_a_model_though_requests_are_cancelled() -> None:
+def test_ollama_loads_a_model_though_requests_are_cancelled():
     """It gives up loading where a request that needs the model is cancelled."""
     is_loaded = False
 
@@ -313,7 +311,7 @@ def test_ollama_loads_a_model_though_requests_are_cancelled() -> None:
         engine.close()
 
 
-def test_mistral() -> None:
+def test_mistral():
     def chunk(text: str, **more: object) -> dict[str, object]:
         delta = {"role": "assistant", "content": text}
         chosen = {"index": 0, "delta": delta, "finish_reason": None}
@@ -340,7 +338,7 @@ def test_mistral() -> None:
     }
 
 
-def test_deepseek() -> None:
+def test_deepseek():
     counts = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 4}
     events = [choice(" 1"), choice("2", finish_reason="length"), usage(**counts), DONE]
     listed = {"data": [{"id": "deepseek-chat", "owned_by": "deepseek"}]}
@@ -363,7 +361,7 @@ def test_deepseek() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_gateway_that_refuses_unknown_paths_is_found(status: int) -> None:
+def test_a_gateway_that_refuses_unknown_paths_is_found(status):
     refused = response(status, {"error": {"message": "no access"}})
     listed = {"data": [{"id": "coder", "object": "model"}]}
     paths = ("/props", "/api/version", "/api/tags")
@@ -380,7 +378,7 @@ def test_a_gateway_that_refuses_unknown_paths_is_found(status: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["auto", "llama-server", "openai", "ollama"])
-def test_what_is_no_engine_is_told(kind: str) -> None:
+def test_what_is_no_engine_is_told(kind):
     with served({"/props": b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"}) as server:
         engine = HttpEngine(server.url, kind)
         with pytest.raises(RemoteError, match="does not answer like") as found:
@@ -404,7 +402,7 @@ ODD = {
 @pytest.mark.parametrize(
     "answer", [[], "text", 5, {"data": 5}, {"data": [5]}, {"data": [{}]}, ODD], ids=repr
 )
-def test_odd_answers_are_no_crash(answer: object) -> None:
+def test_odd_answers_are_no_crash(answer):
     paths = (
         "/props",
         "/props?model=x",

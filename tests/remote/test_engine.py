@@ -94,7 +94,7 @@ def asking(request: pytest.FixtureRequest) -> Iterator[Callable[..., Client]]:
         end()
 
 
-def test_a_stream_is_passed_on_as_it_comes(asking: Callable[..., Client]) -> None:
+def test_a_stream_is_passed_on_as_it_comes(asking):
     client = asking(stream(HELLO, 60.0, WORLD))
     pieces = client.engine.stream(PROMPT, RemoteParams(n_predict=16), lambda: False, 5.0)
     assert next(pieces).text == "hello"
@@ -103,9 +103,7 @@ def test_a_stream_is_passed_on_as_it_comes(asking: Callable[..., Client]) -> Non
 
 
 @pytest.mark.parametrize("before", [[], [HELLO]], ids=["headers alone", "a piece"])
-def test_a_server_that_hangs_is_left_when_interrupted(
-    asking: Callable[..., Client], before: list[object]
-) -> None:
+def test_a_server_that_hangs_is_left_when_interrupted(asking, before):
     client = asking(stream(*before, 60.0))
     is_over = threading.Event()
     threading.Timer(0.5, is_over.set).start()
@@ -113,15 +111,13 @@ def test_a_server_that_hangs_is_left_when_interrupted(
     assert client.server.abandoned.wait(60.0)
 
 
-def test_a_server_without_an_answer_is_left_when_interrupted(
-    asking: Callable[..., Client],
-) -> None:
+def test_a_server_without_an_answer_is_left_when_interrupted(asking):
     client = asking([60.0])
     assert client.ask(interrupted=lambda: client.n_asked > 0) == ""
     assert client.server.abandoned.wait(60.0)
 
 
-def test_a_slow_drip_ends_at_the_deadline(asking: Callable[..., Client]) -> None:
+def test_a_slow_drip_ends_at_the_deadline(asking):
     client = asking(stream(HELLO, *(0.02, b":\n") * 3000))
     pieces = client.engine.stream(PROMPT, RemoteParams(n_predict=16), lambda: False, 5.0)
     assert next(pieces).text == "hello"
@@ -130,7 +126,7 @@ def test_a_slow_drip_ends_at_the_deadline(asking: Callable[..., Client]) -> None
     assert client.server.abandoned.wait(60.0)
 
 
-def test_late_answers_are_reported_once_they_are_a_habit(asking: Callable[..., Client]) -> None:
+def test_late_answers_are_reported_once_they_are_a_habit(asking):
     client = asking(*repeat([60.0], 3))
 
     def time_passes() -> bool:
@@ -144,9 +140,7 @@ def test_late_answers_are_reported_once_they_are_a_habit(asking: Callable[..., C
     assert "deadline_ms" in found.value.remedy
 
 
-def test_a_late_answer_is_noted_where_the_caller_tells_the_time(
-    asking: Callable[..., Client],
-) -> None:
+def test_a_late_answer_is_noted_where_the_caller_tells_the_time(asking):
     """And requests pause then: the server accepts all of them and answers none."""
     client = asking(*repeat([60.0], 3))
     client.engine.connect()
@@ -171,9 +165,7 @@ def test_a_late_answer_is_noted_where_the_caller_tells_the_time(
     ],
     ids=["cut", "HTML", "broken JSON", "wrong type", "huge line", "error", "old error"],
 )
-def test_a_stream_that_breaks_off_leaves_what_came(
-    asking: Callable[..., Client], rest: list[object]
-) -> None:
+def test_a_stream_that_breaks_off_leaves_what_came(asking, rest):
     client = asking(stream(HELLO, *rest, is_cut=True), good())
     assert client.ask() == "hello"
     assert client.engine.stats.is_cut
@@ -195,9 +187,7 @@ def test_a_stream_that_breaks_off_leaves_what_came(
         (response(200, b"[]"), "no stream of events", ""),
     ],
 )
-def test_an_error_says_what_to_do_and_stops_requests_for_a_while(
-    asking: Callable[..., Client], answer: bytes, message: str, remedy: str
-) -> None:
+def test_an_error_says_what_to_do_and_stops_requests_for_a_while(asking, answer, message, remedy):
     client = asking(answer, good())
     for _ in range(3):
         with pytest.raises(RemoteError, match=message) as found:
@@ -211,7 +201,7 @@ def test_an_error_says_what_to_do_and_stops_requests_for_a_while(
     assert client.ask() == "hello world"
 
 
-def test_pauses_grow_and_end_with_a_success(asking: Callable[..., Client]) -> None:
+def test_pauses_grow_and_end_with_a_success(asking):
     client = asking(*repeat(response(403), 9), good(), response(403), good())
     pauses = []
     while client.n_asked < 12:
@@ -224,7 +214,7 @@ def test_pauses_grow_and_end_with_a_success(asking: Callable[..., Client]) -> No
     assert pauses[1:] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 0.5, 0.5]
 
 
-def test_an_answer_that_a_stop_rule_ends_is_a_success(asking: Callable[..., Client]) -> None:
+def test_an_answer_that_a_stop_rule_ends_is_a_success(asking):
     client = asking(response(403), stream(HELLO, 60.0), response(503), good())
     with pytest.raises(RemoteError):
         client.ask()
@@ -235,7 +225,7 @@ def test_an_answer_that_a_stop_rule_ends_is_a_success(asking: Callable[..., Clie
     assert client.ask() == "hello world", "it is tried again, as after any success"
 
 
-def test_a_key_that_was_replaced_is_read_again(asking: Callable[..., Client]) -> None:
+def test_a_key_that_was_replaced_is_read_again(asking):
     server = asking(response(401), good()).server
     keys = iter(["a-newer-key"])
     client = Client(server, read_key=lambda: next(keys))
@@ -248,7 +238,7 @@ def test_a_key_that_was_replaced_is_read_again(asking: Callable[..., Client]) ->
     client.engine.close()
 
 
-def test_a_refused_request_does_not_stop_the_next_one(asking: Callable[..., Client]) -> None:
+def test_a_refused_request_does_not_stop_the_next_one(asking):
     client = asking(response(400, {"error": {"message": "too long"}}), good())
     with pytest.raises(RemoteError, match="too long"):
         client.ask()
@@ -264,34 +254,32 @@ def test_a_refused_request_does_not_stop_the_next_one(asking: Callable[..., Clie
     ],
     ids=["429", "503", "connection lost"],
 )
-def test_a_passing_failure_is_tried_again(
-    asking: Callable[..., Client], failure: bytes | list[bytes]
-) -> None:
+def test_a_passing_failure_is_tried_again(asking, failure):
     client = asking(failure, failure, good())
     assert client.ask() == "hello world"
     assert client.n_asked == 3
 
 
-def test_retries_stay_within_the_time_of_the_request(asking: Callable[..., Client]) -> None:
+def test_retries_stay_within_the_time_of_the_request(asking):
     client = asking(response(429, b"", "Retry-After: 6"), good())
     with pytest.raises(RemoteError, match="limits"):
         client.ask(deadline_s=5.0)
     assert client.n_asked == 1
 
 
-def test_a_connection_is_kept(asking: Callable[..., Client]) -> None:
+def test_a_connection_is_kept(asking):
     client = asking(good(), good())
     assert [client.ask(), client.ask()] == ["hello world"] * 2
     assert client.server.n_connections == 1
 
 
-def test_a_connection_that_the_server_closed_is_replaced(asking: Callable[..., Client]) -> None:
+def test_a_connection_that_the_server_closed_is_replaced(asking):
     client = asking(good(), good())
     client.server.keeps_connections = False
     assert [client.ask(), client.ask()] == ["hello world"] * 2
 
 
-def test_the_request_after_a_cut_finds_a_connection(asking: Callable[..., Client]) -> None:
+def test_the_request_after_a_cut_finds_a_connection(asking):
     client = asking(stream(HELLO, 60.0), good())
     pieces = client.engine.stream(PROMPT, RemoteParams(n_predict=16), lambda: False, 5.0)
     next(pieces)
@@ -302,7 +290,7 @@ def test_the_request_after_a_cut_finds_a_connection(asking: Callable[..., Client
     assert client.server.requests[-1].connection_idx == head.connection_idx
 
 
-def test_closing_the_engine_ends_its_stream(asking: Callable[..., Client]) -> None:
+def test_closing_the_engine_ends_its_stream(asking):
     client = asking(stream(HELLO, 60.0))
     pieces = client.engine.stream(PROMPT, RemoteParams(n_predict=16), lambda: False, 5.0)
     next(pieces)
@@ -313,7 +301,7 @@ def test_closing_the_engine_ends_its_stream(asking: Callable[..., Client]) -> No
         client.ask()
 
 
-def test_closing_the_engine_ends_connecting() -> None:
+def test_closing_the_engine_ends_connecting():
     with scripted_server(lambda _: [60.0]) as server:
         engine = HttpEngine(server.url)
         closing = threading.Timer(0.5, engine.close)
@@ -324,7 +312,7 @@ def test_closing_the_engine_ends_connecting() -> None:
 
 
 @given(st.data())
-def test_pieces_do_not_depend_on_how_the_bytes_arrive(data: st.DataObject) -> None:
+def test_pieces_do_not_depend_on_how_the_bytes_arrive(data):
     """Network packets end anywhere: within a line, a character or a line end."""
     texts = data.draw(st.lists(st.text(st.characters(codec="utf-8"), min_size=1), max_size=5))
     noise = st.sampled_from(
@@ -352,7 +340,7 @@ def test_pieces_do_not_depend_on_how_the_bytes_arrive(data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("rest", [b"[" * 500_000, b'{"choices":' + b"[" * 500_000, b"\xff", b"{"])
-def test_hostile_bytes_are_no_crash(asking: Callable[..., Client], rest: bytes) -> None:
+def test_hostile_bytes_are_no_crash(asking, rest):
     client = asking(stream(b"data: " + rest + b"\n\n"), response(500, rest), good())
     for _ in range(2):
         with pytest.raises(RemoteError):
@@ -361,7 +349,7 @@ def test_hostile_bytes_are_no_crash(asking: Callable[..., Client], rest: bytes) 
     assert client.ask() == "hello world"
 
 
-def test_an_error_quotes_no_prompt(asking: Callable[..., Client]) -> None:
+def test_an_error_quotes_no_prompt(asking):
     first, second = "alpha  =  one\nbeta = two", "the last piece of a file"
     prompt = replace(PROMPT, chunks=(("a.py", first), ("a.py", second)))
     for quoted in (PROMPT.text, first):
@@ -372,9 +360,7 @@ def test_an_error_quotes_no_prompt(asking: Callable[..., Client]) -> None:
         assert " ".join(quoted.split())[:16] not in str(found.value)
 
 
-def test_neither_key_nor_prompt_is_logged(
-    asking: Callable[..., Client], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_neither_key_nor_prompt_is_logged(asking, caplog):
     with caplog.at_level(logging.DEBUG):
         client = asking(good(), stream(HELLO, is_cut=True), response(500, b"broken"))
         assert client.ask() == "hello world"
@@ -388,9 +374,7 @@ def test_neither_key_nor_prompt_is_logged(
 
 
 @pytest.mark.parametrize("failures", [[[b""]] * 4, [response(404)]], ids=["connection lost", "404"])
-def test_another_model_is_not_asked_with_the_former_ones_prompts(
-    asking: Callable[..., Client], failures: list[bytes | list[bytes]]
-) -> None:
+def test_another_model_is_not_asked_with_the_former_ones_prompts(asking, failures):
     client = asking(good(), *failures, good())
     assert client.ask() == "hello world"
     with pytest.raises(RemoteError, match=r"closes the connection|no such path or model"):
@@ -406,15 +390,13 @@ def test_another_model_is_not_asked_with_the_former_ones_prompts(
     assert client.ask() == "hello world"
 
 
-def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
-    asking: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(asking, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     assert asking(good()).ask() == "hello world"
 
 
 @pytest.mark.parametrize("proxy", ["socks4://user:secret@proxy:1080", "http://proxy:port"])
-def test_a_proxy_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+def test_a_proxy_that_cannot_be_used_is_told(monkeypatch, proxy):
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(RemoteError, match="proxy that") as found:
         HttpEngine("http://gpu.example")
@@ -438,7 +420,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSL
     return folder / "certificate.pem", context
 
 
-def test_a_certificate_has_to_be_trusted(certificate: tuple[Path, ssl.SSLContext]) -> None:
+def test_a_certificate_has_to_be_trusted(certificate):
     path, tls = certificate
     with scripted_server(served([good()]), tls=tls) as server:
         stranger, friend = Client(server), Client(server, ca_file=str(path))
@@ -452,16 +434,14 @@ def test_a_certificate_has_to_be_trusted(certificate: tuple[Path, ssl.SSLContext
 
 
 @pytest.mark.parametrize("name", ["missing.pem", "a\0b.pem", "~nobody-of-this-name/a.pem"])
-def test_certificates_that_cannot_be_read_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_certificates_that_cannot_be_read_are_told(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingsError, match="cannot be read") as found:
         HttpEngine("https://gpu.example", ca_file=name)
     assert "PEM" in found.value.remedy
 
 
-def test_a_port_without_tls_is_told(asking: Callable[..., Client]) -> None:
+def test_a_port_without_tls_is_told(asking):
     server = asking().server
     server.url = server.url.replace("http:", "https:")
     client = Client(server)
@@ -490,7 +470,7 @@ def test_a_port_without_tls_is_told(asking: Callable[..., Client]) -> None:
         ("http://host", "secret-wörd", "characters that no key has"),
     ],
 )
-def test_an_address_or_key_that_cannot_be_used_is_refused(url: str, key: str, message: str) -> None:
+def test_an_address_or_key_that_cannot_be_used_is_refused(url, key, message):
     with pytest.raises(RemoteError, match=message) as found:
         HttpEngine(url, key=key)
     assert found.value.remedy
@@ -507,7 +487,7 @@ def test_an_address_or_key_that_cannot_be_used_is_refused(url: str, key: str, me
         ("http://[::1]:8080", KEY, False),
     ],
 )
-def test_a_key_in_the_clear_is_warned_of(url: str, key: str, warns: bool) -> None:
+def test_a_key_in_the_clear_is_warned_of(url, key, warns):
     engine = HttpEngine(url, key=key)
     assert bool(engine.warning) is warns
     assert KEY not in engine.warning

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -13,7 +12,6 @@ from built_llama_server import WHY_NOT, built_llama_server
 from llama_server_process import KEY, running_llama_server
 
 from speclsp.embedded import EMBEDDED, model_files
-from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import RemoteError
 from speclsp.remote.engine import HttpEngine
 from speclsp.remote.messages import RemoteParams, RemotePrompt
@@ -67,7 +65,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_the_server_says_what_it_is(engine: HttpEngine, vocabulary: LlamaVocabulary) -> None:
+def test_the_server_says_what_it_is(engine, vocabulary):
     model = engine.connect()
     assert model.kind == "llama-server"
     assert "embedded-target" in model.name
@@ -75,9 +73,7 @@ def test_the_server_says_what_it_is(engine: HttpEngine, vocabulary: LlamaVocabul
     assert model.takes_tokens
 
 
-def test_token_ids_text_and_infill_give_the_same_answer(
-    engine: HttpEngine, vocabulary: LlamaVocabulary
-) -> None:
+def test_token_ids_text_and_infill_give_the_same_answer(engine, vocabulary):
     prefix, suffix, middle = (vocabulary.special(f"<|fim_{name}|>") for name in NAMES)
     before, behind = (vocabulary.tokenize(text).tolist() for text in (FIM.prefix, FIM.suffix))
     tokens = (prefix, *before, suffix, *behind, middle)
@@ -90,9 +86,7 @@ def test_token_ids_text_and_infill_give_the_same_answer(
     assert by_tokens == by_text == by_infill
 
 
-def test_pieces_carry_token_ids_and_log_probabilities(
-    engine: HttpEngine, vocabulary: LlamaVocabulary
-) -> None:
+def test_pieces_carry_token_ids_and_log_probabilities(engine, vocabulary):
     params = RemoteParams(n_predict=8, wants_logprobs=True)
     pieces = list(engine.stream(RemotePrompt(prefix=LONG, suffix=""), params, never, 60.0))
     assert len(pieces) == engine.stats.n_generated == 8
@@ -102,13 +96,11 @@ def test_pieces_carry_token_ids_and_log_probabilities(
         assert piece.logprobs[0] <= 0.0
 
 
-def test_tokens_are_those_of_the_vocabulary(
-    engine: HttpEngine, vocabulary: LlamaVocabulary
-) -> None:
+def test_tokens_are_those_of_the_vocabulary(engine, vocabulary):
     assert engine.tokenize(PREFIX) == vocabulary.tokenize(PREFIX).tolist()
 
 
-def test_an_answer_begins_as_it_is_told(engine: HttpEngine) -> None:
+def test_an_answer_begins_as_it_is_told(engine):
     free = text_of(engine, FIM)
     assert text_of(engine, FIM, begins_with=free[:3]) == free
     for start in ("other(", 'é"\\\n\t]'):
@@ -116,9 +108,7 @@ def test_an_answer_begins_as_it_is_told(engine: HttpEngine) -> None:
         assert text_of(engine, FIM, begins_with=start).startswith(start)
 
 
-def test_drafts_of_the_server_are_counted_and_change_nothing(
-    engine: HttpEngine, tmp_path: Path
-) -> None:
+def test_drafts_of_the_server_are_counted_and_change_nothing(engine, tmp_path):
     draft = model_files(Settings(spec_draft_model=EMBEDDED)).draft
     flags = ("--spec-type", "draft-simple", "--spec-draft-model", str(draft))
     with running_llama_server(tmp_path, *flags) as address:
@@ -130,7 +120,7 @@ def test_drafts_of_the_server_are_counted_and_change_nothing(
         drafting.close()
 
 
-def test_a_stream_that_is_closed_ends_on_the_server(address: str, engine: HttpEngine) -> None:
+def test_a_stream_that_is_closed_ends_on_the_server(address, engine):
     before = metric(address, "tokens_predicted_total")
     params = RemoteParams(n_predict=1500, temperature=3.0, seed=1)
     stream = engine.stream(FIM, params, never, 60.0)
@@ -140,7 +130,7 @@ def test_a_stream_that_is_closed_ends_on_the_server(address: str, engine: HttpEn
     assert metric(address, "tokens_predicted_total") - before < 750
 
 
-def test_an_interrupted_stream_ends_on_the_server(address: str, engine: HttpEngine) -> None:
+def test_an_interrupted_stream_ends_on_the_server(address, engine):
     before = metric(address, "tokens_predicted_total")
     params = RemoteParams(n_predict=1500, temperature=3.0, seed=1)
     pieces = []
@@ -150,14 +140,14 @@ def test_an_interrupted_stream_ends_on_the_server(address: str, engine: HttpEngi
     assert metric(address, "tokens_predicted_total") - before < 750
 
 
-def test_a_prompt_evaluated_in_idle_time_is_cached(engine: HttpEngine) -> None:
+def test_a_prompt_evaluated_in_idle_time_is_cached(engine):
     prompt = RemotePrompt(prefix=LONG, suffix="")
     engine.prefill(prompt, never)
     text_of(engine, prompt)
     assert engine.stats.n_prompt - engine.stats.n_cached <= 1
 
 
-def test_windows_with_slots_of_their_own_keep_their_prompts(tmp_path: Path) -> None:
+def test_windows_with_slots_of_their_own_keep_their_prompts(tmp_path):
     """The server keeps no evicted prompts, and both prompts begin alike."""
     prompts = [RemotePrompt(prefix=f"{LONG}{name} = 1\n" * 2, suffix="") for name in "ab"]
     with running_llama_server(tmp_path, "--cache-ram", "0") as address:
@@ -174,7 +164,7 @@ def test_windows_with_slots_of_their_own_keep_their_prompts(tmp_path: Path) -> N
             window.close()
 
 
-def test_a_wrong_key_is_refused_and_not_shown(address: str) -> None:
+def test_a_wrong_key_is_refused_and_not_shown(address):
     engine = HttpEngine(address, key="wrong-key")
     with pytest.raises(RemoteError, match="refuses the key") as found:
         engine.connect()
@@ -183,7 +173,7 @@ def test_a_wrong_key_is_refused_and_not_shown(address: str) -> None:
     engine.close()
 
 
-def test_another_model_is_noticed_after_a_pause(tmp_path: Path) -> None:
+def test_another_model_is_noticed_after_a_pause(tmp_path):
     now = [0.0]
     with running_llama_server(tmp_path, "--alias", "first") as address:
         engine = HttpEngine(address, key=KEY, clock=lambda: now[0])
@@ -196,7 +186,7 @@ def test_another_model_is_noticed_after_a_pause(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_a_server_that_dies_and_returns(tmp_path: Path) -> None:
+def test_a_server_that_dies_and_returns(tmp_path):
     now = [0.0]
     with running_llama_server(tmp_path) as address:
         engine = HttpEngine(address, key=KEY, clock=lambda: now[0])

@@ -57,7 +57,7 @@ def ask(engine: HttpEngine, prompt: RemotePrompt = PROMPT, **params: object) -> 
     return "".join(piece.text for piece in engine.stream(prompt, given, lambda: False, 60.0))
 
 
-def test_the_server_says_what_it_is(address: str, engine: HttpEngine) -> None:
+def test_the_server_says_what_it_is(address, engine):
     model = engine.connect()
     assert (model.kind, model.name) == ("openai", "embedded")
     assert not model.takes_tokens
@@ -67,7 +67,7 @@ def test_the_server_says_what_it_is(address: str, engine: HttpEngine) -> None:
     stranger.close()
 
 
-def test_an_answer_is_streamed(engine: HttpEngine) -> None:
+def test_an_answer_is_streamed(engine):
     answer = ask(engine)
     assert answer
     assert engine.stats.n_generated > 0

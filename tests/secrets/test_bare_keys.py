@@ -32,7 +32,7 @@ def assert_masked(text: str, lines: list[str] | tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=kind)
-def test_a_body_alone_is_masked_and_nothing_beside_it(key: MadeKey) -> None:
+def test_a_body_alone_is_masked_and_nothing_beside_it(key):
     text = BEFORE + "\n".join(key.lines) + AFTER
     assert masked(text, "a.py") == BEFORE + PLACEHOLDER + AFTER
 
@@ -50,21 +50,19 @@ def test_a_body_alone_is_masked_and_nothing_beside_it(key: MadeKey) -> None:
         ("const k = `\n", "\n", "`;\n"),
     ],
 )
-def test_a_body_is_masked_however_its_lines_are_written(
-    key: MadeKey, before: str, between: str, after: str
-) -> None:
+def test_a_body_is_masked_however_its_lines_are_written(key, before, between, after):
     assert_masked(before + between.join(key.lines) + after, key.lines)
 
 
 @pytest.mark.parametrize("key", KEYS[:-1], ids=kind)
 @pytest.mark.parametrize("between", ["\\n", "\\\\n", "\\r\\n", "", "%0A"])
-def test_a_body_on_one_line_is_masked(key: MadeKey, between: str) -> None:
+def test_a_body_on_one_line_is_masked(key, between):
     line = between.join(key.lines)
     assert masked(f'{{"k": "{line}{between}"}}\n', "a.json") == f'{{"k": "{PLACEHOLDER}"}}\n'
 
 
 @pytest.mark.parametrize("key", KEYS, ids=kind)
-def test_what_a_window_left_of_a_key_is_masked(key: MadeKey) -> None:
+def test_what_a_window_left_of_a_key_is_masked(key):
     for n_gone in range(1, len(key.lines)):
         rest = key.lines[n_gone:]
         if len("".join(rest)) > 20:
@@ -81,7 +79,7 @@ def test_what_a_window_left_of_a_key_is_masked(key: MadeKey) -> None:
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if len(key.lines) > 6], ids=kind)
-def test_the_middle_of_a_key_is_masked(key: MadeKey) -> None:
+def test_the_middle_of_a_key_is_masked(key):
     for n_gone in (1, 2, 3, len(key.lines) // 2):
         middle = key.lines[n_gone:-2]
         assert_masked(BEFORE + "\n".join(middle) + AFTER, middle)
@@ -91,7 +89,7 @@ def test_the_middle_of_a_key_is_masked(key: MadeKey) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_any_part_of_100_characters_is_masked(seed: int) -> None:
+def test_any_part_of_100_characters_is_masked(seed):
     rng = random.Random(seed)
     for key in made_keys(seed):
         body = "\n".join(key.lines)
@@ -102,7 +100,7 @@ def test_any_part_of_100_characters_is_masked(seed: int) -> None:
             assert not [line for line in part.split("\n") if len(line) >= 20 and line in left]
 
 
-def test_checksums_data_uris_alphabets_and_names_stay() -> None:
+def test_checksums_data_uris_alphabets_and_names_stay():
     rng = random.Random(3)
     data = base64.b64encode(rng.randbytes(900)).decode()
     sums = "\n".join(rng.randbytes(32).hex() for _ in range(9))
@@ -120,7 +118,7 @@ def test_checksums_data_uris_alphabets_and_names_stay() -> None:
 
 @pytest.mark.parametrize("key", KEYS, ids=kind)
 @pytest.mark.parametrize("n_beside", [1, 2, 40])
-def test_digests_and_names_beside_a_key_do_not_hide_it(key: MadeKey, n_beside: int) -> None:
+def test_digests_and_names_beside_a_key_do_not_hide_it(key, n_beside):
     rng = random.Random(3)
     sums = [rng.randbytes(32).hex() for _ in range(n_beside)]
     names = ["veryLongNameOfSomeFunctionThatStandsAlone"] * n_beside
@@ -132,7 +130,7 @@ def test_digests_and_names_beside_a_key_do_not_hide_it(key: MadeKey, n_beside: i
 
 
 @pytest.mark.parametrize("n_beside", [1, 2, 40])
-def test_digests_and_names_beside_one_line_do_not_hide_it(n_beside: int) -> None:
+def test_digests_and_names_beside_one_line_do_not_hide_it(n_beside):
     rng = random.Random(3)
     for _ in range(20):
         line = base64.b64encode(rng.randbytes(48)).decode()
@@ -142,12 +140,12 @@ def test_digests_and_names_beside_one_line_do_not_hide_it(n_beside: int) -> None
 
 
 @pytest.mark.parametrize("before", ["TLS_DATA=", "tls-data=", "run --tls-x=", "id,", "&_x="])
-def test_a_key_behind_an_equals_sign_or_a_comma_is_masked(before: str) -> None:
+def test_a_key_behind_an_equals_sign_or_a_comma_is_masked(before):
     for key in KEYS[:-1]:
         assert masked(f"{before}{''.join(key.lines)}\n", ".env") == f"{before}{PLACEHOLDER}\n"
 
 
-def test_paths_are_no_key() -> None:
+def test_paths_are_no_key():
     path = "src/Main/java2/org/Example/service/Impl/Handler/Base"
     text = f"{path}\n{path[::-1]}\n{path}\n"
     assert masked(text, "a.txt") == text
@@ -170,9 +168,7 @@ _LINE = "Ab3" * 21 + "x"
     ],
     ids=lambda lines: f"{len(lines[0])}-{lines[1][:9]}",
 )
-def test_typing_rulers_and_the_longest_lines_gives_what_masking_them_whole_does(
-    lines: tuple[str, ...],
-) -> None:
+def test_typing_rulers_and_the_longest_lines_gives_what_masking_them_whole_does(lines):
     whole = "x = (\n" + "\n".join(lines) + "\n)\n"
     text = MaskedText("a.py")
     for n_chars in (*range(0, len(whole), 97), len(whole)):
@@ -200,7 +196,7 @@ def short_rests() -> list[str]:
 
 
 @pytest.mark.parametrize("rest", short_rests())
-def test_breaking_and_mending_a_rest_gives_what_masking_the_whole_text_gives(rest: str) -> None:
+def test_breaking_and_mending_a_rest_gives_what_masking_the_whole_text_gives(rest):
     text = MaskedText("a.py")
     for at in range(len(rest)):
         for raw in (rest[:at] + '"' + rest[at:], rest):
@@ -209,7 +205,7 @@ def test_breaking_and_mending_a_rest_gives_what_masking_the_whole_text_gives(res
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_edits_give_what_masking_the_whole_text_gives(seed: int) -> None:
+def test_any_edits_give_what_masking_the_whole_text_gives(seed):
     rng, parts = random.Random(seed), short_rests() if seed > 5 else pieces()
     text = MaskedText("a.py")
     raw, n_masked = "", 0
@@ -249,9 +245,7 @@ def test_any_edits_give_what_masking_the_whole_text_gives(seed: int) -> None:
     ],
     ids=lambda text: repr(text[:20]),
 )
-def test_a_text_is_looked_at_a_bounded_number_of_times(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_is_looked_at_a_bounded_number_of_times(text, monkeypatch):
     seen = 0
 
     class Counting:
@@ -284,12 +278,12 @@ def test_a_text_is_looked_at_a_bounded_number_of_times(
 
 
 @pytest.mark.timeout(20)
-def test_backslashes_before_a_slash_are_read_once() -> None:
+def test_backslashes_before_a_slash_are_read_once():
     text = "Ab3" * 30 + "\\" * 200_000 + "/"
     assert masked(text, "a.py") == PLACEHOLDER
 
 
-def test_what_is_more_than_may_be_seen_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_more_than_may_be_seen_is_not_looked_at(monkeypatch):
     def fail(text: str, start: int, end: int):
         raise AssertionError(f"{end - start} characters were looked at")
 

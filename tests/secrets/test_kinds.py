@@ -17,7 +17,7 @@ def form_id(form: Form) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=form_id)
-def test_every_form_is_masked(form: Form) -> None:
+def test_every_form_is_masked(form):
     for seed in range(10):
         line, secret = form.drawn(seed)
         text = masked(BEFORE + line + AFTER, form.name)
@@ -29,7 +29,7 @@ def test_every_form_is_masked(form: Form) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS[::2], ids=form_id)
-def test_typing_a_form_masks_what_masking_it_whole_does(form: Form) -> None:
+def test_typing_a_form_masks_what_masking_it_whole_does(form):
     line, _ = form.drawn(1)
     text = MaskedText(form.name)
     for n_chars in range(len(line) + 1):
@@ -38,7 +38,7 @@ def test_typing_a_form_masks_what_masking_it_whole_does(form: Form) -> None:
         assert text.text == masked(whole, form.name)
 
 
-def test_the_name_of_a_terraform_variable_masks_its_default_lines_below() -> None:
+def test_the_name_of_a_terraform_variable_masks_its_default_lines_below():
     text = MaskedText("variables.tf")
     block = 'variable "NAME" {\n  type = string\n\n  sensitive = true\n  default = "horse77"\n}\n'
     text.update(block)
@@ -69,7 +69,7 @@ def test_the_name_of_a_terraform_variable_masks_its_default_lines_below() -> Non
         "npm config set registry https://registry.npmjs.org/",
     ],
 )
-def test_ordinary_code_stays(line: str) -> None:
+def test_ordinary_code_stays(line):
     assert masked(line + "\n", "a.py") == line + "\n"
 
 
@@ -77,7 +77,7 @@ MOST_MASKED = 3
 """Of the ordinary lines: two words with a digit behind "password", and a name that may be one."""
 
 
-def test_ordinary_lines_written_by_hand_stay_but_for_few() -> None:
+def test_ordinary_lines_written_by_hand_stay_but_for_few():
     changed = [
         o for o in ORDINARY_LINES if masked(BEFORE + o.text + AFTER, o.name).find(o.text) < 0
     ]
@@ -98,8 +98,6 @@ def test_ordinary_lines_written_by_hand_stay_but_for_few() -> None:
         ("Authorization: Basic /q7XzK20fPaL9mWv3Rt8", "/q7XzK20fPaL9mWv3Rt8"),
     ],
 )
-def test_what_stands_beside_an_expression_or_a_sentence_is_masked(
-    text: str, secret: str | None
-) -> None:
+def test_what_stands_beside_an_expression_or_a_sentence_is_masked(text, secret):
     left = masked(text + "\n", "a.sh")
     assert left == (text.replace(secret, PLACEHOLDER) if secret else text) + "\n"

@@ -47,7 +47,7 @@ def read(text: str, **how: bool) -> Value:
         ('r#"one"#', "one"),
     ],
 )
-def test_a_literal_is_read_to_its_end(text: str, value: str) -> None:
+def test_a_literal_is_read_to_its_end(text, value):
     assert (read(text).text, read(text).is_open) == (value, False)
 
 
@@ -65,11 +65,11 @@ def test_a_literal_is_read_to_its_end(text: str, value: str) -> None:
         (r"\"one", "one"),
     ],
 )
-def test_a_literal_without_an_end_is_read_too(text: str, value: str) -> None:
+def test_a_literal_without_an_end_is_read_too(text, value):
     assert (read(text).text, read(text).is_open) == (value, True)
 
 
-def test_the_parts_of_a_value_leave_out_what_joins_them() -> None:
+def test_the_parts_of_a_value_leave_out_what_joins_them():
     text = 'x = ("one"\n     "two")'
     value = read_literal(text, 5, is_bracketed=True)
     assert value is not None
@@ -88,13 +88,13 @@ def test_the_parts_of_a_value_leave_out_what_joins_them() -> None:
         ("<<EOF\none\n\nthree", "one", True),
     ],
 )
-def test_a_heredoc_is_read_to_its_tag(text: str, value: str, is_open: bool) -> None:
+def test_a_heredoc_is_read_to_its_tag(text, value, is_open):
     found = read_heredoc(text, 0)
     assert found is not None
     assert (found.text, found.is_open) == (value, is_open)
 
 
-def test_an_indented_block_is_read_to_the_next_line_that_is_not_deeper() -> None:
+def test_an_indented_block_is_read_to_the_next_line_that_is_not_deeper():
     text = "  key: |\n    one\n\n    two\n  next: 1\n"
     assert read_indented(text, text.index("\n") + 1, 2).text == "one\n\n    two"
 
@@ -104,9 +104,7 @@ LINE = "x = 1\n"
 
 @pytest.mark.parametrize("name", ["a.py", "a.sh"])
 @pytest.mark.parametrize("seed", range(4))
-def test_any_edits_of_values_of_several_lines_give_what_masking_the_whole_text_gives(
-    name: str, seed: int
-) -> None:
+def test_any_edits_of_values_of_several_lines_give_what_masking_the_whole_text_gives(name, seed):
     rng = random.Random(f"{name} {seed}")
     forms = [form for form in FORMS if "\n" in form.template]
     pieces = [*(form.drawn(seed)[0] for form in forms), *(f.drawn(seed)[0] for f in FORMS[::9])]
@@ -142,7 +140,7 @@ def test_any_edits_of_values_of_several_lines_give_what_masking_the_whole_text_g
     assert n_masked > 100
 
 
-def test_a_change_far_below_a_name_is_part_of_its_value() -> None:
+def test_a_change_far_below_a_name_is_part_of_its_value():
     long = "".join(f"line {n}\n" for n in range(60))
     text = MaskedText("a.py")
     text.update(f'{LINE}password = """\n{long}{LINE}')
@@ -180,7 +178,7 @@ def test_a_change_far_below_a_name_is_part_of_its_value() -> None:
         "bearer ",
     ],
 )
-def test_texts_without_end_are_read_a_bounded_number_of_times(piece: str) -> None:
+def test_texts_without_end_are_read_a_bounded_number_of_times(piece):
     text = piece * (20_000 // len(piece))
     assert len(masked(text, "a.sh")) > 0
     assert len(masked(text, "a.py")) > 0

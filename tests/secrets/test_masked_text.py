@@ -64,7 +64,7 @@ MIIBszCCAVmgAwIBAgIUQ0jZ
 
 @pytest.mark.parametrize("line", HARMLESS.split("\n"))
 @pytest.mark.parametrize("name", ["a.py", "a.yml"])
-def test_a_harmless_line_stays(line: str, name: str) -> None:
+def test_a_harmless_line_stays(line, name):
     assert masked(line + "\n", name) == line + "\n"
 
 
@@ -72,7 +72,7 @@ def test_a_harmless_line_stays(line: str, name: str) -> None:
     ("line", "name"),
     [("password hunter22", "a.conf"), ("  tls.key: LS0tLS1CRUdJTiBSU0EgUFJJVkFURQ==", "a.yml")],
 )
-def test_settings_of_other_forms_are_masked(line: str, name: str) -> None:
+def test_settings_of_other_forms_are_masked(line, name):
     assert masked(line, name) == line[: line.index(" ", 4) + 1] + PLACEHOLDER
 
 
@@ -99,7 +99,7 @@ def test_settings_of_other_forms_are_masked(line: str, name: str) -> None:
         ('config.put("password", "hunter22")', "hunter22"),
     ],
 )
-def test_secrets_of_rarer_kinds_are_masked(line: str, secret: str) -> None:
+def test_secrets_of_rarer_kinds_are_masked(line, secret):
     assert secret in line
     assert secret not in masked(line + "\n", "a.py")
 
@@ -132,27 +132,27 @@ def test_secrets_of_rarer_kinds_are_masked(line: str, secret: str) -> None:
         "authorization = token authentication2",
     ],
 )
-def test_what_only_looks_like_one_of_these_stays(line: str) -> None:
+def test_what_only_looks_like_one_of_these_stays(line):
     assert masked(line + "\n", "a.py") == line + "\n"
 
 
-def test_a_parameter_and_the_docstring_below_it_are_no_assignment() -> None:
+def test_a_parameter_and_the_docstring_below_it_are_no_assignment():
     text = 'def store(self, username, password):\n    """Creates a file."""\n'
     assert masked(text, "a.py") == text
 
 
-def test_letters_whose_lower_case_is_longer_shift_nothing() -> None:
+def test_letters_whose_lower_case_is_longer_shift_nothing():
     assert masked('İİİ\npassword = "hunter22"\n', "a.py") == f'İİİ\npassword = "{PLACEHOLDER}"\n'
 
 
-def test_a_block_without_its_end_is_masked_as_far_as_it_goes() -> None:
+def test_a_block_without_its_end_is_masked_as_far_as_it_goes():
     begin = "-----BEGIN RSA PRIVATE KEY-----"
     text = f"{begin}\nMIIBOgIBAAJBAKj34GkxFhD9\nvN1sw7Lk4G2r0sQ1u2w\n\ndef f(x):\n    return x\n"
     assert masked(text, "a.py") == f"{begin}{PLACEHOLDER}\n\ndef f(x):\n    return x\n"
 
 
 @pytest.mark.slow
-def test_any_edits_give_what_masking_the_whole_text_gives() -> None:
+def test_any_edits_give_what_masking_the_whole_text_gives():
     rng = random.Random(7)
     pieces = (
         [p.lines for p in planted_secrets()] + HARMLESS.split("\n") + ["", "x = (", "secret = ("]
@@ -173,7 +173,7 @@ def test_any_edits_give_what_masking_the_whole_text_gives() -> None:
         update_checked(text, whole, "a.py")
 
 
-def test_any_edits_of_a_long_line_give_what_masking_the_whole_text_gives() -> None:
+def test_any_edits_of_a_long_line_give_what_masking_the_whole_text_gives():
     rng = random.Random(11)
     pieces = [p.lines.replace("\n", " ") + ";" for p in planted_secrets()]
     pieces += [line + ";" for line in HARMLESS.split("\n")] + ["a=1;" * 300] * 30
@@ -193,14 +193,14 @@ def test_any_edits_of_a_long_line_give_what_masking_the_whole_text_gives() -> No
 @pytest.mark.parametrize(
     "beginning", ["client-key: LS0tLS1CRUdJTiBSU0Eg", "curl -H eyJhbGciOiJSUzI1NiJ9."]
 )
-def test_a_token_is_masked_to_its_end_however_long(beginning: str) -> None:
+def test_a_token_is_masked_to_its_end_however_long(beginning):
     rng = random.Random(5)
     token = "".join(rng.choices("abcdefghijklmnopqrstuvwxyzABCDEFGH0123456789", k=5_000))
     begun = beginning.rpartition(" ")[0]
     assert masked(f"{beginning}{token} x\n", "a.py") == f"{begun} {PLACEHOLDER} x\n"
 
 
-def test_a_secret_that_grows_in_a_long_line_is_masked_to_its_end() -> None:
+def test_a_secret_that_grows_in_a_long_line_is_masked_to_its_end():
     filler = "f=function(a,b){return a+b};" * 2_000
     value = "hunter22-" * 2_000
     text = MaskedText("a.js")
@@ -213,9 +213,7 @@ def test_a_secret_that_grows_in_a_long_line_is_masked_to_its_end() -> None:
     assert "hunter22" not in text.text
 
 
-def test_a_completion_in_a_long_line_is_searched_with_what_is_near(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_completion_in_a_long_line_is_searched_with_what_is_near(monkeypatch):
     from speclsp.secrets import masked_text
 
     seen: list[int] = []
@@ -232,9 +230,7 @@ def test_a_completion_in_a_long_line_is_searched_with_what_is_near(
     assert max(seen) < 10_000
 
 
-def test_a_keystroke_in_a_long_line_looks_at_what_is_near(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_keystroke_in_a_long_line_looks_at_what_is_near(monkeypatch):
     from speclsp.secrets import masked_text
 
     seen: list[int] = []
@@ -254,7 +250,7 @@ def test_a_keystroke_in_a_long_line_looks_at_what_is_near(
     assert max(seen[1:]) < 10_000
 
 
-def test_a_keystroke_looks_at_the_lines_that_changed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keystroke_looks_at_the_lines_that_changed_only(monkeypatch):
     seen: list[int] = []
     from speclsp.secrets import masked_text
 
@@ -276,7 +272,7 @@ def test_a_keystroke_looks_at_the_lines_that_changed_only(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", ["a.py", ".env.toml"])
 @pytest.mark.parametrize("before", ["password", "password =", "password = a", "api_key: str ="])
-def test_many_blanks_behind_a_name_are_looked_at_once(before: str, name: str) -> None:
+def test_many_blanks_behind_a_name_are_looked_at_once(before, name):
     blanks = " " * 50_000
     assert masked(f"{before}{blanks}(\n", name).startswith(before[:8])
     assert masked(f"{before}{blanks}1 x1(\nx = 1\n", name).endswith("\nx = 1\n")
@@ -284,12 +280,12 @@ def test_many_blanks_behind_a_name_are_looked_at_once(before: str, name: str) ->
 
 @pytest.mark.timeout(30)  # looked at once for each name, this took minutes
 @pytest.mark.parametrize("piece", ["passwo", "my_password", "password", "secret_old_"])
-def test_names_without_end_are_looked_at_once(piece: str) -> None:
+def test_names_without_end_are_looked_at_once(piece):
     text = piece * 20_000
     assert masked(text, "a.py") == text
 
 
-def test_nothing_is_taken_where_too_much_would_have_to_be_looked_at() -> None:
+def test_nothing_is_taken_where_too_much_would_have_to_be_looked_at():
     text = MaskedText("a.py")
     small = 'password = "hunter22"\n'
     assert text.update(small, n_most=1_000)
@@ -300,7 +296,7 @@ def test_nothing_is_taken_where_too_much_would_have_to_be_looked_at() -> None:
     assert text.text == masked(small, "a.py") + "x = 1\n" * 1_000
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_goes_its_own_way():
     text = MaskedText("a.py")
     text.update('password = "hunter22"\n')
     other = text.copy()
@@ -312,7 +308,7 @@ def test_a_copy_goes_its_own_way() -> None:
 @pytest.mark.parametrize(
     "line", ['password = "hunter22"\n', "-----BEGIN PRIVATE KEY-----\n", "ghp_abcdef1234567890\n"]
 )
-def test_a_text_of_more_secrets_than_are_kept_is_secret_as_a_whole(line: str) -> None:
+def test_a_text_of_more_secrets_than_are_kept_is_secret_as_a_whole(line):
     text = MaskedText("a.py")
     few = "x = 1\n" + line * (MOST_SECRETS // 2)
     text.update(few)
@@ -324,7 +320,7 @@ def test_a_text_of_more_secrets_than_are_kept_is_secret_as_a_whole(line: str) ->
     assert text.masked_offset(0) is not None
 
 
-def test_a_text_that_is_secret_as_a_whole_is_looked_at_again_when_half_of_it_is_gone() -> None:
+def test_a_text_that_is_secret_as_a_whole_is_looked_at_again_when_half_of_it_is_gone():
     text = MaskedText("a.py")
     dump = 'password = "hunter22"\n' * (2 * MOST_SECRETS)
     text.update(dump)
@@ -389,9 +385,7 @@ def test_a_text_that_is_secret_as_a_whole_is_looked_at_again_when_half_of_it_is_
     ids=lambda value: value[:24] if isinstance(value, str) else "",
 )
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_shapes_of_tools_and_languages_are_masked(
-    text: str, secret: str, name: str, line_end: str
-) -> None:
+def test_shapes_of_tools_and_languages_are_masked(text, secret, name, line_end):
     assert secret in text
     assert secret not in masked(text.replace("\n", line_end), name)
 
@@ -411,7 +405,7 @@ def test_shapes_of_tools_and_languages_are_masked(
         "redis-cli -a $PASSWORD ping",
     ],
 )
-def test_what_only_looks_like_a_shape_of_these_stays(line: str) -> None:
+def test_what_only_looks_like_a_shape_of_these_stays(line):
     assert masked(line + "\n", "a.py") == line + "\n"
 
 
@@ -424,7 +418,7 @@ def test_what_only_looks_like_a_shape_of_these_stays(line: str) -> None:
         ("src/hf_hub_download.py", "src/hf_hub_download.py"),
     ],
 )
-def test_names_of_files_are_masked_as_texts_are(path: str, shown: str) -> None:
+def test_names_of_files_are_masked_as_texts_are(path, shown):
     assert masked_path(path) == shown
 
 
@@ -458,7 +452,7 @@ def test_names_of_files_are_masked_as_texts_are(path: str, shown: str) -> None:
         ("m.bind('example.com', subdomain='static')", "a.py"),
     ],
 )
-def test_what_only_looks_like_a_password_stays(line: str, name: str) -> None:
+def test_what_only_looks_like_a_password_stays(line, name):
     for after in ("", "\n", "\n\nx = 1\n"):
         assert masked(line + after, name) == line + after
 
@@ -474,11 +468,11 @@ def test_what_only_looks_like_a_password_stays(line: str, name: str) -> None:
         ('"password": "Summer.2024"', "Summer.2024"),
     ],
 )
-def test_a_password_is_masked_though_it_looks_like_a_port_or_a_text(line: str, secret: str) -> None:
+def test_a_password_is_masked_though_it_looks_like_a_port_or_a_text(line, secret):
     assert masked(line, "a.json") == line.replace(secret, PLACEHOLDER)
 
 
-def test_an_offset_behind_a_masked_url_is_the_same_place() -> None:
+def test_an_offset_behind_a_masked_url_is_the_same_place():
     text = MaskedText("a.py")
     text.update("u = 'postgres://app:hunter22@db'\ny = 1\n")
     offset = text.masked_offset(len(text.raw) - 2)
@@ -486,7 +480,7 @@ def test_an_offset_behind_a_masked_url_is_the_same_place() -> None:
     assert text.text[offset:] == "1\n"
 
 
-def test_a_hash_sign_within_a_value_begins_no_comment() -> None:
+def test_a_hash_sign_within_a_value_begins_no_comment():
     for name in (".env", "a.sh", "a.conf"):
         assert masked("DB_PASSWORD=Xk#92jdkLs8f\n", name) == f"DB_PASSWORD={PLACEHOLDER}\n"
 
@@ -512,9 +506,7 @@ VALUE = "Kq83mZ_vR9wL2x_"
     ],
 )
 @pytest.mark.parametrize("is_typed", [True, False])
-def test_a_value_stays_masked_while_its_name_is_typed_anew(
-    path: str, line: str, is_typed: bool
-) -> None:
+def test_a_value_stays_masked_while_its_name_is_typed_anew(path, line, is_typed):
     line = line.replace("VALUE", VALUE)
     text = MaskedText(path)
     names = ["db_password", *(("db_passphrase")[:n] for n in range(8, 14)), "db_passphras", "x"]
@@ -529,7 +521,7 @@ def test_a_value_stays_masked_while_its_name_is_typed_anew(
     assert VALUE in anew.text or path == ".envrc"
 
 
-def test_what_is_masked_without_its_name_goes_with_a_change_of_its_own() -> None:
+def test_what_is_masked_without_its_name_goes_with_a_change_of_its_own():
     text = MaskedText("a.py")
     text.update(f'password = "{VALUE}"\n')
     text.update(f'x = "{VALUE}"\n')
@@ -540,7 +532,7 @@ def test_what_is_masked_without_its_name_goes_with_a_change_of_its_own() -> None
     assert text.text == 'x = "colour"\n'
 
 
-def test_a_removed_value_is_masked_where_it_is_pasted_or_undone() -> None:
+def test_a_removed_value_is_masked_where_it_is_pasted_or_undone():
     text = MaskedText("a.py")
     text.update(f'password = "{VALUE}"\nx = ""\n')
     text.update('password = ""\nx = ""\n')
@@ -551,7 +543,7 @@ def test_a_removed_value_is_masked_where_it_is_pasted_or_undone() -> None:
     assert text.text == f'x = 1\ny = ["{PLACEHOLDER}", "{PLACEHOLDER}"]\n'
 
 
-def test_code_below_a_value_that_was_open_is_shown_once_it_is_closed() -> None:
+def test_code_below_a_value_that_was_open_is_shown_once_it_is_closed():
     below = "x = 1\nprint(x, 'abc')\n"
     for line in (
         'password = """abc"""',
@@ -566,7 +558,7 @@ def test_code_below_a_value_that_was_open_is_shown_once_it_is_closed() -> None:
         assert text.text.endswith(below)
 
 
-def test_a_version_says_what_it_hides_of_the_one_before() -> None:
+def test_a_version_says_what_it_hides_of_the_one_before():
     text = MaskedText("a.py")
     text.update(f'a = 1\nx = "{VALUE}"\npassword = "hunter22"\n')
     before = text.text

@@ -26,7 +26,7 @@ SECRET = """
     "path",
     SECRET.split(),
 )
-def test_secret(path: str) -> None:
+def test_secret(path):
     assert is_secret_path(path)
 
 
@@ -48,5 +48,5 @@ INNOCENT = """
     "path",
     INNOCENT.split(),
 )
-def test_not_secret(path: str) -> None:
+def test_not_secret(path):
     assert not is_secret_path(path)

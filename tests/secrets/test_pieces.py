@@ -11,7 +11,7 @@ from speclsp.secrets.pieces import Pieces
 from tests.support.secret_prefixes import n_shown
 
 
-def test_eight_characters_in_a_row_are_found_and_seven_are_not() -> None:
+def test_eight_characters_in_a_row_are_found_and_seven_are_not():
     pieces = Pieces(["_hunter2Xy9_", "Kq83"])
     for text in ("x = 'hunter2X'", "_hunter2", "2Xy9_hunter2Xy", "(Kq83)"):
         assert pieces.are_in(text), text
@@ -22,7 +22,7 @@ def test_eight_characters_in_a_row_are_found_and_seven_are_not() -> None:
 
 
 @pytest.mark.parametrize("n_letters", [9, 40, 300])
-def test_few_pieces_and_many_are_found_alike(n_letters: int) -> None:
+def test_few_pieces_and_many_are_found_alike(n_letters):
     draw = random.Random(n_letters)
     secret = "".join(draw.choices(string.ascii_letters, k=n_letters))
     for _ in range(200):
@@ -31,13 +31,13 @@ def test_few_pieces_and_many_are_found_alike(n_letters: int) -> None:
         assert Pieces([secret]).are_in(text) == (n_shown(secret, text) >= 8)
 
 
-def test_the_places_of_pieces_are_whole() -> None:
+def test_the_places_of_pieces_are_whole():
     assert Pieces(["hunter2Xy9", "Kq83"]).places_in("a hunter2Xy9 unter2Xy Kq83") == (
         (2, 12), (13, 21), (22, 26),
     )  # fmt: skip
 
 
-def test_of_very_long_secrets_every_text_holds_a_piece() -> None:
+def test_of_very_long_secrets_every_text_holds_a_piece():
     pieces = Pieces(["x" * 200_000])
     assert pieces.are_in("y")
     assert not pieces.are_in("")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from planted_secrets import Planted, planted_secrets
+from planted_secrets import planted_secrets
 
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, before_secret, masked
 
@@ -13,7 +13,7 @@ AFTER = "\n\ndef volume(depth):\n    return depth\n"
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda p: f"{p.kind}-{p.name}")
-def test_a_secret_is_masked_and_the_rest_is_kept(planted: Planted) -> None:
+def test_a_secret_is_masked_and_the_rest_is_kept(planted):
     text = masked(BEFORE + planted.lines + AFTER, planted.name)
     for secret in planted.secrets:
         assert secret not in text
@@ -24,7 +24,7 @@ def test_a_secret_is_masked_and_the_rest_is_kept(planted: Planted) -> None:
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda p: f"{p.kind}-{p.name}")
-def test_no_suggestion_on_the_line_of_a_secret(planted: Planted) -> None:
+def test_no_suggestion_on_the_line_of_a_secret(planted):
     text = MaskedText(planted.name)
     text.update(BEFORE + planted.lines + AFTER)
     at = text.raw.index(planted.secrets[0])
@@ -37,7 +37,7 @@ def test_no_suggestion_on_the_line_of_a_secret(planted: Planted) -> None:
 
 
 @pytest.mark.parametrize("planted", PLANTED[::3], ids=lambda p: f"{p.kind}-{p.name}")
-def test_typing_a_text_masks_what_masking_it_whole_does(planted: Planted) -> None:
+def test_typing_a_text_masks_what_masking_it_whole_does(planted):
     whole = BEFORE + planted.lines + AFTER
     text = MaskedText(planted.name)
     for n_chars in range(len(BEFORE), len(whole) + 1):
@@ -47,7 +47,7 @@ def test_typing_a_text_masks_what_masking_it_whole_does(planted: Planted) -> Non
     assert text.text == BEFORE
 
 
-def test_a_completion_is_cut_before_a_secret_and_before_a_placeholder() -> None:
+def test_a_completion_is_cut_before_a_secret_and_before_a_placeholder():
     assert before_secret(f"x = {PLACEHOLDER}\n", "", "a.py") == "x = "
     assert before_secret(f"x = {PLACEHOLDER[:9]}", "", "a.py") == "x = "
     assert before_secret("if __name__ == '__main__", "", "a.py") == "if __name__ == '__main__"

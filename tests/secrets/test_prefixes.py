@@ -32,7 +32,7 @@ def form_id(form: Form) -> str:
 
 @pytest.mark.timeout(60 + 60 * N_SEEDS)
 @pytest.mark.parametrize("form", PASSWORDS, ids=form_id)
-def test_a_password_is_masked_while_it_is_typed(form: Form) -> None:
+def test_a_password_is_masked_while_it_is_typed(form):
     shown = [text for seed in range(N_SEEDS) for text in leaks(form, seed, STEP)[:1]]
     # Of a sentence: "the password is hashed" names none, nor do other words that end so.
     is_sentence = "sentence" in form.kind or form.name.endswith(".md")
@@ -40,7 +40,7 @@ def test_a_password_is_masked_while_it_is_typed(form: Form) -> None:
 
 
 @pytest.mark.timeout(60 + 60 * N_SEEDS)
-def test_a_key_is_masked_while_it_is_typed() -> None:
+def test_a_key_is_masked_while_it_is_typed():
     drawn = [(form, seed) for form in KEYS for seed in range(N_SEEDS)]
     shown = [(*key, texts) for key in drawn if (texts := leaks(*key, STEP))]
     assert len(shown) <= max(2, MOST_WORDLIKE * len(drawn)), shown
@@ -51,7 +51,7 @@ def test_a_key_is_masked_while_it_is_typed() -> None:
 
 
 @pytest.mark.parametrize("form", ON_ONE_LINE[:: 1 if IS_WHOLE else 4], ids=form_id)
-def test_nothing_is_asked_within_a_secret_between_quotes_that_the_editor_closed(form: Form) -> None:
+def test_nothing_is_asked_within_a_secret_between_quotes_that_the_editor_closed(form):
     line, secret = form.drawn(0)
     start = line.rindex(secret)
     closing = line[start + len(secret) :]
@@ -62,7 +62,7 @@ def test_nothing_is_asked_within_a_secret_between_quotes_that_the_editor_closed(
 
 
 @pytest.mark.parametrize("form", [f for f in FORMS if "\n" in f.template], ids=form_id)
-def test_typing_values_of_several_lines_masks_what_masking_the_whole_text_does(form: Form) -> None:
+def test_typing_values_of_several_lines_masks_what_masking_the_whole_text_does(form):
     line, _ = form.drawn(2)
     for after in ("", AFTER, '\nx = """Text."""\n'):
         text = MaskedText(form.name)
@@ -74,7 +74,7 @@ def test_typing_values_of_several_lines_masks_what_masking_the_whole_text_does(f
             update_checked(text, BEFORE + line[:n_chars] + after, form.name)
 
 
-def test_what_is_shown_is_counted_by_the_longest_common_part() -> None:
+def test_what_is_shown_is_counted_by_the_longest_common_part():
     assert shows("hunter2horse", "x = 'unter2ho'")
     assert not shows("hunter2horse", "x = 'unter2h'")
     assert shows("hunter2", "hunter2")
@@ -86,7 +86,7 @@ def test_what_is_shown_is_counted_by_the_longest_common_part() -> None:
     ]
 
 
-def test_the_property_looks_at_every_prefix_that_is_long_enough() -> None:
+def test_the_property_looks_at_every_prefix_that_is_long_enough():
     form = Form("password", "a.py", 'password = "{password}"')
     line, secret = form.drawn(1)
     texts = [text for text, _ in prefixes(form, 1)]
@@ -95,7 +95,7 @@ def test_the_property_looks_at_every_prefix_that_is_long_enough() -> None:
     assert leaks(Form("harmless", "a.py", "x = ['{password}']"), 1)
 
 
-def test_a_key_beside_its_access_key_is_masked_between_quotes_that_the_editor_closed() -> None:
+def test_a_key_beside_its_access_key_is_masked_between_quotes_that_the_editor_closed():
     form = next(form for form in KEYS if form.template.startswith('keys = ("AKIA'))
     line, secret = form.drawn(0)
     start = line.index(secret)

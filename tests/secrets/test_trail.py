@@ -47,7 +47,7 @@ def typed_and_deleted(line: str, step: int) -> list[str]:
 
 
 @pytest.mark.parametrize("is_told_before", [True, False])
-def test_what_is_typed_and_deleted_of_a_secret_is_not_in_the_trail(is_told_before: bool) -> None:
+def test_what_is_typed_and_deleted_of_a_secret_is_not_in_the_trail(is_told_before):
     """Of a key that is recognised only when it is whole, not from then on."""
     for form in FORMS:
         if form.is_told_before != is_told_before:
@@ -59,7 +59,7 @@ def test_what_is_typed_and_deleted_of_a_secret_is_not_in_the_trail(is_told_befor
             assert version < first or not shows(secret, text), (form, text)
 
 
-def test_planted_secrets_are_not_in_the_trail_once_they_are_whole() -> None:
+def test_planted_secrets_are_not_in_the_trail_once_they_are_whole():
     for one in planted_secrets():
         texts = [BEFORE, BEFORE + one.lines + AFTER, BEFORE + AFTER, BEFORE + one.lines, BEFORE]
         for text in trails(one.name, texts):

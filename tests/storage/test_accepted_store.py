@@ -36,7 +36,7 @@ def make_store(tmp_path: Path) -> Iterator[MakeStore]:
         store.close()
 
 
-def test_newest_texts_come_back_oldest_first(make_store: MakeStore) -> None:
+def test_newest_texts_come_back_oldest_first(make_store):
     store = make_store()
     for text in ("one", "two", "три\n\t🦀"):
         store.append("/a", text)
@@ -48,21 +48,19 @@ def test_newest_texts_come_back_oldest_first(make_store: MakeStore) -> None:
     assert texts_of(make_store(), "/b", 10) == ["other"]
 
 
-def test_where_the_accepted_part_begins_is_kept(make_store: MakeStore) -> None:
+def test_where_the_accepted_part_begins_is_kept(make_store):
     make_store().append("/a", "x = abc", 4)
     assert make_store().recent("/a", 10) == [("x = abc", 4, "")]
 
 
-def test_a_store_opens_and_reads_while_another_process_writes(
-    make_store: MakeStore, tmp_path: Path
-) -> None:
+def test_a_store_opens_and_reads_while_another_process_writes(make_store, tmp_path):
     make_store().append("/a", "kept")
     with closing(sqlite3.connect(tmp_path / "s" / "a.sqlite3")) as writer:
         writer.execute("BEGIN IMMEDIATE")
         assert texts_of(make_store(), "/a", 10) == ["kept"]
 
 
-def test_number_of_texts_is_bounded_per_workspace(make_store: MakeStore) -> None:
+def test_number_of_texts_is_bounded_per_workspace(make_store):
     store = make_store(max_texts=3)
     for number in range(10):
         store.append("/a", str(number))
@@ -71,7 +69,7 @@ def test_number_of_texts_is_bounded_per_workspace(make_store: MakeStore) -> None
     assert texts_of(store, "/b", 100) == ["x"]
 
 
-def test_texts_age(make_store: MakeStore) -> None:
+def test_texts_age(make_store):
     now = [1_000_000_000.0]
     store = make_store(clock=lambda: now[0])
     store.append("/a", "old")
@@ -84,7 +82,7 @@ def test_texts_age(make_store: MakeStore) -> None:
     assert sum(use.n_items for use in store.uses()) == 2
 
 
-def test_a_clock_that_jumps_back_loses_nothing(make_store: MakeStore) -> None:
+def test_a_clock_that_jumps_back_loses_nothing(make_store):
     now = [1_000_000_000.0]
     store = make_store(clock=lambda: now[0], max_texts=3)
     store.append("/a", "before")
@@ -96,7 +94,7 @@ def test_a_clock_that_jumps_back_loses_nothing(make_store: MakeStore) -> None:
     assert texts_of(store, "/a", 10) == ["before", "after", "at the epoch"]
 
 
-def test_odd_texts(make_store: MakeStore) -> None:
+def test_odd_texts(make_store):
     store = make_store()
     store.append("/a", "lone \ud800 surrogate")
     store.append("/a", "nul \0 in it")
@@ -104,14 +102,14 @@ def test_odd_texts(make_store: MakeStore) -> None:
     assert texts_of(store, "/a", 10) == ["lone ? surrogate", "nul \0 in it"]
 
 
-def test_file_is_private(make_store: MakeStore, tmp_path: Path) -> None:
+def test_file_is_private(make_store, tmp_path):
     make_store().append("/a", "x")
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "s").iterdir()}
     assert modes == {0o600}
     assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o700
 
 
-def test_uses_and_forget(make_store: MakeStore) -> None:
+def test_uses_and_forget(make_store):
     store = make_store(clock=lambda: 1_000_000_000.0)
     store.append("/a", "é")
     store.append("/b", "12345")
@@ -126,7 +124,7 @@ def test_uses_and_forget(make_store: MakeStore) -> None:
     assert store.uses() == []
 
 
-def test_forgotten_text_is_gone_from_the_disk(make_store: MakeStore, tmp_path: Path) -> None:
+def test_forgotten_text_is_gone_from_the_disk(make_store, tmp_path):
     store = make_store()
     store.append("/a", "hunter2 " * 50)
     store.forget_all()
@@ -134,7 +132,7 @@ def test_forgotten_text_is_gone_from_the_disk(make_store: MakeStore, tmp_path: P
     assert b"hunter2" not in data
 
 
-def test_what_was_appended_survives_a_kill(make_store: MakeStore, tmp_path: Path) -> None:
+def test_what_was_appended_survives_a_kill(make_store, tmp_path):
     code = """
 import os, signal, sys
 from pathlib import Path
@@ -149,15 +147,13 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert texts_of(make_store(), "/a", 10) == ["committed"]
 
 
-def test_impossible_place(tmp_path: Path) -> None:
+def test_impossible_place(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError):
         AcceptedStore(tmp_path / "file" / "a.sqlite3")
 
 
-def test_user_store_lies_in_the_state_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_store_lies_in_the_state_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     AcceptedStore.open().close()
     assert [path.name for path in (tmp_path / "speclsp").iterdir()] == ["accepted.sqlite3"]

@@ -21,7 +21,7 @@ USER = Path(__file__).parents[1] / "support" / "use_damaged_stores.py"
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["accepted", "tokens"])
-def test_a_damaged_store_is_read_or_set_aside(tmp_path: Path, kind: str) -> None:
+def test_a_damaged_store_is_read_or_set_aside(tmp_path, kind):
     command = [sys.executable, str(USER), kind, str(tmp_path / "s"), str(N_CASES), SEED]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -53,7 +53,7 @@ def fill_and_close(open_database: Callable[..., Database], n_values: int = 5000)
     return database.path
 
 
-def test_closing_bounds_all_waits_for_other_processes_together(tmp_path: Path) -> None:
+def test_closing_bounds_all_waits_for_other_processes_together(tmp_path):
     limit, now = WaitLimit(), [100.0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("speclsp.storage.locations.time.monotonic", lambda: now[0])
@@ -67,7 +67,7 @@ def test_closing_bounds_all_waits_for_other_processes_together(tmp_path: Path) -
         assert (limit.seconds(10.0), limit.is_over()) == (0.0, True)
 
 
-def test_after_the_limit_a_locked_database_and_file_are_tried_once(tmp_path: Path) -> None:
+def test_after_the_limit_a_locked_database_and_file_are_tried_once(tmp_path):
     limit = WaitLimit()
     database = Database(tmp_path / "x.sqlite3", SCHEMA, 1, pytest.fail, limit)
     other = sqlite3.connect(database.path, isolation_level=None)
@@ -86,12 +86,12 @@ def test_after_the_limit_a_locked_database_and_file_are_tried_once(tmp_path: Pat
     database.close()
 
 
-def test_values_stay(open_database: Callable[..., Database]) -> None:
+def test_values_stay(open_database):
     fill_and_close(open_database, 3)
     assert values(open_database()) == [0, 1, 2]
 
 
-def test_all_files_are_private(open_database: Callable[..., Database]) -> None:
+def test_all_files_are_private(open_database):
     database = open_database()
 
     def modes(connection: sqlite3.Connection) -> dict[str, int]:
@@ -102,7 +102,7 @@ def test_all_files_are_private(open_database: Callable[..., Database]) -> None:
     assert files_of(database.path) == [database.path]
 
 
-def test_failed_work_leaves_nothing(open_database: Callable[..., Database]) -> None:
+def test_failed_work_leaves_nothing(open_database):
     database = open_database()
 
     def work(connection: sqlite3.Connection) -> None:
@@ -129,11 +129,7 @@ def scramble(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_header, truncate, scramble])
-def test_damaged_file_is_set_aside(
-    open_database: Callable[..., Database],
-    reports: list[StoreError],
-    damage: Callable[[Path], None],
-) -> None:
+def test_damaged_file_is_set_aside(open_database, reports, damage):
     path = fill_and_close(open_database)
     damage(path)
     damaged = path.read_bytes()
@@ -149,9 +145,7 @@ def test_damaged_file_is_set_aside(
     assert aside.read_bytes()[:1000] == damaged[:1000]
 
 
-def test_a_schema_whose_damage_sqlite_quotes(
-    open_database: Callable[..., Database], reports: list
-) -> None:
+def test_a_schema_whose_damage_sqlite_quotes(open_database, reports):
     path = fill_and_close(open_database, 1)
     data = (
         path.read_bytes()
@@ -163,9 +157,7 @@ def test_a_schema_whose_damage_sqlite_quotes(
     assert len(reports) == 1
 
 
-def test_damage_that_shows_when_space_is_returned(
-    open_database: Callable[..., Database], reports: list
-) -> None:
+def test_damage_that_shows_when_space_is_returned(open_database, reports):
     path = fill_and_close(open_database)
     database = open_database()
     data = path.read_bytes()
@@ -175,7 +167,7 @@ def test_damage_that_shows_when_space_is_returned(
     assert len(reports) == 1
 
 
-def test_damage_while_open(open_database: Callable[..., Database], reports: list) -> None:
+def test_damage_while_open(open_database, reports):
     path = fill_and_close(open_database)
     database = open_database()
     scramble(path)
@@ -184,9 +176,7 @@ def test_damage_while_open(open_database: Callable[..., Database], reports: list
     assert len(reports) == 1
 
 
-def test_two_servers_find_the_same_damage(
-    open_database: Callable[..., Database], reports: list
-) -> None:
+def test_two_servers_find_the_same_damage(open_database, reports):
     path = fill_and_close(open_database)
     first, second = open_database(), open_database()
     scramble(path)
@@ -198,7 +188,7 @@ def test_two_servers_find_the_same_damage(
     assert len(reports) == 1
 
 
-def test_missing_table(open_database: Callable[..., Database], reports: list) -> None:
+def test_missing_table(open_database, reports):
     path = fill_and_close(open_database)
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE t")
@@ -209,11 +199,7 @@ def test_missing_table(open_database: Callable[..., Database], reports: list) ->
     assert len(reports) == 1
 
 
-def test_two_that_find_the_damage_at_once_set_it_aside_once(
-    open_database: Callable[..., Database],
-    reports: list[StoreError],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_two_that_find_the_damage_at_once_set_it_aside_once(open_database, reports, monkeypatch):
     monkeypatch.setattr("speclsp.storage.database._BUSY_S", 60.0)
     path = fill_and_close(open_database)
     first, second = open_database(), open_database()
@@ -242,11 +228,7 @@ def test_two_that_find_the_damage_at_once_set_it_aside_once(
     assert len(reports) == 1
 
 
-def test_whoever_sets_damage_aside_is_not_waited_for_long(
-    open_database: Callable[..., Database],
-    reports: list[StoreError],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_whoever_sets_damage_aside_is_not_waited_for_long(open_database, reports, monkeypatch):
     monkeypatch.setattr("speclsp.storage.database._BUSY_S", 0.01)
     path = fill_and_close(open_database)
     database = open_database()
@@ -262,12 +244,7 @@ NO_LOCKS = [OSError(errno.ENOLCK, ""), OSError(errno.EOPNOTSUPP, ""), NotImpleme
 
 
 @pytest.mark.parametrize("error", NO_LOCKS, ids=repr)
-def test_damage_is_set_aside_without_locks(
-    open_database: Callable[..., Database],
-    reports: list[StoreError],
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
-) -> None:
+def test_damage_is_set_aside_without_locks(open_database, reports, monkeypatch, error):
     def acquire(*_: object, **__: object) -> None:
         raise error
 
@@ -279,26 +256,26 @@ def test_damage_is_set_aside_without_locks(
     assert len(reports) == 1
 
 
-def test_other_version_is_set_aside(open_database: Callable[..., Database], reports: list) -> None:
+def test_other_version_is_set_aside(open_database, reports):
     fill_and_close(open_database)
     assert values(open_database(version=2)) == []
     assert "version" in str(reports[0])
 
 
-def test_empty_file_is_a_new_database(tmp_path: Path, open_database, reports: list) -> None:  # type: ignore[no-untyped-def]
+def test_empty_file_is_a_new_database(tmp_path, open_database, reports):  # type: ignore[no-untyped-def]
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "x.sqlite3").touch()
     insert(open_database(), 1)
     assert reports == []
 
 
-def test_folder_in_the_place_of_the_file(tmp_path: Path, open_database) -> None:  # type: ignore[no-untyped-def]
+def test_folder_in_the_place_of_the_file(tmp_path, open_database):  # type: ignore[no-untyped-def]
     (tmp_path / "d" / "x.sqlite3").mkdir(parents=True)
     with pytest.raises(StoreError, match=r"x\.sqlite3"):
         open_database()
 
 
-def test_read_only_database(open_database: Callable[..., Database], reports: list) -> None:
+def test_read_only_database(open_database, reports):
     database = open_database()
     database.run(lambda c: c.execute("PRAGMA query_only = ON"))
     with pytest.raises(StoreError, match="readonly") as caught:
@@ -308,7 +285,7 @@ def test_read_only_database(open_database: Callable[..., Database], reports: lis
     assert reports == []
 
 
-def test_full_disk(open_database: Callable[..., Database], reports: list) -> None:
+def test_full_disk(open_database, reports):
     database = open_database()
     database.run(lambda c: c.execute("PRAGMA max_page_count = 5").fetchall())
     with pytest.raises(StoreError, match="full"):
@@ -317,9 +294,7 @@ def test_full_disk(open_database: Callable[..., Database], reports: list) -> Non
     assert reports == []
 
 
-def test_writer_elsewhere(
-    open_database: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writer_elsewhere(open_database, monkeypatch):
     monkeypatch.setattr("speclsp.storage.database._BUSY_S", 0.01)
     database = open_database()
     other = sqlite3.connect(database.path, isolation_level=None)
@@ -338,12 +313,7 @@ def journal_mode(database: Database) -> str:
     return mode
 
 
-def test_file_that_another_process_is_just_making(
-    tmp_path: Path,
-    open_database: Callable[..., Database],
-    monkeypatch: pytest.MonkeyPatch,
-    reports: list,
-) -> None:
+def test_file_that_another_process_is_just_making(tmp_path, open_database, monkeypatch, reports):
     monkeypatch.setattr("speclsp.storage.database._BUSY_S", 30.0)
     (tmp_path / "d").mkdir()
     other = sqlite3.connect(
@@ -380,14 +350,12 @@ assert [kept.text for kept in store.recent("/a", 10)] == ["one", "two"]
 """
 
 
-def test_files_beside_the_database_may_be_cut_while_it_is_open(tmp_path: Path) -> None:
+def test_files_beside_the_database_may_be_cut_while_it_is_open(tmp_path):
     command = [sys.executable, "-c", CUT_WHILE_OPEN, str(tmp_path / "d" / "x.sqlite3")]
     assert subprocess.run(command, check=False).returncode == 0
 
 
-def test_a_database_that_was_removed_while_open_is_made_anew(
-    open_database: Callable[..., Database], reports: list
-) -> None:
+def test_a_database_that_was_removed_while_open_is_made_anew(open_database, reports):
     database = open_database()
     insert(database, 1)
     database.path.unlink()
@@ -396,7 +364,7 @@ def test_a_database_that_was_removed_while_open_is_made_anew(
     assert reports == []
 
 
-def test_closed(open_database: Callable[..., Database]) -> None:
+def test_closed(open_database):
     database = open_database()
     database.close()
     database.close()

@@ -46,7 +46,7 @@ def folder() -> Iterator[str]:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_what_was_committed_survives_every_fault(library: Path, folder: str, workload: str) -> None:
+def test_what_was_committed_survives_every_fault(library, folder, workload):
     is_small = workload.startswith("statistics")
     share = str(min(1, 20 * float(SHARE))) if is_small else SHARE
     command = [sys.executable, str(SUPPORT / "fault_matrix.py"), workload, folder, share]

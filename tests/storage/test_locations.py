@@ -18,7 +18,7 @@ from speclsp.storage.locations import (
 )
 
 
-def test_xdg_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_xdg_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
     assert cache_dir() == tmp_path / "c" / "speclsp"
@@ -28,7 +28,7 @@ def test_xdg_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_default_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_folders(tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -36,14 +36,14 @@ def test_default_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert state_dir() == tmp_path / ".local" / "state" / "speclsp"
 
 
-def test_private_from_the_start(tmp_path: Path) -> None:
+def test_private_from_the_start(tmp_path):
     file = tmp_path / "xdg" / "speclsp" / "a.sqlite3"
     make_private(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_made_private_again(tmp_path: Path) -> None:
+def test_made_private_again(tmp_path):
     file = tmp_path / "speclsp" / "a.sqlite3"
     file.parent.mkdir(mode=0o755)
     file.write_bytes(b"kept")
@@ -55,7 +55,7 @@ def test_made_private_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
-def test_a_folder_that_others_may_write_in_is_refused_as_it_is(mode: int, tmp_path: Path) -> None:
+def test_a_folder_that_others_may_write_in_is_refused_as_it_is(mode, tmp_path):
     """What they put into it before would be taken for the user's."""
     file = tmp_path / "speclsp" / "a.sqlite3"
     file.parent.mkdir()
@@ -66,7 +66,7 @@ def test_a_folder_that_others_may_write_in_is_refused_as_it_is(mode: int, tmp_pa
     assert list(file.parent.iterdir()) == []
 
 
-def test_folders_above_are_private_whatever_the_umask(tmp_path: Path) -> None:
+def test_folders_above_are_private_whatever_the_umask(tmp_path):
     umask = os.umask(0o002)
     try:
         make_private_folder(tmp_path / "xdg" / "speclsp" / "run")
@@ -78,7 +78,7 @@ def test_folders_above_are_private_whatever_the_umask(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["a pipe", "a device"])
-def test_pipes_and_devices_are_refused_as_they_are(kind: str, tmp_path: Path) -> None:
+def test_pipes_and_devices_are_refused_as_they_are(kind, tmp_path):
     """A device must not be made private: other programs need it."""
     file = tmp_path / "a.sqlite3"
     if kind == "a pipe":
@@ -92,7 +92,7 @@ def test_pipes_and_devices_are_refused_as_they_are(kind: str, tmp_path: Path) ->
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
 
 
-def test_impossible_place(tmp_path: Path) -> None:
+def test_impossible_place(tmp_path):
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file" / "a.sqlite3", Path("/proc/nowhere/a.sqlite3")):
         with pytest.raises(StoreError, match="cannot be written") as caught:
@@ -102,9 +102,7 @@ def test_impossible_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["speclsp", "speclsp/a.sqlite3", "speclsp/a.sqlite3-journal"])
 @pytest.mark.parametrize("target", ["folder", "empty", "missing"])
-def test_links_are_refused_and_their_targets_left_alone(
-    name: str, target: str, tmp_path: Path
-) -> None:
+def test_links_are_refused_and_their_targets_left_alone(name, target, tmp_path):
     (tmp_path / "folder").mkdir(mode=0o755)
     (tmp_path / "empty").touch(mode=0o644)
     link = tmp_path / name
@@ -120,9 +118,7 @@ def test_links_are_refused_and_their_targets_left_alone(
 
 
 @pytest.mark.parametrize("name", ["speclsp", "speclsp/a.sqlite3"])
-def test_another_users_files_are_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_users_files_are_refused(name, tmp_path, monkeypatch):
     (tmp_path / "speclsp").mkdir()
     (tmp_path / "speclsp" / "a.sqlite3").touch()
     foreign, real_lstat = tmp_path / name, Path.lstat
@@ -136,16 +132,14 @@ def test_another_users_files_are_refused(
         make_private(tmp_path / "speclsp" / "a.sqlite3")
 
 
-def test_files_outside_all_folders_have_an_id_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_outside_all_folders_have_an_id_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert workspace_id("") != workspace_id(str(tmp_path))
     monkeypatch.chdir("/")
     assert workspace_id("") != workspace_id("/")
 
 
-def test_workspace_id_sees_through_links(tmp_path: Path) -> None:
+def test_workspace_id_sees_through_links(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     assert workspace_id(str(tmp_path / "link")) == workspace_id(str(tmp_path / "real"))

@@ -48,7 +48,7 @@ def kept(store: TokenStore, n_numbers: int, fingerprint: str = "f") -> list[int]
     return [n for n in range(n_numbers) if store.get(fingerprint, content(n)) is not None]
 
 
-def test_tokens_come_back(make_store: MakeStore) -> None:
+def test_tokens_come_back(make_store):
     store = make_store()
     store.put("/r", "f", content(1), tokens(1))
     store.put("/r", "f", content(2), np.zeros(0, np.int32))
@@ -64,7 +64,7 @@ def test_tokens_come_back(make_store: MakeStore) -> None:
         assert reader.get("f", content(3)) is None
 
 
-def test_vocabularies_are_kept_apart(make_store: MakeStore) -> None:
+def test_vocabularies_are_kept_apart(make_store):
     store = make_store()
     store.put("/r", "f", content(1), tokens(1))
     store.put("/r", "g", content(1), tokens(2))
@@ -74,7 +74,7 @@ def test_vocabularies_are_kept_apart(make_store: MakeStore) -> None:
     assert store.get("h", content(1)) is None
 
 
-def test_closing_writes_what_was_put(make_store: MakeStore) -> None:
+def test_closing_writes_what_was_put(make_store):
     store = make_store()
     store.put("/r", "f", content(1), tokens(1))
     store.close()
@@ -84,7 +84,7 @@ def test_closing_writes_what_was_put(make_store: MakeStore) -> None:
         store.get("f", content(1))
 
 
-def test_the_longest_unused_go_first(make_store: MakeStore) -> None:
+def test_the_longest_unused_go_first(make_store):
     day = [1.0]
     store = make_store(max_bytes=2000, clock=lambda: day[0] * 86_400)
     put(store, 0, 1, 2)
@@ -101,7 +101,7 @@ def test_the_longest_unused_go_first(make_store: MakeStore) -> None:
     assert 1000 < n_bytes <= 2000
 
 
-def test_uses_by_workspace(make_store: MakeStore) -> None:
+def test_uses_by_workspace(make_store):
     store = make_store()
     put(store, 1, 2, root="/a")
     put(store, 3, root="/b")
@@ -116,7 +116,7 @@ def test_uses_by_workspace(make_store: MakeStore) -> None:
     assert {use.workspace: use.n_items for use in store.uses()}[None] == 1
 
 
-def test_forget_one_workspace(make_store: MakeStore) -> None:
+def test_forget_one_workspace(make_store):
     store = make_store()
     put(store, 1, 2, root="/a")
     put(store, 3, root="/b")
@@ -127,7 +127,7 @@ def test_forget_one_workspace(make_store: MakeStore) -> None:
     assert store.forget(workspace_id("/never")) == 0
 
 
-def test_forget_all_leaves_no_trace_on_disk(make_store: MakeStore, tmp_path: Path) -> None:
+def test_forget_all_leaves_no_trace_on_disk(make_store, tmp_path):
     store = make_store()
     put(store, *range(50))
     assert store.forget_all() == 50
@@ -139,7 +139,7 @@ def test_forget_all_leaves_no_trace_on_disk(make_store: MakeStore, tmp_path: Pat
     assert kept(store, 5) == [1]
 
 
-def test_damaged_tokens_are_not_returned(make_store: MakeStore) -> None:
+def test_damaged_tokens_are_not_returned(make_store):
     store = make_store()
     put(store, 1, 2, 3)
     store.run(
@@ -151,7 +151,7 @@ def test_damaged_tokens_are_not_returned(make_store: MakeStore) -> None:
     assert kept(store, 5) == [3]
 
 
-def test_damaged_file_is_begun_anew(make_store: MakeStore, tmp_path: Path) -> None:
+def test_damaged_file_is_begun_anew(make_store, tmp_path):
     store = make_store()
     put(store, *range(20))
     store.close()
@@ -165,9 +165,7 @@ def test_damaged_file_is_begun_anew(make_store: MakeStore, tmp_path: Path) -> No
     assert len(reports) == 1
 
 
-def test_busy_writer_delays_and_loses_nothing(
-    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_busy_writer_delays_and_loses_nothing(make_store, monkeypatch):
     monkeypatch.setattr("speclsp.storage.database._BUSY_S", 0.01)
     store, other = make_store(), make_store()
     other.run(lambda c: c.execute("BEGIN IMMEDIATE") and store_while_locked(store))
@@ -207,7 +205,7 @@ accepted.close()
 """
 
 
-def test_several_processes_write_at_once(make_store: MakeStore, tmp_path: Path) -> None:
+def test_several_processes_write_at_once(make_store, tmp_path):
     from speclsp.storage.accepted_store import AcceptedStore
 
     writers = [
@@ -229,9 +227,7 @@ def test_several_processes_write_at_once(make_store: MakeStore, tmp_path: Path) 
     accepted.close()
 
 
-def test_user_store_lies_in_the_cache_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_store_lies_in_the_cache_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     TokenStore.open().close()
     assert (tmp_path / "speclsp" / "tokens.sqlite3").exists()

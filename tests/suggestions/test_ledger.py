@@ -75,7 +75,7 @@ class Kept:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def test_the_latest_answer_that_fits_wins_and_going_back_finds_the_former() -> None:
+def test_the_latest_answer_that_fits_wins_and_going_back_finds_the_former():
     kept = Kept(("x = ¦", "abc"), ("x = a¦", "xyz"))
     assert kept.found("x = a¦") == "xyz"
     assert kept.found("x = ax¦") == "yz"
@@ -98,20 +98,20 @@ def test_the_latest_answer_that_fits_wins_and_going_back_finds_the_former() -> N
         {"uri": "file:///p/b.py"},
     ],
 )
-def test_an_answer_to_other_rules_is_none(other: dict[str, object]) -> None:
+def test_an_answer_to_other_rules_is_none(other):
     kept = Kept(("x = ¦", "abc"))
     assert kept.found("x = a¦") == "bc"
     assert kept.found("x = a¦", **other) is None
 
 
-def test_nothing_to_suggest_is_known_at_the_place_and_briefly() -> None:
+def test_nothing_to_suggest_is_known_at_the_place_and_briefly():
     kept = Kept(("x = ¦", ""))
     assert kept.found("x = ¦", now=1) == ""
     assert kept.found("x = a¦", now=1) is None
     assert kept.found("x = ¦", now=3) is None
 
 
-def test_answers_grow_old_and_are_bounded() -> None:
+def test_answers_grow_old_and_are_bounded():
     assert Kept(("x¦", "abc")).found("x¦", now=599) == "abc"
     assert Kept(("x¦", "abc")).found("x¦", now=601) is None
     kept = Kept(*((f"{n}¦", "abc") for n in range(MAX_SUGGESTIONS + 1)))
@@ -119,7 +119,7 @@ def test_answers_grow_old_and_are_bounded() -> None:
     assert kept.found("1¦") == "abc"
 
 
-def test_alternatives_are_known_behind_the_first_text() -> None:
+def test_alternatives_are_known_behind_the_first_text():
     other = GeneratedText(completion_id="other", text="xyz", n_replaced=0, mean_logprob=-1.0)
     kept = Kept()
     kept.made(request_at("a¦"), "xbc", alternatives=(other,))
@@ -132,7 +132,7 @@ def test_alternatives_are_known_behind_the_first_text() -> None:
     )  # fmt: skip
 
 
-def test_a_document_can_be_forgotten_and_all_answers() -> None:
+def test_a_document_can_be_forgotten_and_all_answers():
     kept = Kept(("x¦", "abc"))
     kept.ledger.forget("file:///p/a.py")
     assert kept.found("x¦") is None
@@ -144,7 +144,7 @@ def test_a_document_can_be_forgotten_and_all_answers() -> None:
 # --- rejections -----------------------------------------------------------------------------------
 
 
-def test_a_text_that_was_typed_against_twice_is_held_back_at_that_place() -> None:
+def test_a_text_that_was_typed_against_twice_is_held_back_at_that_place():
     kept = Kept()
     kept.turn_down()
     assert not kept.ledger.was_rejected(PLACE, "foo")
@@ -158,7 +158,7 @@ def test_a_text_that_was_typed_against_twice_is_held_back_at_that_place() -> Non
 
 
 @pytest.mark.parametrize("then", ["a = 1\nx = f¦\n", "a = 1\nx = ¦\n", "a = 1\nx =¦\n", "¦a = 1"])
-def test_what_was_typed_as_suggested_or_left_was_not_turned_down(then: str) -> None:
+def test_what_was_typed_as_suggested_or_left_was_not_turned_down(then):
     kept = Kept()
     for _ in range(3):
         kept.shown(kept.made(PLACE, "foo"))
@@ -166,7 +166,7 @@ def test_what_was_typed_as_suggested_or_left_was_not_turned_down(then: str) -> N
     assert not kept.ledger.was_rejected(PLACE, "foo")
 
 
-def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
+def test_what_is_left_of_a_suggestion_is_still_that_suggestion():
     kept = Kept()
     for _ in range(2):
         kept.shown(kept.made(PLACE, "foo(1)"))
@@ -182,7 +182,7 @@ def test_what_is_left_of_a_suggestion_is_still_that_suggestion() -> None:
         assert not kept.ledger.was_rejected(PLACE, f"bar({n})")
 
 
-def test_a_closed_documents_screen_is_forgotten() -> None:
+def test_a_closed_documents_screen_is_forgotten():
     kept = Kept()
     for _ in range(3):
         kept.shown(kept.made(PLACE, "foo"))
@@ -198,7 +198,7 @@ def accepted(kept: Kept, completion_id: str, n_chars: int | None = None) -> list
     return [learned.text for learned in kept.ledger.accepted(completion_id, n_chars)]
 
 
-def test_a_suggestion_is_shown_once_and_counted_word_by_word() -> None:
+def test_a_suggestion_is_shown_once_and_counted_word_by_word():
     kept = Kept()
     first = kept.made(request_at("¦"), "a b c")
     assert kept.shown(first) is not None
@@ -228,7 +228,7 @@ def typed_through(kept: Kept, shown: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["accepted", "typed to its end", "typed over", "closed"])
-def test_a_suggestion_that_is_typed_through_counts_once(how: str) -> None:
+def test_a_suggestion_that_is_typed_through_counts_once(how):
     kept = Kept()
     ids = typed_through(kept, kept.made(PLACE, "foo(1)"), "foo(1)")
     assert kept.stats.n_shown == 0  # it is on screen for no time yet
@@ -249,7 +249,7 @@ def test_a_suggestion_that_is_typed_through_counts_once(how: str) -> None:
     assert stats.n_chars_typed_over == (len("1)") if how == "typed over" else 0)
 
 
-def test_a_suggestion_counts_once_it_was_on_screen_for_half_a_second() -> None:
+def test_a_suggestion_counts_once_it_was_on_screen_for_half_a_second():
     kept = Kept()
     shown = kept.made(PLACE, "foo(1)")
     kept.shown(shown)
@@ -266,7 +266,7 @@ def test_a_suggestion_counts_once_it_was_on_screen_for_half_a_second() -> None:
     assert kept.stats.n_shown == 1
 
 
-def test_another_suggestion_in_its_place_counts_for_itself() -> None:
+def test_another_suggestion_in_its_place_counts_for_itself():
     kept = Kept()
     kept.shown(kept.made(PLACE, "foo"))
     kept.shown(kept.made(PLACE, "bar"))
@@ -275,7 +275,7 @@ def test_another_suggestion_in_its_place_counts_for_itself() -> None:
     assert kept.stats.n_shown == 2
 
 
-def test_what_the_model_generates_again_of_what_is_on_screen_is_the_same_suggestion() -> None:
+def test_what_the_model_generates_again_of_what_is_on_screen_is_the_same_suggestion():
     kept = Kept()
     for place, text in [("x = ¦", "foo(1)"), ("x = fo¦", "o(1)"), ("x = foo¦", "(1)")]:
         last = kept.made(request_at(place), text)
@@ -284,7 +284,7 @@ def test_what_the_model_generates_again_of_what_is_on_screen_is_the_same_suggest
     assert (kept.stats.n_shown, kept.stats.n_accepted_items) == (1, 1)
 
 
-def test_candidates_of_one_answer_count_once() -> None:
+def test_candidates_of_one_answer_count_once():
     kept = Kept()
     other = GeneratedText(completion_id="other", text="bar")
     kept.shown(kept.made(PLACE, "foo", alternatives=(other,)))
@@ -293,7 +293,7 @@ def test_candidates_of_one_answer_count_once() -> None:
     assert (kept.stats.n_shown, kept.stats.n_accepted_items) == (1, 1)
 
 
-def test_words_accepted_one_by_one_are_one_accepted_suggestion() -> None:
+def test_words_accepted_one_by_one_are_one_accepted_suggestion():
     kept = Kept()
     first = kept.made(PLACE, "a b c")
     kept.shown(first)
@@ -310,7 +310,7 @@ def test_words_accepted_one_by_one_are_one_accepted_suggestion() -> None:
     assert stats.n_chars_accepted == len("a b c")
 
 
-def test_a_rest_is_learned_as_what_it_is_the_rest_of_and_once() -> None:
+def test_a_rest_is_learned_as_what_it_is_the_rest_of_and_once():
     kept = Kept(("¦", "a b c"))
     second = kept.given("a ¦")
     assert accepted(kept, second, 2) == []
@@ -318,7 +318,7 @@ def test_a_rest_is_learned_as_what_it_is_the_rest_of_and_once() -> None:
     assert accepted(kept, second) == []
 
 
-def test_what_was_taken_in_part_is_learned_with_the_next_or_at_the_end() -> None:
+def test_what_was_taken_in_part_is_learned_with_the_next_or_at_the_end():
     kept = Kept()
     first, second = kept.made(request_at("1\n2\n3¦"), "abc"), kept.made(request_at("y¦"), "def")
     assert accepted(kept, first, 2) == []
@@ -334,7 +334,7 @@ def test_what_was_taken_in_part_is_learned_with_the_next_or_at_the_end() -> None
 # --- prefetches -----------------------------------------------------------------------------------
 
 
-def test_a_place_is_prefetched_once_while_it_is_requested_or_known() -> None:
+def test_a_place_is_prefetched_once_while_it_is_requested_or_known():
     kept = Kept()
     after = request_at("abc¦", is_prefetch=True)
     assert not kept.ledger.has_text_at(after)
@@ -349,7 +349,7 @@ def test_a_place_is_prefetched_once_while_it_is_requested_or_known() -> None:
     assert not kept.ledger.has_text_at(after)
 
 
-def test_a_prefetch_is_used_once() -> None:
+def test_a_prefetch_is_used_once():
     kept = Kept()
     kept.made(request_at("a¦", is_prefetch=True), "text")
     kept.given("at¦")
@@ -384,9 +384,7 @@ BODY = "\n    a = 1\n    return a"
         pytest.param("a", TextEdit(0, 1, "bc"), ["d", "a"], [], id="another change undone"),
     ],
 )  # fmt: skip
-def test_a_documents_changes_tell_of_an_offer(
-    text: str, edit: TextEdit, texts: list[str], outcomes: list[str]
-) -> None:
+def test_a_documents_changes_tell_of_an_offer(text, edit, texts, outcomes):
     offers = Offers()
     offers.offer("one", "uri", text, edit)
     assert offers.changed("other", edit.applied_to(text)) == []
@@ -394,7 +392,7 @@ def test_a_documents_changes_tell_of_an_offer(
     assert found == [("one", outcome) for outcome in outcomes]
 
 
-def test_of_offers_that_come_to_the_same_the_newest_is_accepted() -> None:
+def test_of_offers_that_come_to_the_same_the_newest_is_accepted():
     offers = Offers()
     offers.offer("one", "uri", "re", TextEdit(2, 2, "turn"))
     assert offers.changed("uri", "ret") == []
@@ -404,7 +402,7 @@ def test_of_offers_that_come_to_the_same_the_newest_is_accepted() -> None:
     assert offers.changed("uri", "ret") == [("two", "undone")]
 
 
-def test_what_a_client_has_reported_is_undone_by_the_change_back() -> None:
+def test_what_a_client_has_reported_is_undone_by_the_change_back():
     offers = Offers()
     offers.offer("one", "uri", "a", TextEdit(0, 1, "bc"))
     offers.accepted("one")
@@ -412,7 +410,7 @@ def test_what_a_client_has_reported_is_undone_by_the_change_back() -> None:
     assert offers.changed("uri", "a") == [("one", "undone")]
 
 
-def test_a_closed_document_and_old_offers_are_forgotten() -> None:
+def test_a_closed_document_and_old_offers_are_forgotten():
     offers = Offers()
     offers.offer("one", "uri", "a", TextEdit(0, 1, "bc"))
     offers.forget("uri")

@@ -117,7 +117,7 @@ def until(condition: Callable[[], object]) -> None:
 # --- typing through a suggestion ------------------------------------------------------------------
 
 
-def test_every_keystroke_that_fits_costs_nothing(make) -> None:
+def test_every_keystroke_that_fits_costs_nothing(make):
     typist = make()
     assert typist.ask("¦").generated.text == TWO_LINES
     n_decodes = typist.n_decodes
@@ -136,7 +136,7 @@ def test_every_keystroke_that_fits_costs_nothing(make) -> None:
     assert typist.ask(TWO_LINES + "¦").source == "model"
 
 
-def test_what_is_learned_is_the_whole_suggestion_once(make) -> None:
+def test_what_is_learned_is_the_whole_suggestion_once(make):
     typist = make()
     learned: list[str] = []
     typist.completer.window.completer.learn = lambda accepted: learned.append(accepted.text)
@@ -166,7 +166,7 @@ def test_what_is_learned_is_the_whole_suggestion_once(make) -> None:
         {"language_id": "rust"},
     ],
 )
-def test_who_wants_the_models_own_word_gets_it(make, fields) -> None:
+def test_who_wants_the_models_own_word_gets_it(make, fields):
     typist = make()
     typist.ask("¦", **fields)
     result = typist.ask("fir¦", **{**fields, "n_candidates": fields.get("n_candidates", 1)})
@@ -177,14 +177,14 @@ def test_who_wants_the_models_own_word_gets_it(make, fields) -> None:
     assert result.stats.n_target_passes > 0
 
 
-def test_invoked_without_chance_is_answered_from_memory(make) -> None:
+def test_invoked_without_chance_is_answered_from_memory(make):
     typist = make()
     typist.ask("¦")
     assert typist.ask("f¦", trigger="invoked").source == "memory"
 
 
 @pytest.mark.parametrize("change", [{"n_predict": 5}, {"ctx_size": 512}, {"max_lines": 1}])
-def test_other_settings_forget(make, change) -> None:
+def test_other_settings_forget(make, change):
     typist = make()
     typist.ask("¦")
     typist.completer.apply_settings(dataclasses.replace(TYPING, **change))
@@ -192,7 +192,7 @@ def test_other_settings_forget(make, change) -> None:
     assert typist.ask("f¦", wait_for_model=True).source == "model"
 
 
-def test_what_runs_by_other_settings_is_not_remembered(make) -> None:
+def test_what_runs_by_other_settings_is_not_remembered(make):
     typist = make()
     reached = typist.hold_up_at(3)
     running = typist.start("¦")
@@ -203,7 +203,7 @@ def test_what_runs_by_other_settings_is_not_remembered(make) -> None:
     assert typist.ask("fir¦").generated.text == "st = 1"
 
 
-def test_what_runs_by_other_settings_serves_no_newer_request(make) -> None:
+def test_what_runs_by_other_settings_serves_no_newer_request(make):
     typist = make()
     reached = typist.hold_up_at(3)
     running = typist.start("¦")
@@ -215,7 +215,7 @@ def test_what_runs_by_other_settings_serves_no_newer_request(make) -> None:
     assert newer.result(WAIT_S).generated.text == "irst = 1"
 
 
-def test_closing_the_document_forgets(make) -> None:
+def test_closing_the_document_forgets(make):
     typist = make()
     document = Document(uri="file:///p/a.py", path="a.py", language_id="python", version=1, text="")
     typist.completer.open_document(document)
@@ -224,14 +224,14 @@ def test_closing_the_document_forgets(make) -> None:
     assert typist.ask("f¦").source == "model"
 
 
-def test_switched_off_everything_reaches_the_model(make) -> None:
+def test_switched_off_everything_reaches_the_model(make):
     settings = Settings(mode="chain", persist=False, multiline="always", suggestion_memory=False)
     typist = make(settings)
     typist.ask("¦")
     assert typist.ask("f¦").source == "model"
 
 
-def test_nothing_to_say_is_remembered_briefly(make) -> None:
+def test_nothing_to_say_is_remembered_briefly(make):
     now = [0.0]
     typist = make(clock=lambda: now[0])
     end = SCRIPT + "¦"
@@ -247,7 +247,7 @@ def test_nothing_to_say_is_remembered_briefly(make) -> None:
 # --- the generation that runs goes on -------------------------------------------------------------
 
 
-def test_a_generation_goes_on_while_what_is_typed_agrees(make) -> None:
+def test_a_generation_goes_on_while_what_is_typed_agrees(make):
     typist = make()
     reached = typist.hold_up_at(6)
     first = typist.start("¦")
@@ -273,7 +273,7 @@ def test_a_generation_goes_on_while_what_is_typed_agrees(make) -> None:
     assert learned == [TWO_LINES]
 
 
-def test_a_generation_that_something_else_was_typed_against_stops(make) -> None:
+def test_a_generation_that_something_else_was_typed_against_stops(make):
     typist = make()
     reached = typist.hold_up_at(6)
     first = typist.start("¦")
@@ -287,7 +287,7 @@ def test_a_generation_that_something_else_was_typed_against_stops(make) -> None:
     assert second.result().stats.n_target_passes >= typist.n_decodes - n_decodes - 2
 
 
-def test_it_is_decided_while_the_text_grows(make) -> None:
+def test_it_is_decided_while_the_text_grows(make):
     typist = make()
     reached = typist.hold_up_at(3)
     first = typist.start("¦")
@@ -304,7 +304,7 @@ def test_it_is_decided_while_the_text_grows(make) -> None:
     assert stats.n_requests == 2
 
 
-def test_a_text_that_was_typed_whole_meanwhile_leaves_a_request_of_its_own(make) -> None:
+def test_a_text_that_was_typed_whole_meanwhile_leaves_a_request_of_its_own(make):
     typist = make()
     reached = typist.hold_up_at(3)
     typist.start("¦")
@@ -314,7 +314,7 @@ def test_a_text_that_was_typed_whole_meanwhile_leaves_a_request_of_its_own(make)
     assert second.result(WAIT_S).generated.text == "\nthird = 3\nupper = 4"
 
 
-def test_another_document_does_not_join(make) -> None:
+def test_another_document_does_not_join(make):
     typist = make()
     reached = typist.hold_up_at(3)
     first = typist.start("¦")
@@ -325,7 +325,7 @@ def test_another_document_does_not_join(make) -> None:
     assert beside.result(WAIT_S).stats.n_target_passes > 0
 
 
-def test_a_failure_reaches_whoever_waits_by_then(make) -> None:
+def test_a_failure_reaches_whoever_waits_by_then(make):
     typist = make()
     reached = typist.hold_up_at(3)
     typist.start("¦")
@@ -341,7 +341,7 @@ def test_a_failure_reaches_whoever_waits_by_then(make) -> None:
         second.result(WAIT_S)
 
 
-def test_closing_while_one_has_joined_answers_both(make) -> None:
+def test_closing_while_one_has_joined_answers_both(make):
     typist = make()
     reached = typist.hold_up_at(3)
     first = typist.start("¦")
@@ -356,7 +356,7 @@ def test_closing_while_one_has_joined_answers_both(make) -> None:
     assert second.done()
 
 
-def test_a_request_that_its_editor_cancels_is_waited_on_for_a_moment(make) -> None:
+def test_a_request_that_its_editor_cancels_is_waited_on_for_a_moment(make):
     now = [0.0]
     typist = make(clock=lambda: now[0])
     token = CancellationToken()
@@ -390,7 +390,7 @@ def test_a_request_that_its_editor_cancels_is_waited_on_for_a_moment(make) -> No
 PREFETCHING = Settings(mode="chain", persist=False, multiline="always", max_lines=2)
 
 
-def test_what_follows_a_suggestion_on_screen_is_there_when_it_is_taken(make) -> None:
+def test_what_follows_a_suggestion_on_screen_is_there_when_it_is_taken(make):
     typist = make(PREFETCHING)
     first = typist.ask("¦")
     typist.completer.shown(first.generated.completion_id)
@@ -410,7 +410,7 @@ def test_what_follows_a_suggestion_on_screen_is_there_when_it_is_taken(make) -> 
     until(lambda: typist.completer.statistics().n_prefetches == 2)
 
 
-def test_nothing_is_prefetched_on_battery(make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_prefetched_on_battery(make, monkeypatch):
     monkeypatch.setattr("psutil.sensors_battery", lambda: SimpleNamespace(power_plugged=False))
     typist = make(PREFETCHING)
     first = typist.ask("¦")
@@ -420,7 +420,7 @@ def test_nothing_is_prefetched_on_battery(make, monkeypatch: pytest.MonkeyPatch)
     assert typist.ask(first.generated.text + "¦").source == "model"
 
 
-def test_a_real_request_ends_a_prefetch_within_one_decode(make) -> None:
+def test_a_real_request_ends_a_prefetch_within_one_decode(make):
     # Without drafts each decode gives one token.
     typist = make(dataclasses.replace(PREFETCHING, speculation=False))
     first = typist.ask("¦")
@@ -438,7 +438,7 @@ def test_a_real_request_ends_a_prefetch_within_one_decode(make) -> None:
     assert typist.ask(TWO_LINES + "¦").source == "model"  # what was broken off is not kept
 
 
-def test_the_request_that_a_prefetch_is_made_for_waits_for_it(make) -> None:
+def test_the_request_that_a_prefetch_is_made_for_waits_for_it(make):
     typist = make(PREFETCHING)
     first = typist.ask("¦")
     reached = typist.hold_up_at(4)
@@ -457,7 +457,7 @@ def test_the_request_that_a_prefetch_is_made_for_waits_for_it(make) -> None:
 @pytest.mark.parametrize(
     "switch", [{"idle_work": "prompts"}, {"idle_work": "never"}, {"suggestion_memory": False}]
 )
-def test_prefetch_can_be_switched_off(make, switch) -> None:
+def test_prefetch_can_be_switched_off(make, switch):
     settings = Settings(persist=False, multiline="always", **switch)
     typist = make(settings)
     typist.completer.shown(typist.ask("¦").generated.completion_id)
@@ -465,7 +465,7 @@ def test_prefetch_can_be_switched_off(make, switch) -> None:
     assert typist.completer.statistics().n_prefetches == 0
 
 
-def test_a_prefetch_that_fails_is_logged_and_no_more(make) -> None:
+def test_a_prefetch_that_fails_is_logged_and_no_more(make):
     typist = make(PREFETCHING)
     first = typist.ask("¦")
 
@@ -483,7 +483,7 @@ def test_a_prefetch_that_fails_is_logged_and_no_more(make) -> None:
 # --- filters --------------------------------------------------------------------------------------
 
 
-def test_inside_a_word_the_model_is_asked_by_hand_only(make) -> None:
+def test_inside_a_word_the_model_is_asked_by_hand_only(make):
     typist = make()
     n_decodes = typist.n_decodes
     result = typist.ask("fi¦rst")
@@ -496,7 +496,7 @@ def test_inside_a_word_the_model_is_asked_by_hand_only(make) -> None:
     assert typist.completer.statistics().n_filtered == 1
 
 
-def test_what_was_typed_against_twice_is_not_shown_a_third_time(make) -> None:
+def test_what_was_typed_against_twice_is_not_shown_a_third_time(make):
     typist = make()
     for _ in range(2):
         shown = typist.ask("¦")
@@ -508,7 +508,7 @@ def test_what_was_typed_against_twice_is_not_shown_a_third_time(make) -> None:
     assert typist.ask("¦", trigger="invoked").generated.text == TWO_LINES
 
 
-def test_the_models_answer_is_held_back_too(make) -> None:
+def test_the_models_answer_is_held_back_too(make):
     now = [0.0]
     typist = make(clock=lambda: now[0])
     for _ in range(2):
@@ -542,7 +542,7 @@ async def queued(typist: Typist, text: str) -> asyncio.Future[CompletionResult]:
     return asking
 
 
-def test_who_types_what_is_being_generated_does_not_wait(make) -> None:
+def test_who_types_what_is_being_generated_does_not_wait(make):
     typist = make(dataclasses.replace(TYPING, debounce_ms=NEVER_MS))
     reached = typist.hold_up_at(6)
     typist.start("¦")
@@ -556,7 +556,7 @@ def test_who_types_what_is_being_generated_does_not_wait(make) -> None:
     assert asyncio.run(ask()).generated.text == TWO_LINES[1:]
 
 
-def test_who_waits_stops_what_cannot_answer_and_is_superseded_by_the_next_key(make) -> None:
+def test_who_waits_stops_what_cannot_answer_and_is_superseded_by_the_next_key(make):
     typist = make(dataclasses.replace(TYPING, debounce_ms=NEVER_MS))
     reached = typist.hold_up_at(6)
     first = typist.start("¦")
@@ -579,12 +579,12 @@ def test_who_waits_stops_what_cannot_answer_and_is_superseded_by_the_next_key(ma
     asyncio.run(ask())
 
 
-def test_one_that_waited_is_decoded(make) -> None:
+def test_one_that_waited_is_decoded(make):
     typist = make(dataclasses.replace(TYPING, debounce_ms=20))
     assert asyncio.run(asked(typist, "¦")).generated.text == TWO_LINES
 
 
-def test_one_that_waited_is_decoded_while_another_document_is(make) -> None:
+def test_one_that_waited_is_decoded_while_another_document_is(make):
     """The engine looks for it between two decodes."""
     typist = make(dataclasses.replace(TYPING, debounce_ms=20, n_predict=256, max_lines=0))
     reached = typist.hold_up_at(2)
@@ -601,7 +601,7 @@ def test_one_that_waited_is_decoded_while_another_document_is(make) -> None:
     assert others.result(WAIT_S).generated.text
 
 
-def test_the_time_to_an_answer_begins_with_the_request_and_counts_the_wait(make) -> None:
+def test_the_time_to_an_answer_begins_with_the_request_and_counts_the_wait(make):
     now = [0.0]
     typist = make(dataclasses.replace(TYPING, debounce_ms=20), clock=lambda: now[0])
     window = typist.completer.window
@@ -619,7 +619,7 @@ def test_the_time_to_an_answer_begins_with_the_request_and_counts_the_wait(make)
     assert stats.latency["answer"].p50 == 3000.0
 
 
-def test_how_long_to_wait_is_a_setting_and_follows_the_model(make) -> None:
+def test_how_long_to_wait_is_a_setting_and_follows_the_model(make):
     now = [0.0]
     typist = make(Settings(mode="chain", persist=False, multiline="always"), clock=lambda: now[0])
 

@@ -65,7 +65,7 @@ LINES = [*(p.lines for p in planted_secrets(1)), *KEY.splitlines(keepends=True),
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_masking_by_changed_lines_is_masking_the_whole_text(data: st.DataObject) -> None:
+def test_masking_by_changed_lines_is_masking_the_whole_text(data):
     window, completer = make()
     text = "".join(data.draw(st.lists(st.sampled_from(LINES), max_size=6)))
     window.open_document(document(text))
@@ -93,7 +93,7 @@ def test_masking_by_changed_lines_is_masking_the_whole_text(data: st.DataObject)
             assert placed == "private"
 
 
-def test_a_keystroke_is_masked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keystroke_is_masked_once(monkeypatch):
     window, _ = make(suggestion_memory=False)
     window.open_document(document("x = \n"))
     updates: list[str] = []
@@ -110,7 +110,7 @@ def test_a_keystroke_is_masked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", ["y = 2\n", SECRET, "", f"x = 1\n{SECRET}y = 2\n"])
-def test_a_document_that_is_opened_again_has_its_new_text(text: str) -> None:
+def test_a_document_that_is_opened_again_has_its_new_text(text):
     window, completer = make()
     window.open_document(document("x = 1\n"))
     window.open_document(document(text))
@@ -119,7 +119,7 @@ def test_a_document_that_is_opened_again_has_its_new_text(text: str) -> None:
     assert completer.documents[URI].text == text.replace("hunter22", PLACEHOLDER) + "z = 3\n"
 
 
-def test_an_edit_of_a_request_is_masked_and_leaves_the_document_as_it_is() -> None:
+def test_an_edit_of_a_request_is_masked_and_leaves_the_document_as_it_is():
     window, completer = make()
     text = f"{SECRET}x = os.pa\n{SECRET}"
     window.open_document(document(text))
@@ -137,7 +137,7 @@ def test_an_edit_of_a_request_is_masked_and_leaves_the_document_as_it_is() -> No
 # --- what is private ------------------------------------------------------------------------------
 
 
-def test_nothing_is_asked_on_the_line_of_a_secret() -> None:
+def test_nothing_is_asked_on_the_line_of_a_secret():
     window, completer = make()
     window.open_document(document(f"x = 1\n{SECRET}\n"))
     assert asked(window, 20).source == "filter"
@@ -146,7 +146,7 @@ def test_nothing_is_asked_on_the_line_of_a_secret() -> None:
 
 
 @pytest.mark.parametrize("path", [".env", "id_rsa"])
-def test_a_private_file_has_no_text_and_no_completions(path: str) -> None:
+def test_a_private_file_has_no_text_and_no_completions(path):
     window, completer = make()
     window.open_document(document("x = 1\n", path=path))
     window.change_document(URI, 2, "y = 1\n")
@@ -155,7 +155,7 @@ def test_a_private_file_has_no_text_and_no_completions(path: str) -> None:
     assert completer.asked == []
 
 
-def test_a_text_of_very_many_secrets_is_private_as_a_whole() -> None:
+def test_a_text_of_very_many_secrets_is_private_as_a_whole():
     window, completer = make()
     dump = "-----BEGIN PRIVATE KEY-----\nMIIBOgIBAAJBAKj34GkxFhD9\n" * 1_200
     window.open_document(document(dump))
@@ -163,7 +163,7 @@ def test_a_text_of_very_many_secrets_is_private_as_a_whole() -> None:
     assert asked(window, len(dump)).source == "filter"
 
 
-def test_switched_off_everything_passes() -> None:
+def test_switched_off_everything_passes():
     window, completer = make(mask_secrets=False)
     window.open_document(document(SECRET))
     window.change_document(URI, 2, SECRET + "x")
@@ -204,7 +204,7 @@ def late() -> Iterator[tuple[Window, ScriptedCompleter]]:
     window.close()
 
 
-def test_a_large_text_comes_late_and_masked(late, gate: Gate) -> None:
+def test_a_large_text_comes_late_and_masked(late, gate):
     window, completer = late
     window.open_document(document(LARGE))
     assert asked(window, len(LARGE)).generated.finish_reason == "cancelled"
@@ -217,7 +217,7 @@ def test_a_large_text_comes_late_and_masked(late, gate: Gate) -> None:
     assert asked(window, len(LARGE)).generated.text == "completed"
 
 
-def test_a_document_that_is_being_masked_is_known(late, gate: Gate) -> None:
+def test_a_document_that_is_being_masked_is_known(late, gate):
     window, completer = late
     window.open_document(document(LARGE))
     assert gate.entered.wait(60)
@@ -227,7 +227,7 @@ def test_a_document_that_is_being_masked_is_known(late, gate: Gate) -> None:
     gate.opened.set()
 
 
-async def test_a_request_waits_for_its_version_to_be_masked(late, gate: Gate) -> None:
+async def test_a_request_waits_for_its_version_to_be_masked(late, gate):
     window, _completer = late
     window.open_document(document(LARGE))
     request = CompletionRequest(uri=URI, version=1, offset=len(LARGE), trigger="invoked")
@@ -239,7 +239,7 @@ async def test_a_request_waits_for_its_version_to_be_masked(late, gate: Gate) ->
     assert window.statistics().n_requests == 1
 
 
-def test_the_newest_version_is_the_one_that_comes(late, gate: Gate) -> None:
+def test_the_newest_version_is_the_one_that_comes(late, gate):
     window, completer = late
     window.open_document(document(LARGE))
     assert gate.entered.wait(60)
@@ -255,7 +255,7 @@ def test_the_newest_version_is_the_one_that_comes(late, gate: Gate) -> None:
     assert completer.documents[URI].version == 5
 
 
-def test_a_document_that_was_closed_meanwhile_does_not_come(late, gate: Gate) -> None:
+def test_a_document_that_was_closed_meanwhile_does_not_come(late, gate):
     window, completer = late
     window.open_document(document(LARGE))
     assert gate.entered.wait(60)
@@ -268,9 +268,7 @@ def test_a_document_that_was_closed_meanwhile_does_not_come(late, gate: Gate) ->
     assert set(completer.documents) == {URI, "file:///p/b.py"}
 
 
-def test_a_text_that_cannot_be_masked_is_left_out(
-    late, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_text_that_cannot_be_masked_is_left_out(late, monkeypatch, caplog):
     window, completer = late
     update = MaskedText.update
 
@@ -288,7 +286,7 @@ def test_a_text_that_cannot_be_masked_is_left_out(
     assert "could not be masked" in caplog.text
 
 
-def test_an_accepted_text_is_not_learned_before_its_line_is_masked(late, gate: Gate) -> None:
+def test_an_accepted_text_is_not_learned_before_its_line_is_masked(late, gate):
     window, completer = late
     line, other = 'password = "', "file:///p/b.py"
     window.open_document(document(line))
@@ -305,7 +303,7 @@ def test_an_accepted_text_is_not_learned_before_its_line_is_masked(late, gate: G
     assert completer.learned == []
 
 
-def test_a_request_between_cells_reads_them() -> None:
+def test_a_request_between_cells_reads_them():
     window, completer = make()
     for name in ("above", "below"):
         window.open_document(document(f"{name} = 1\n{SECRET}", uri=name))
@@ -317,7 +315,7 @@ def test_a_request_between_cells_reads_them() -> None:
     assert (request.prefix, request.suffix) == (expected.prefix, expected.suffix)
 
 
-async def test_a_request_before_the_engine_is_ready_counts_as_empty() -> None:
+async def test_a_request_before_the_engine_is_ready_counts_as_empty():
     window, completer = make(debounce_ms=0)
     completer.loading = True
     window.open_document(document("x = "))
@@ -328,9 +326,7 @@ async def test_a_request_before_the_engine_is_ready_counts_as_empty() -> None:
     assert (stats.n_requests, stats.n_empty, stats.n_failed) == (1, 1, 0)
 
 
-async def test_an_error_after_the_request_was_cancelled_is_not_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_error_after_the_request_was_cancelled_is_not_logged(caplog):
     """An engine in another process refuses a request later than the editor cancels it."""
     window, completer = make(debounce_ms=0)
     completer.script = lambda asked: None

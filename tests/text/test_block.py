@@ -24,31 +24,31 @@ def block_at(document: str, language_id: str) -> CursorBlock:
     ("line", "is_left"),
     [("        b()", False), ("    b()", False), ("b()", True), ("    else:", False)],
 )
-def test_a_less_deep_line_leaves_the_block(line: str, is_left: bool) -> None:
+def test_a_less_deep_line_leaves_the_block(line, is_left):
     block = block_at("def f():\n    ▮\n", "python")
     block.take_line("    a()")
     assert block.is_left_by(line) is is_left
 
 
-def test_a_closer_does_not_leave_the_block() -> None:
+def test_a_closer_does_not_leave_the_block():
     block = block_at("void f() {\n  ▮\n", "c")
     block.take_line("  a();")
     assert not block.is_left_by("}")
 
 
 @pytest.mark.parametrize(("after", "kept"), [("", "a();\n}"), ("}\n", "a();")])
-def test_a_closer_is_worth_having_unless_the_file_has_it(rules_at, after, kept) -> None:
+def test_a_closer_is_worth_having_unless_the_file_has_it(rules_at, after, kept):
     assert balanced("a();\n}", rules_at("void f() {\n  ▮\n" + after, "c")).text == kept
 
 
-def test_a_word_may_yet_become_one_that_goes_on_with_the_block() -> None:
+def test_a_word_may_yet_become_one_that_goes_on_with_the_block():
     block = block_at("if a:▮\n", "python")
     block.take_line("if a:")
     assert block.may_be_special("el")
     assert not block.may_be_special("els + 1")
 
 
-def test_the_bracket_that_was_open_at_the_cursor_ends_the_block() -> None:
+def test_the_bracket_that_was_open_at_the_cursor_ends_the_block():
     block = block_at("f(▮", "javascript")
     block.take_line("f(function () {")
     assert not block.is_ended_by("f(function () {", "function () {")

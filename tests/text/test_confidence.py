@@ -23,7 +23,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_tokens_of_the_text_count(name: str) -> None:
+def test_tokens_of_the_text_count(name):
     *tokens, typed, text, counting, n_used = CASES[name]
     pieces = [p if isinstance(p, bytes) else p.encode() for p, _ in tokens]
     logprobs = [logprob for _, logprob in tokens]
@@ -34,6 +34,6 @@ def test_tokens_of_the_text_count(name: str) -> None:
     assert scores.mean(text) == (sum(expected) / len(expected) if expected else None)
 
 
-def test_no_mean_of_broken_logits() -> None:
+def test_no_mean_of_broken_logits():
     scores = text_scores([b"a"], [math.nan], "a")
     assert scores.mean("a") is None

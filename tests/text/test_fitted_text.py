@@ -75,26 +75,24 @@ LOOP = '        "email": self.email,\n'
         ("▮", "a\u202eb", "a", "rule"),
     ],
 )
-def test_a_text_is_what_an_editor_would_insert(
-    around: str, text: str, whole: str, stopped_by: str
-) -> None:
+def test_a_text_is_what_an_editor_would_insert(around, text, whole, stopped_by):
     assert fitted(around, text)[:2] == (whole, stopped_by)
 
 
-def test_the_programs_own_limits_hold() -> None:
+def test_the_programs_own_limits_hold():
     around = "def f():\n    ▮\n"
     assert fitted(around, "a = 1\n    STOP = 2", stops=["STOP"])[:2] == ("a = 1", "word")
     assert fitted("if a\n    ▮", "b\n   c", n_indent=4)[:2] == ("b", "limit")
     assert fitted("▮", "ST ART", stops=["STOP"])[0] == "ST ART"
 
 
-def test_whole_lines_are_told_while_it_grows() -> None:
+def test_whole_lines_are_told_while_it_grows():
     text = "a = 1\n    b = 2\n    c = 3"
     assert fitted("def f():\n    ▮\n", text) == (text, "end", "a = 1\n    b = 2")
     assert fitted("x = ▮", "1 + 2")[2] == ""
 
 
-def test_a_text_without_an_end_has_whole_words_only() -> None:
+def test_a_text_without_an_end_has_whole_words_only():
     """As where the tokens run out."""
     whole, stopped_by, _ = fitted("def f():\n    ▮\n", "a = 1\n    b = so", ends=False)
     assert (whole, stopped_by) == ("a = 1", "none")
@@ -113,19 +111,17 @@ def test_a_text_without_an_end_has_whole_words_only() -> None:
         ("f(▮)\n", "a, b) + c", "c", "a, b", ""),
     ],
 )
-def test_it_ends_before_what_the_model_is_unsure_of(
-    around: str, text: str, unlikely: str, whole: str, told: str
-) -> None:
+def test_it_ends_before_what_the_model_is_unsure_of(around, text, unlikely, whole, told):
     found = fitted(around, text, unlikely=unlikely, min_probability=0.3)
     assert found == (whole, "rule", told)
     assert fitted(around, text, unlikely=unlikely)[1] != "rule"
 
 
-def test_the_beginning_of_a_stop_string_is_kept_where_it_ends() -> None:
+def test_the_beginning_of_a_stop_string_is_kept_where_it_ends():
     whole, _, _ = fitted("x = ▮\n", "ST?", unlikely="?", stops=["STOP"], min_probability=0.3)
     assert whole == "ST"
 
 
-def test_typed_text_that_is_repeated_does_not_count() -> None:
+def test_typed_text_that_is_repeated_does_not_count():
     limits = {"typed": "re", "min_probability": 0.3}
     assert fitted("    re▮\n", "return x", unlikely="e", **limits)[1] == "end"

@@ -92,7 +92,7 @@ def ended(rules_at) -> Callable[..., CompletionText]:
         ("def f():▮\n", [("\n    ", 0.9), ("return", 0.3)], ""),
     ],
 )
-def test_it_ends_where_the_model_is_unsure(ended, document, tokens, kept) -> None:
+def test_it_ends_where_the_model_is_unsure(ended, document, tokens, kept):
     text = ended(document, tokens)
     assert (text.stopped_by, text.finish().text) == ("unsure", kept)
     assert text.probability == pytest.approx(math.prod(p for _, p in tokens))
@@ -105,7 +105,7 @@ def test_it_ends_where_the_model_is_unsure(ended, document, tokens, kept) -> Non
         ("```\nx\n▮\n", [("y\n", 0.9), ("```", 0.9), ("\n", 0.3)], "y\n```"),
     ],
 )
-def test_a_block_of_markdown_is_not_left_open(rules_at, document, tokens, kept) -> None:
+def test_a_block_of_markdown_is_not_left_open(rules_at, document, tokens, kept):
     vocabulary = PieceVocabulary([piece for piece, _ in tokens])
     rules = rules_at(document, "markdown")
     text = CompletionText(vocabulary, rules, min_probability=0.5)  # type: ignore[arg-type]
@@ -114,25 +114,25 @@ def test_a_block_of_markdown_is_not_left_open(rules_at, document, tokens, kept) 
     assert (text.stopped_by, text.finish().text) == ("unsure", kept)
 
 
-def test_0_ends_no_text(ended) -> None:
+def test_0_ends_no_text(ended):
     text = ended("x = ▮\n", [("a", 0.01), ("b", 0.01)], 0.0)
     assert (text.stopped_by, text.so_far) == (None, "ab")
 
 
-def test_typed_text_that_is_repeated_does_not_count(ended) -> None:
+def test_typed_text_that_is_repeated_does_not_count(ended):
     tokens = [("ret", 0.1), ("urn", 0.9), (" x", 0.9)]
     text = ended("    ret▮\n", tokens, typed="ret")
     assert (text.stopped_by, text.so_far) == (None, "urn x")
     assert text.probability == pytest.approx(0.81)
 
 
-def test_unknown_probabilities_end_no_text(ended) -> None:
+def test_unknown_probabilities_end_no_text(ended):
     text = ended("x = ▮\n", [("a", 0.0), (" + b", 0.0)])
     assert (text.stopped_by, text.so_far, text.probability) == (None, "a + b", 1.0)
 
 
 @pytest.mark.parametrize("least", [0.9, 0.5, 0.2, 0.05, 0.0])
-def test_what_is_kept_begins_the_whole_text(ended, least: float) -> None:
+def test_what_is_kept_begins_the_whole_text(ended, least):
     pieces = ["return", " sum", "(x", " *", " y", " for", " x", ",", " y", " in", " pairs", ")\n"]
     tokens = [(piece, 0.9) for piece in pieces]
     text = ended("def dot(pairs):\n    ▮\n", tokens, least)

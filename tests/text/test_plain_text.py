@@ -27,7 +27,7 @@ def fed(text: str, **rules: Any) -> tuple[PlainText, int]:
     return plain, len(text)
 
 
-def test_an_end_token_ends_it() -> None:
+def test_an_end_token_ends_it():
     plain = PlainText(Characters(), {END})  # type: ignore[arg-type]
     assert [plain.feed(token) for token in (ord("a"), END)] == [False, True]
     assert (plain.text, plain.stopped_by) == ("a", "end")
@@ -42,15 +42,13 @@ def test_an_end_token_ends_it() -> None:
         (["cd", "bcd"], "a", "bcd"),
     ],
 )
-def test_the_first_stop_string_ends_it_and_is_left_out(
-    stops: list[str], kept: str, word: str
-) -> None:
+def test_the_first_stop_string_ends_it_and_is_left_out(stops, kept, word):
     plain, _ = fed("abcd", stops=stops)
     assert (plain.text, plain.stopping_word) == (kept, word)
     assert plain.stopped_by == ("word" if word else "none")
 
 
-def test_the_beginning_of_a_stop_string_is_not_told() -> None:
+def test_the_beginning_of_a_stop_string_is_not_told():
     plain, _ = fed("one ST", stops=["STOP"])
     assert plain.so_far == "one "
     for character in "ART":
@@ -58,12 +56,12 @@ def test_the_beginning_of_a_stop_string_is_not_told() -> None:
     assert plain.so_far == "one START"
 
 
-def test_a_line_of_less_indentation_ends_it() -> None:
+def test_a_line_of_less_indentation_ends_it():
     plain, n_fed = fed("if a:\n        b\n    c\n", n_indent=8)
     assert (plain.text, plain.stopped_by, n_fed) == ("if a:\n        b\n    ", "limit", 21)
 
 
-def test_the_first_line_end_after_its_time_ends_it() -> None:
+def test_the_first_line_end_after_its_time_ends_it():
     now = [0.0]
     plain = PlainText(Characters(), {END}, budget_s=1.0, clock=lambda: now[0])  # type: ignore[arg-type]
     assert not plain.feed(ord("a"))
@@ -73,7 +71,7 @@ def test_the_first_line_end_after_its_time_ends_it() -> None:
     assert (plain.text, plain.stopped_by) == ("ab\n", "limit")
 
 
-def test_a_character_that_is_split_over_tokens_is_told_whole() -> None:
+def test_a_character_that_is_split_over_tokens_is_told_whole():
     plain = PlainText(Characters(), {END})  # type: ignore[arg-type]
     seen = []
     for byte in "é😀".encode():
@@ -84,12 +82,12 @@ def test_a_character_that_is_split_over_tokens_is_told_whole() -> None:
     assert plain.text == "é😀"
 
 
-def test_the_typed_beginning_is_left_out() -> None:
+def test_the_typed_beginning_is_left_out():
     plain, _ = fed("return x", typed="ret")
     assert plain.text == "urn x"
 
 
-def test_a_number_of_lines_ends_it_behind_the_last_one() -> None:
+def test_a_number_of_lines_ends_it_behind_the_last_one():
     """Whatever else came with that line's end in one piece."""
     plain, n_fed = fed("a\nb\nc", n_lines=2)
     assert (plain.text, plain.stopped_by, n_fed) == ("a\nb\n", "limit", 4)

@@ -13,7 +13,7 @@ def found_by_search(stops: list[str], text: str, before: int) -> tuple[int, str]
     return min((found for found in places if found[0] >= 0), default=None)
 
 
-def test_they_are_found_where_a_search_for_each_finds_them() -> None:
+def test_they_are_found_where_a_search_for_each_finds_them():
     draw = random.Random(5)
     n_found = n_held = 0
     for _ in range(3000):
@@ -36,13 +36,13 @@ def test_they_are_found_where_a_search_for_each_finds_them() -> None:
     assert n_held > 1000
 
 
-def test_without_stop_strings_nothing_is_held_back() -> None:
+def test_without_stop_strings_nothing_is_held_back():
     finder = StopStrings(["", ""])
     assert finder.feed("abc") is None
     assert finder.n_held == 0
 
 
-def test_a_character_takes_few_steps_however_many_strings_there_are() -> None:
+def test_a_character_takes_few_steps_however_many_strings_there_are():
     """A search for each would take 10,000 steps for each character."""
     finder = StopStrings([f"{number:04}\n" for number in range(10_000)])
     n_steps = 0

@@ -17,7 +17,7 @@ TEXT = "for x in y:\n\n    print(x)\n\n    return"
 
 
 @pytest.mark.parametrize("n_chars", range(len(TEXT) + 1))
-def test_every_beginning_of_a_text_was_said(n_chars: int) -> None:
+def test_every_beginning_of_a_text_was_said(n_chars):
     assert typed_length(TEXT, TEXT[:n_chars]) == n_chars
 
 
@@ -34,7 +34,7 @@ def test_every_beginning_of_a_text_was_said(n_chars: int) -> None:
         (TEXT + "\n", None),
     ],
 )
-def test_what_an_editor_adds_on_blank_lines_does_not_count(typed: str, rest: str | None) -> None:
+def test_what_an_editor_adds_on_blank_lines_does_not_count(typed, rest):
     n = typed_length(TEXT, typed)
     assert (None if n is None else TEXT[n:]) == rest
 
@@ -53,7 +53,7 @@ def test_what_an_editor_adds_on_blank_lines_does_not_count(typed: str, rest: str
         ("a b", "ab", True),
     ],
 )
-def test_contradiction_is_what_no_growth_can_mend(so_far: str, typed: str, expected: bool) -> None:
+def test_contradiction_is_what_no_growth_can_mend(so_far, typed, expected):
     assert contradicts(so_far, typed) is expected
 
 
@@ -85,7 +85,7 @@ def rest_at(asked: str, answer: str, typed: str, n_replaced: int = 0) -> tuple[s
         ("x = \nf¦\ny", None),
     ],
 )
-def test_typing_on_leaves_the_rest(typed: str, rest: str | None) -> None:
+def test_typing_on_leaves_the_rest(typed, rest):
     assert rest_at("x = ¦\ny", "foo(a)\nbar", typed) == (None if rest is None else (rest, 0))
 
 
@@ -115,9 +115,7 @@ def test_typing_on_leaves_the_rest(typed: str, rest: str | None) -> None:
         ("f {\n    a;\n}\ng", "x = f {\n    ¦\n}\n", None),
     ],
 )
-def test_what_the_editor_closed_is_replaced(
-    answer: str, typed: str, expected: tuple[str, int] | None
-) -> None:
+def test_what_the_editor_closed_is_replaced(answer, typed, expected):
     assert rest_at("x = ¦\n", answer, typed) == expected
 
 
@@ -131,17 +129,15 @@ def test_what_the_editor_closed_is_replaced(
         ("def f(a):¦\n", ("\n    return a", 0)),
     ],
 )
-def test_what_the_suggestion_replaces_may_be_typed_over(
-    typed: str, expected: tuple[str, int]
-) -> None:
+def test_what_the_suggestion_replaces_may_be_typed_over(typed, expected):
     assert rest_at("def f(¦)\n", "a):\n    return a", typed, n_replaced=1) == expected
 
 
-def test_characters_that_are_not_replaced_must_stay() -> None:
+def test_characters_that_are_not_replaced_must_stay():
     assert rest_at("f(¦)\n", "a", "f(¦\n") is None
 
 
-def test_texts_are_compared_near_the_cursor_and_lengths_beyond() -> None:
+def test_texts_are_compared_near_the_cursor_and_lengths_beyond():
     far = "y" * N_CHARS
     assert rest_at(f"a{far}¦{far}b", "xy", f"a{far}x¦{far}b") == ("y", 0)
     assert rest_at(f"a{far}¦{far}b", "xy", f"aa{far}x¦{far}b") is None
@@ -163,7 +159,5 @@ def test_texts_are_compared_near_the_cursor_and_lengths_beyond() -> None:
         ("f(a, g(¦))", "f(a, g(b)¦)", "b)"),
     ],
 )
-def test_who_deletes_text_after_the_cursor_gets_no_rest(
-    then: str, now: str, typed: str | None
-) -> None:
+def test_who_deletes_text_after_the_cursor_gets_no_rest(then, now, typed):
     assert typed_between(request_at(then), request_at(now), "") == typed

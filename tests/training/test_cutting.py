@@ -31,7 +31,7 @@ def cuts(n_draws: int) -> list[Cut]:
 
 
 @given(st.text(alphabet="ab (:\n\té", max_size=200), st.integers(0, 199), st.integers(0, 50))
-def test_prefix_middle_and_suffix_make_up_the_text(text: str, index: int, seed: int) -> None:
+def test_prefix_middle_and_suffix_make_up_the_text(text, index, seed):
     cut = cut_at(text, min(index, len(text)), random.Random(seed))
     if cut is not None:
         assert 0 <= cut.start < cut.end <= len(text)
@@ -39,13 +39,13 @@ def test_prefix_middle_and_suffix_make_up_the_text(text: str, index: int, seed: 
         assert text[cut.start : cut.end].strip()
 
 
-def test_a_middle_ends_with_the_last_bracket_of_its_line() -> None:
+def test_a_middle_ends_with_the_last_bracket_of_its_line():
     whole = [c for c in cuts(2000) if SOURCE[c.start : c.end].endswith('ValueError("negative")')]
     assert whole
     assert all(SOURCE[cut.end] == "\n" for cut in whole)
 
 
-def test_all_ways_to_complete_are_drawn() -> None:
+def test_all_ways_to_complete_are_drawn():
     drawn = cuts(3000)
     inside = [cut for cut in drawn if cut.start > line_start(SOURCE, cut.start)]
     to_line_end = [cut for cut in inside if cut.end == line_end(SOURCE, cut.start)]
@@ -57,14 +57,14 @@ def test_all_ways_to_complete_are_drawn() -> None:
     assert len(to_line_end) > 0.3 * len(drawn)
 
 
-def test_a_block_ends_where_its_indentation_does() -> None:
+def test_a_block_ends_where_its_indentation_does():
     body = [c for c in cuts(6000) if SOURCE[c.start : c.end].startswith("\n    for word")]
     assert any(SOURCE[cut.start : cut.end].endswith("yield word.upper()") for cut in body)
 
 
-def test_a_blank_line_is_not_cut() -> None:
+def test_a_blank_line_is_not_cut():
     assert cut_at("a\n\nb", 2, random.Random(0)) is None
 
 
-def test_the_same_seed_cuts_the_same() -> None:
+def test_the_same_seed_cuts_the_same():
     assert cuts(100) == cuts(100)

@@ -71,7 +71,7 @@ def changed_words(old: str, new: str) -> set[tuple[str, str]]:
     return {(a, b) for a, b in zip(was, now, strict=True) if a != b}
 
 
-def test_the_same_seed_draws_the_same() -> None:
+def test_the_same_seed_draws_the_same():
     first, same, other = (
         [one.draw() for _ in range(5)] for one in (examples(1), examples(1), examples(2))
     )
@@ -80,7 +80,7 @@ def test_the_same_seed_draws_the_same() -> None:
 
 
 @pytest.mark.parametrize("kind", ["released", "name", "type", "parameter"])
-def test_a_change_was_made_and_what_follows_it_was_not(kind: str) -> None:
+def test_a_change_was_made_and_what_follows_it_was_not(kind):
     for one in drawn(kind, is_quiet=False):
         assert one.old != one.new
         for change in one.source.changes:
@@ -90,7 +90,7 @@ def test_a_change_was_made_and_what_follows_it_was_not(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["released", "name"])
-def test_the_same_words_are_replaced_everywhere(kind: str) -> None:
+def test_the_same_words_are_replaced_everywhere(kind):
     for one in drawn(kind, is_quiet=False):
         made = {
             pair for change in one.source.changes for pair in changed_words(change.old, change.new)
@@ -98,12 +98,12 @@ def test_the_same_words_are_replaced_everywhere(kind: str) -> None:
         assert changed_words(one.old, one.new) <= made
 
 
-def test_the_words_of_a_release_follow() -> None:
+def test_the_words_of_a_release_follow():
     for one in drawn("released", is_quiet=False):
         assert changed_words(one.old, one.new) == {("border", "margin")}
 
 
-def test_a_type_follows_at_the_same_name() -> None:
+def test_a_type_follows_at_the_same_name():
     for one in drawn("type", is_quiet=False):
         (kind,) = {
             found
@@ -113,7 +113,7 @@ def test_a_type_follows_at_the_same_name() -> None:
         assert set(re.findall(r"length: ([^ ]+) =", one.new)) == {kind}
 
 
-def test_calls_get_an_argument_of_the_parameters_name() -> None:
+def test_calls_get_an_argument_of_the_parameters_name():
     for one in drawn("parameter", is_quiet=False):
         (defined,) = one.source.changes[:1]
         (added,) = set(re.findall(r"\w+", defined.new)) - set(re.findall(r"\w+", defined.old))
@@ -121,19 +121,19 @@ def test_calls_get_an_argument_of_the_parameters_name() -> None:
 
 
 @pytest.mark.parametrize("kind", ["released", "name", "parameter"])
-def test_nothing_follows_where_all_was_changed(kind: str) -> None:
+def test_nothing_follows_where_all_was_changed(kind):
     for one in drawn(kind, is_quiet=True):
         assert one.old == one.new
         assert one.source.changes
 
 
-def test_a_third_is_quiet() -> None:
+def test_a_third_is_quiet():
     source = examples()
     share = sum(source.draw().is_quiet for _ in range(600)) / 600
     assert 0.27 < share < 0.4
 
 
-def test_a_sample_is_the_formats_prompt_and_the_new_region() -> None:
+def test_a_sample_is_the_formats_prompt_and_the_new_region():
     one = drawn("name", is_quiet=False)[0]
     sample = edit_sample(one, SPECIAL, encode, 4.0)
     prompt = FORMAT.prompt(one.source, one.region).text.replace("<|file_sep|>", "<5>")
@@ -142,7 +142,7 @@ def test_a_sample_is_the_formats_prompt_and_the_new_region() -> None:
     assert len(sample.tokens) == len(sample.targets) == len(sample.weights)
 
 
-def test_tokens_that_change_and_the_end_count_most() -> None:
+def test_tokens_that_change_and_the_end_count_most():
     one = drawn("name", is_quiet=False)[0]
     sample = edit_sample(one, SPECIAL, encode, 4.0)
     heavy = "".join(
@@ -157,7 +157,7 @@ def test_tokens_that_change_and_the_end_count_most() -> None:
     assert set(sample.weights) <= {0.0, 0.02, 1.0, 4.0}
 
 
-def test_other_files_stand_first() -> None:
+def test_other_files_stand_first():
     source = examples()
     one = source.with_files(source.draw(), 30)
     shown = [path for path, _ in one.source.files]
@@ -166,7 +166,7 @@ def test_other_files_stand_first() -> None:
     assert all(text.index(lines) < text.index("original/") for _, lines in one.source.files)
 
 
-def test_rows_hold_samples_that_fit() -> None:
+def test_rows_hold_samples_that_fit():
     stream = EditStream(FILES, EARLIER, special=SPECIAL, encode=encode, mix=Mix(), seed=3)
     rows = stream.rows(3000)
     for _ in range(5):
@@ -175,7 +175,7 @@ def test_rows_hold_samples_that_fit() -> None:
         assert SPECIAL.end in row.tokens
 
 
-def test_a_release_is_taken_where_it_repeats_replaced_words() -> None:
+def test_a_release_is_taken_where_it_repeats_replaced_words():
     assert repeats_words(EARLIER["garden", "garden/beds.py"], BEDS)
     assert not repeats_words(BEDS.replace("report(", "print("), BEDS)
     assert not repeats_words(BEDS, BEDS)

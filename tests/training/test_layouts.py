@@ -68,25 +68,19 @@ def of_the_product(
     return list(prompt.tokens)
 
 
-def test_the_anchored_layout_is_the_products(
-    family: FimFamily, vocabulary: LlamaVocabulary, special: SpecialTokens
-) -> None:
+def test_the_anchored_layout_is_the_products(family, vocabulary, special):
     sample = laid_out(TEXT, special, vocabulary)
     prompt = of_the_product(TEXT, family, vocabulary, is_plain=False)
     assert sample.tokens == [*prompt, *encoded(vocabulary, TEXT.middle), special.end]
 
 
-def test_the_plain_layout_is_the_products(
-    family: FimFamily, vocabulary: LlamaVocabulary, special: SpecialTokens
-) -> None:
+def test_the_plain_layout_is_the_products(family, vocabulary, special):
     sample = laid_out(replace(TEXT, prefix=TEXT.prefix + TEXT.typed, typed=""), special, vocabulary)
     prompt = of_the_product(TEXT, family, vocabulary, is_plain=True)
     assert sample.tokens == [*prompt, *encoded(vocabulary, TEXT.middle), special.end]
 
 
-def test_each_target_is_the_next_token_but_at_the_suffix(
-    vocabulary: LlamaVocabulary, special: SpecialTokens
-) -> None:
+def test_each_target_is_the_next_token_but_at_the_suffix(vocabulary, special):
     sample = laid_out(TEXT, special, vocabulary)
     foreseen = sample.tokens.index(special.suffix)
     first_idx = sample.tokens.index(special.middle) + 1
@@ -96,9 +90,7 @@ def test_each_target_is_the_next_token_but_at_the_suffix(
     assert sample.weights[-1] == 0
 
 
-def test_the_middle_and_its_end_weigh_most(
-    vocabulary: LlamaVocabulary, special: SpecialTokens
-) -> None:
+def test_the_middle_and_its_end_weigh_most(vocabulary, special):
     sample = laid_out(TEXT, special, vocabulary)
     n_middle = len(encoded(vocabulary, TEXT.middle))
     assert sample.weights[-2 - n_middle : -1] == [4.0] * (n_middle + 1)
@@ -106,9 +98,7 @@ def test_the_middle_and_its_end_weigh_most(
     assert sample.weights.count(4.0) == n_middle + 1
 
 
-def test_joined_text_is_tokenised_as_one(
-    vocabulary: LlamaVocabulary, special: SpecialTokens
-) -> None:
+def test_joined_text_is_tokenised_as_one(vocabulary, special):
     text = replace(TEXT, joined=True)
     sample = laid_out(text, special, vocabulary)
     whole = encoded(vocabulary, text.typed + text.middle)
@@ -118,9 +108,7 @@ def test_joined_text_is_tokenised_as_one(
     assert 0 < n_typed < len(encoded(vocabulary, text.typed))
 
 
-def test_context_stands_before_the_file(
-    vocabulary: LlamaVocabulary, special: SpecialTokens
-) -> None:
+def test_context_stands_before_the_file(vocabulary, special):
     text = replace(TEXT, chunks=(("project/shapes.py", "class Shape:"),))
     tokens = laid_out(text, special, vocabulary).tokens
     assert tokens.count(special.separator) == 2
@@ -128,7 +116,7 @@ def test_context_stands_before_the_file(
     assert shown.startswith("project\nproject/shapes.py\nclass Shape:\nproject/area.py\nimport os")
 
 
-def test_a_document_can_be_cut(vocabulary: LlamaVocabulary, special: SpecialTokens) -> None:
+def test_a_document_can_be_cut(vocabulary, special):
     sample = document_sample(TEXT, special, lambda part: encoded(vocabulary, part), WEIGHTS)
     n_tokens = len(sample.tokens)
     sample.cut(n_tokens - 1)

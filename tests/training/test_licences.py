@@ -103,13 +103,13 @@ def taken(found: list[SourceFile | LeftOut]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_a_header_that_names_another_licence(tmp_path: Path, name: str) -> None:
+def test_a_header_that_names_another_licence(tmp_path, name):
     site = site_with(tmp_path, {"zoo/own.py": CODE, "zoo/theirs.py": HEADERS[name] + CODE})
     assert taken(list(files_of_site(site))) == {"zoo/own.py": "MIT"}
 
 
 @pytest.mark.parametrize("name", SPDX)
-def test_an_spdx_line_that_names_another_licence(tmp_path: Path, name: str) -> None:
+def test_an_spdx_line_that_names_another_licence(tmp_path, name):
     line = f"# SPDX-License-Identifier: {SPDX[name]}\n"
     site = site_with(tmp_path, {"zoo/own.py": CODE, "zoo/theirs.py": line + CODE})
     assert taken(list(files_of_site(site))) == {"zoo/own.py": "MIT"}
@@ -117,7 +117,7 @@ def test_an_spdx_line_that_names_another_licence(tmp_path: Path, name: str) -> N
 
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("file", ["LICENSE", "COPYING.txt", "LICENCE.md"])
-def test_a_nearer_licence_file_with_another_licence(tmp_path: Path, name: str, file: str) -> None:
+def test_a_nearer_licence_file_with_another_licence(tmp_path, name, file):
     site = site_with(
         tmp_path,
         {
@@ -131,7 +131,7 @@ def test_a_nearer_licence_file_with_another_licence(tmp_path: Path, name: str, f
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_the_packages_licence_file_has_another_licence(tmp_path: Path, name: str) -> None:
+def test_the_packages_licence_file_has_another_licence(tmp_path, name):
     site = site_with(tmp_path, {"zoo/own.py": CODE})
     (site / "zoo-1.0.dist-info" / "licenses").mkdir()
     (site / "zoo-1.0.dist-info" / "licenses" / "LICENSE").write_text(TEXTS[name])
@@ -140,7 +140,7 @@ def test_the_packages_licence_file_has_another_licence(tmp_path: Path, name: str
     assert found.path == ""
 
 
-def test_metadata_hold_the_licence_of_a_folder(tmp_path: Path) -> None:
+def test_metadata_hold_the_licence_of_a_folder(tmp_path):
     site = site_with(tmp_path, {"zoo/own.py": CODE, "zoo/animals/big/theirs.py": CODE})
     inner = site / "zoo-1.0.dist-info" / "licenses" / "src" / "zoo" / "animals"
     inner.mkdir(parents=True)
@@ -165,18 +165,18 @@ def test_metadata_hold_the_licence_of_a_folder(tmp_path: Path) -> None:
         "big/_vendor/deep",
     ],
 )
-def test_folders_of_other_packages(tmp_path: Path, folder: str) -> None:
+def test_folders_of_other_packages(tmp_path, folder):
     files = {"zoo/own.py": CODE, f"zoo/{folder}/theirs.py": CODE}
     assert taken(list(files_of_site(site_with(tmp_path, files)))) == {"zoo/own.py": "MIT"}
 
 
-def test_names_that_only_resemble_such_folders() -> None:
+def test_names_that_only_resemble_such_folders():
     assert not is_vendored("zoo/vending/machine.py")
     assert not is_vendored("zoo/external_ids.py")
     assert is_vendored("zoo/_vendored_six.py")
 
 
-def test_a_bundles_notice_in_the_middle(tmp_path: Path) -> None:
+def test_a_bundles_notice_in_the_middle(tmp_path):
     (tmp_path / "zoo").mkdir()
     (tmp_path / "zoo" / "package.json").write_text('{"name": "zoo", "license": "MIT"}')
     (tmp_path / "zoo" / "own.js").write_text(CODE)
@@ -187,7 +187,7 @@ def test_a_bundles_notice_in_the_middle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("licence", ["", "LGPL-3.0", "SEE LICENSE IN it", "UNLICENSED"])
-def test_node_modules_without_a_permissive_licence(tmp_path: Path, licence: str) -> None:
+def test_node_modules_without_a_permissive_licence(tmp_path, licence):
     (tmp_path / "@zoo" / "own").mkdir(parents=True)
     described = {"name": "@zoo/own", "license": licence}
     (tmp_path / "@zoo" / "own" / "package.json").write_text(json.dumps(described))
@@ -197,7 +197,7 @@ def test_node_modules_without_a_permissive_licence(tmp_path: Path, licence: str)
     assert taken(list(files_of_node_modules(tmp_path))) == {"@zoo/own/index.js": "MIT"}
 
 
-def test_trees_are_judged_by_file_too(tmp_path: Path) -> None:
+def test_trees_are_judged_by_file_too(tmp_path):
     (tmp_path / "vendor").mkdir()
     (tmp_path / "lib").mkdir()
     (tmp_path / "vendor" / "theirs.c").write_text(CODE)
@@ -211,7 +211,7 @@ def test_trees_are_judged_by_file_too(tmp_path: Path) -> None:
         list(files_of_tree(Tree("zoo", "1.0", "GPL-3.0-only", tmp_path)))
 
 
-def test_a_tree_like_the_standard_library(tmp_path: Path) -> None:
+def test_a_tree_like_the_standard_library(tmp_path):
     (tmp_path / "LICENSE.txt").write_text(PYTHON_LICENCE)
     (tmp_path / "queue.py").write_text(PSF + CODE)
     (tmp_path / "stack.py").write_text(CODE)
@@ -224,7 +224,7 @@ def test_a_tree_like_the_standard_library(tmp_path: Path) -> None:
     assert by == {"queue.py": "header", "stack.py": "given", "tar.py": "header"}
 
 
-def test_what_names_no_licence_is_left_out(tmp_path: Path) -> None:
+def test_what_names_no_licence_is_left_out(tmp_path):
     site = site_with(tmp_path, {"zoo/own.py": CODE})
     metadata = site / "zoo-1.0.dist-info" / "METADATA"
     metadata.write_text("Name: zoo\nVersion: 1.0\n")
@@ -236,7 +236,7 @@ def test_what_names_no_licence_is_left_out(tmp_path: Path) -> None:
     assert (taken_now.licence, taken_now.judged) == ("MIT", "licence file LICENSE")
 
 
-def test_of_alternatives_one_is_enough(tmp_path: Path) -> None:
+def test_of_alternatives_one_is_enough(tmp_path):
     site = site_with(tmp_path, {"zoo/own.py": CODE}, licence="Apache-2.0 OR GPL-2.0-or-later")
     (site / "zoo-1.0.dist-info" / "COPYING").write_text(TEXTS["LGPL"])
     line = (
@@ -261,7 +261,7 @@ def test_of_alternatives_one_is_enough(tmp_path: Path) -> None:
         ("", None),
     ],
 )
-def test_expressions(text: str, licence: str | None) -> None:
+def test_expressions(text, licence):
     assert permissive_expression(text) == licence
 
 
@@ -279,11 +279,11 @@ def test_expressions(text: str, licence: str | None) -> None:
         ("Other/Proprietary License", None),
     ],
 )
-def test_names(text: str, licence: str | None) -> None:
+def test_names(text, licence):
     assert verdict_of_name(text).licence == licence
 
 
-def test_metadata_in_words() -> None:
+def test_metadata_in_words():
     def declared(*lines: str) -> str | None:
         return declared_licence(message_from_string("\n".join(lines))).licence
 
@@ -295,7 +295,7 @@ def test_metadata_in_words() -> None:
     assert declared("License-Expression: MPL-2.0", f"Classifier: {bsd}") is None
 
 
-def test_headers_of_permissive_licences() -> None:
+def test_headers_of_permissive_licences():
     apache = (
         '# Licensed under the Apache License, Version 2.0 (the "License");\n'
         "# you may not use this file except in compliance with the License.\n"
@@ -315,7 +315,7 @@ def test_headers_of_permissive_licences() -> None:
     assert verdict_of_header("values = distributed under the curve\n" + CODE) is None
 
 
-def test_licence_files() -> None:
+def test_licence_files():
     for name in ("LICENSE", "licence.txt", "COPYING", "COPYING.LESSER", "LICENSE-MIT", "UNLICENSE"):
         assert is_licence_file(name), name
     for name in ("license.py", "licensing.md", "NOTICE", "AUTHORS", "licenses.json"):
@@ -324,7 +324,7 @@ def test_licence_files() -> None:
     assert verdict_of_text("Either of LICENSE.APACHE or LICENSE.BSD").licence is not None
 
 
-def test_every_file_of_the_corpus_is_listed_with_a_permissive_licence() -> None:
+def test_every_file_of_the_corpus_is_listed_with_a_permissive_licence():
     entries = read_list(CHECKPOINT.file_list)
     assert len(entries) > 10_000
     assert len({(entry["package"], entry["path"]) for entry in entries}) == len(entries)
@@ -341,7 +341,7 @@ def test_every_file_of_the_corpus_is_listed_with_a_permissive_licence() -> None:
     assert not [path for path in of_pip if "chardet" in path or "certifi" in path]
 
 
-def test_the_corpuss_packages_are_those_of_its_list() -> None:
+def test_the_corpuss_packages_are_those_of_its_list():
     listed: dict[str, list[str]] = {}
     for entry in read_list(CHECKPOINT.file_list):
         listed.setdefault(entry["package"], []).append(f"{entry['sha256']}  {entry['path']}\n")

@@ -34,7 +34,7 @@ def figures(kept: Path) -> Iterator[ModelFigures]:
 
 
 @pytest.mark.real
-def test_figures_of_the_embedded_target(figures: ModelFigures) -> None:
+def test_figures_of_the_embedded_target(figures):
     assert [(found.layout, found.cursor) for found in figures.answers] == list(WAYS)
     assert len(figures.shown) == 2
     for bits in (figures.bits_before, figures.bits_since):
@@ -42,18 +42,14 @@ def test_figures_of_the_embedded_target(figures: ModelFigures) -> None:
 
 
 @pytest.mark.real
-def test_figures_are_taken_once(
-    figures: ModelFigures, kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_are_taken_once(figures, kept, monkeypatch):
     monkeypatch.setattr(measurement, "measure", None)
     again = measured_once(embedded.embedded_target(), [], kept, n_probes=2, n_threads=1)
     assert again == figures
 
 
 @pytest.mark.real
-def test_another_gguf_of_the_same_name_is_measured(
-    figures: ModelFigures, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_gguf_of_the_same_name_is_measured(figures, kept, tmp_path, monkeypatch):
     monkeypatch.setattr(measurement, "measure", lambda *_, **__: figures)
     other = tmp_path / embedded.embedded_target().name
     other.write_bytes(b"GGUF of the pair before")
@@ -79,7 +75,7 @@ def made_data(folder: Path) -> Data:
     return data_of(folder / "corpus.json", folder / "files.jsonl.xz")
 
 
-def test_the_card_of_next_edits_has_their_figures_and_sources(tmp_path: Path) -> None:
+def test_the_card_of_next_edits_has_their_figures_and_sources(tmp_path):
     file = tmp_path / "edit.gguf"
     file.write_bytes(b"weights")
     figures = EditFigures(kind="name", n_edits=8, exact=0.5, touched=1.0, n_quiet=4, quiet=0.75)
@@ -94,7 +90,7 @@ def test_the_card_of_next_edits_has_their_figures_and_sources(tmp_path: Path) ->
 
 
 @pytest.mark.real
-def test_the_card_prints_them_side_by_side(figures: ModelFigures, tmp_path: Path) -> None:
+def test_the_card_prints_them_side_by_side(figures, tmp_path):
     data = made_data(tmp_path)
     (tmp_path / "target.gguf").write_bytes(b"weights")
     card = model_card(
@@ -115,7 +111,7 @@ def test_the_card_prints_them_side_by_side(figures: ModelFigures, tmp_path: Path
 
 
 @pytest.mark.real
-def test_bits_are_those_of_the_probabilities() -> None:
+def test_bits_are_those_of_the_probabilities():
     model = MeasuredModel(embedded.embedded_target(), 1)
     try:
         head = model.head("project", "a.py")

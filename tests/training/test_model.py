@@ -28,11 +28,10 @@ from training.corpus import (  # noqa: E402
 )
 from training.export import (  # noqa: E402
     About,
-    Precision,
     read_gguf,
     write_gguf,
 )
-from training.folder import ROLES, VERSION, Checkpoint, Role, WorkFolder, file_hash  # noqa: E402
+from training.folder import ROLES, VERSION, Checkpoint, WorkFolder, file_hash  # noqa: E402
 from training.growth import grown, pruned  # noqa: E402
 from training.measurement import MeasuredModel  # noqa: E402
 from training.model import Model, attention  # noqa: E402
@@ -41,7 +40,6 @@ from training.presets import (  # noqa: E402
     GPU,
     PRESETS,
     Budget,
-    Preset,
     Shape,
 )
 from training.producers import Row  # noqa: E402
@@ -95,7 +93,7 @@ def folder(tmp_path: Path) -> WorkFolder:
     return work
 
 
-def test_a_gguf_read_back_is_the_same_model(tmp_path: Path) -> None:
+def test_a_gguf_read_back_is_the_same_model(tmp_path):
     model, tokenizer = read_gguf(embedded.embedded_target())
     write_gguf(model, tokenizer, tmp_path / "again.gguf", "f16", about=ABOUT, n_ctx=2048)
     again, same_tokenizer = read_gguf(tmp_path / "again.gguf")
@@ -105,7 +103,7 @@ def test_a_gguf_read_back_is_the_same_model(tmp_path: Path) -> None:
     assert special_tokens(tokenizer) == special_tokens(same_tokenizer)
 
 
-def test_a_ggufs_metadata_name_licence_version_and_sources(folder: WorkFolder) -> None:
+def test_a_ggufs_metadata_name_licence_version_and_sources(folder):
     folder.run("target").mkdir()
     train_worker(folder, TINY_PRESET, "target", 5, 0)
     export(folder)
@@ -118,9 +116,7 @@ def test_a_ggufs_metadata_name_licence_version_and_sources(folder: WorkFolder) -
 
 @pytest.mark.real
 @pytest.mark.parametrize(("precision", "most", "mean"), [("f16", 0.02, 0.005), ("q8_0", 1.0, 0.1)])
-def test_llama_cpp_computes_the_same_logits(
-    tmp_path: Path, precision: Precision, most: float, mean: float
-) -> None:
+def test_llama_cpp_computes_the_same_logits(tmp_path, precision, most, mean):
     model, tokenizer = read_gguf(embedded.embedded_target())
     path = tmp_path / "model.gguf"
     write_gguf(model, tokenizer, path, precision, about=ABOUT, n_ctx=2048)
@@ -135,7 +131,7 @@ def test_llama_cpp_computes_the_same_logits(
     measured.close()
 
 
-def test_a_new_vocabulary_has_its_special_tokens_last(folder: WorkFolder) -> None:
+def test_a_new_vocabulary_has_its_special_tokens_last(folder):
     tokenizer = read_tokenizer(folder.tokenizer)
     tokens, _ = vocabulary_of(tokenizer)
     assert tokens[-7] == "<|endoftext|>"
@@ -145,7 +141,7 @@ def test_a_new_vocabulary_has_its_special_tokens_last(folder: WorkFolder) -> Non
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
-def test_a_step_of_a_preset_on_a_cpu(preset: Preset, role: Role, tmp_path: Path) -> None:
+def test_a_step_of_a_preset_on_a_cpu(preset, role, tmp_path):
     plan = preset.target if role == "target" else preset.draft
     model = Model(plan.shape)
     assert sum(weight.numel() for weight in model.parameters()) == plan.shape.n_parameters()
@@ -179,7 +175,7 @@ def make_rows(n_vocab: int) -> list[object]:
     return [Sample(tokens[:-1], tokens[1:], [1.0] * 64)]
 
 
-def test_training_learns_and_goes_on(folder: WorkFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_learns_and_goes_on(folder, monkeypatch):
     folder.run("target").mkdir()
     preset = replace(TINY_PRESET, n_warmup_steps=0)
     monkeypatch.setattr("training.trainer._N_LOGGED", 1)
@@ -198,9 +194,7 @@ def test_training_learns_and_goes_on(folder: WorkFolder, monkeypatch: pytest.Mon
     assert read_state(folder.state("draft"))["totals"]["tokens"] == 1024
 
 
-def test_training_goes_on_from_a_checkpoint_with_a_new_optimiser(
-    folder: WorkFolder, tmp_path: Path
-) -> None:
+def test_training_goes_on_from_a_checkpoint_with_a_new_optimiser(folder, tmp_path):
     folder.run("target").mkdir()
     train_worker(folder, TINY_PRESET, "target", 5, 0)
     checkpoint = Checkpoint(tmp_path / "checkpoint")
@@ -225,7 +219,7 @@ def test_training_goes_on_from_a_checkpoint_with_a_new_optimiser(
         go_on_from(again, checkpoint)
 
 
-def test_a_checkpoint_says_what_it_was_trained_on(folder: WorkFolder, tmp_path: Path) -> None:
+def test_a_checkpoint_says_what_it_was_trained_on(folder, tmp_path):
     folder.run("target").mkdir()
     train_worker(folder, TINY_PRESET, "target", 5, 0)
     checkpoint = Checkpoint(tmp_path / "checkpoint")
@@ -244,7 +238,7 @@ def test_a_checkpoint_says_what_it_was_trained_on(folder: WorkFolder, tmp_path: 
         go_on_from(other, checkpoint)
 
 
-def test_half_precision_weights_are_small_and_the_same(tmp_path: Path) -> None:
+def test_half_precision_weights_are_small_and_the_same(tmp_path):
     model = Model(TINY)
     write_weights(tmp_path / "weights.pt", model, {"steps": 3})
     again = model_of_state(read_state(tmp_path / "weights.pt"))
@@ -253,7 +247,7 @@ def test_half_precision_weights_are_small_and_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "weights.pt").stat().st_size < 2.5 * TINY.n_parameters() + 20_000
 
 
-def test_a_batch_of_arrays_is_the_batch_of_the_samples(folder: WorkFolder) -> None:
+def test_a_batch_of_arrays_is_the_batch_of_the_samples(folder):
     rows = list(itertools.islice(make_stream(folder, TINY_PRESET, "target", 0).rows(256), 2))
     arrays = [
         Row(
@@ -269,13 +263,13 @@ def test_a_batch_of_arrays_is_the_batch_of_the_samples(folder: WorkFolder) -> No
         assert torch.equal(getattr(of_samples, name), getattr(of_arrays, name))
 
 
-def test_the_gpus_settings_are_for_a_gpu() -> None:
+def test_the_gpus_settings_are_for_a_gpu():
     assert GPU.device == "cuda"
     assert GPU.n_workers == 1
 
 
 @pytest.mark.parametrize(("n_kv_heads", "n_positions"), [(1, 1), (1, 300), (3, 128)])
-def test_attention_by_blocks_is_pytorchs(n_kv_heads: int, n_positions: int) -> None:
+def test_attention_by_blocks_is_pytorchs(n_kv_heads, n_positions):
     torch.manual_seed(0)
     q = torch.randn(2, 3, n_positions, 16, requires_grad=True)
     k = torch.randn(2, n_kv_heads, n_positions, 16, requires_grad=True)
@@ -291,14 +285,14 @@ def test_attention_by_blocks_is_pytorchs(n_kv_heads: int, n_positions: int) -> N
         assert torch.allclose(gradient, other, atol=1e-4)
 
 
-def test_a_model_pruned_of_nothing_is_the_same() -> None:
+def test_a_model_pruned_of_nothing_is_the_same():
     model = Model(TINY)
     again = pruned(model, range(TINY.n_layers), TINY.n_ffn)
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, again.state_dict()[name])
 
 
-def test_a_pruned_model_keeps_the_chosen_layers_and_the_heaviest_units() -> None:
+def test_a_pruned_model_keeps_the_chosen_layers_and_the_heaviest_units():
     model = Model(TINY)
     with torch.no_grad():
         model.b[1].d.weight[:, :32] *= 100
@@ -312,7 +306,7 @@ def test_a_pruned_model_keeps_the_chosen_layers_and_the_heaviest_units() -> None
 LARGER = replace(TINY, n_layers=4, width=96, n_heads=3, n_ffn=128)
 
 
-def test_a_grown_model_computes_the_same() -> None:
+def test_a_grown_model_computes_the_same():
     model, _ = read_gguf(embedded.embedded_target())
     larger = grown(model, replace(model.shape, n_layers=8, width=256, n_heads=4, n_ffn=704))
     assert 6e6 <= larger.shape.n_parameters() <= 9e6
@@ -324,7 +318,7 @@ def test_a_grown_model_computes_the_same() -> None:
         grown(model, replace(model.shape, n_ffn=64))
 
 
-def test_all_new_weights_of_a_grown_model_train() -> None:
+def test_all_new_weights_of_a_grown_model_train():
     torch.manual_seed(0)
     tokens = torch.randint(TINY.n_vocab, (2, 40))
     larger = trained_a_little(grown(Model(TINY), LARGER), tokens, 2)

@@ -11,7 +11,7 @@ from training.producers import ProducedRows
 LENGTHS = ((1024, 0.5), (4096, 0.5))
 
 
-def test_rows_are_used_as_often_as_they_may_be() -> None:
+def test_rows_are_used_as_often_as_they_may_be():
     produced = ProducedRows(counted_rows, LENGTHS, seed=1, n_processes=1, n_uses=3)
     drawn = list(itertools.islice(produced.rows(1024), 96))
     assert all(row.tokens.shape == row.targets.shape == (1024,) for row in drawn)
@@ -21,7 +21,7 @@ def test_rows_are_used_as_often_as_they_may_be() -> None:
     assert len(counts) >= len(drawn) / 3
 
 
-def test_rows_have_the_length_that_was_asked_for() -> None:
+def test_rows_have_the_length_that_was_asked_for():
     produced = ProducedRows(counted_rows, LENGTHS, seed=1, n_processes=1, n_uses=1)
     for n_positions, _ in LENGTHS:
         rows = list(itertools.islice(produced.rows(n_positions), 6))

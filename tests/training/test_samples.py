@@ -51,18 +51,18 @@ def stream(seed: int = 0, **mix: float) -> SampleStream:
     return SampleStream(FILES, special=SPECIAL, encode=encode, mix=Mix(**mix), seed=seed)
 
 
-def test_rows_are_full_and_of_one_length() -> None:
+def test_rows_are_full_and_of_one_length():
     for row in itertools.islice(stream().rows(900), 20):
         assert len(row.tokens) == len(row.targets) == len(row.weights) == 900
 
 
-def test_the_same_seed_draws_the_same() -> None:
+def test_the_same_seed_draws_the_same():
     first, second, other = (next(stream(seed).rows(900)).tokens for seed in (1, 1, 2))
     assert first == second != other
 
 
 @pytest.mark.parametrize("anchored", [0.0, 1.0])
-def test_prefix_typed_text_middle_and_suffix_are_those_of_a_file(anchored: float) -> None:
+def test_prefix_typed_text_middle_and_suffix_are_those_of_a_file(anchored):
     drawn = stream(documents=0.0, repository=0.0, anchored=anchored)
     for _ in range(50):
         text = decode(drawn.sample(4000).tokens)
@@ -77,14 +77,14 @@ def test_prefix_typed_text_middle_and_suffix_are_those_of_a_file(anchored: float
             assert not prefix or prefix.endswith("\n")
 
 
-def test_context_defines_what_the_place_uses() -> None:
+def test_context_defines_what_the_place_uses():
     index = PackageIndex(FILES)
     places = index.places_for("shape.circumference_of(bed.radius)", 1, random.Random(0))
     assert {index.files[place.file_idx].path for place in places} == {"shapes.py"}
     assert "def circumference_of" in index.window(places[0], 80)
 
 
-def test_samples_with_context_name_other_files() -> None:
+def test_samples_with_context_name_other_files():
     drawn = stream(documents=0.0, repository=1.0)
     texts = [decode(drawn.sample(4000).tokens) for _ in range(60)]
     with_context = [text for text in texts if text.count("<5>") > 1]
@@ -94,7 +94,7 @@ def test_samples_with_context_name_other_files() -> None:
         assert len(set(paths)) == len(paths)
 
 
-def test_the_mix_is_kept() -> None:
+def test_the_mix_is_kept():
     drawn = stream(documents=0.5)
     texts = [decode(drawn.sample(800).tokens) for _ in range(200)]
     n_documents = sum("<2>" not in text for text in texts)

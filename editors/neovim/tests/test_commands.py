@@ -35,7 +35,7 @@ def script(file: Path, text: str) -> str:
     return str(file)
 
 
-def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
+def test_statistics_log_and_status_are_shown(editor):
     editor.keys("o")
     editor.type(START)
     editor.until_ghost()
@@ -60,7 +60,7 @@ def test_statistics_log_and_status_are_shown(editor: Editor) -> None:
     editor.until(lambda: re.fullmatch(r"speclsp trial model, \d+ ms", editor.lua(statusline)))
 
 
-def test_the_suggestion_at_the_cursor_is_explained(editor: Editor) -> None:
+def test_the_suggestion_at_the_cursor_is_explained(editor):
     editor.keys("o")
     editor.type("def ")
     editor.keys("<Esc>")
@@ -80,7 +80,7 @@ def messages_with(editor: Editor, words: str) -> str:
     )
 
 
-def test_snooze_until_it_ends(editor: Editor) -> None:
+def test_snooze_until_it_ends(editor):
     editor.nvim.command("Speclsp snooze 5")
     words = "return require('speclsp').statusline()"
     editor.until(lambda: editor.lua(words).startswith("speclsp snoozing until "))
@@ -101,16 +101,14 @@ def test_snooze_until_it_ends(editor: Editor) -> None:
 
 
 @pytest.mark.parametrize("argument", ["abc", "-1", "5m"])
-def test_snooze_names_what_it_takes(editor: Editor, argument: str) -> None:
+def test_snooze_names_what_it_takes(editor, argument):
     with pytest.raises(NvimError, match=f'takes a number of minutes.*"{argument}" is none'):
         editor.nvim.command(f"Speclsp snooze {argument}")
     editor.nvim.command("Speclsp snooze 0")
     messages_with(editor, "speclsp: awake again")
 
 
-def test_a_file_without_a_root_marker_belongs_to_the_working_folder(
-    bare: Editor, project: Path
-) -> None:
+def test_a_file_without_a_root_marker_belongs_to_the_working_folder(bare, project):
     (project / ".git").rmdir()
     bare.nvim.command(f"cd {project}")
     bare.setup()
@@ -119,9 +117,7 @@ def test_a_file_without_a_root_marker_belongs_to_the_working_folder(
     bare.until(lambda: bare.statistics()["index"]["n_files"] == 1)
 
 
-def test_a_file_in_the_home_folder_is_in_no_project_which_status_says(
-    bare: Editor, project: Path
-) -> None:
+def test_a_file_in_the_home_folder_is_in_no_project_which_status_says(bare, project):
     bare.home.mkdir(exist_ok=True)
     bare.nvim.command(f"cd {bare.home}")
     file = bare.home / "notes.py"
@@ -164,7 +160,7 @@ end
 
 
 @pytest.mark.parametrize("background", ["dark", "light"])
-def test_ghost_text_reads_well_in_the_default_colours(editor: Editor, background: str) -> None:
+def test_ghost_text_reads_well_in_the_default_colours(editor, background):
     editor.nvim.command(f"set termguicolors background={background}")
     editor.keys("o")
     editor.type(START)
@@ -173,7 +169,7 @@ def test_ghost_text_reads_well_in_the_default_colours(editor: Editor, background
     assert 4.0 <= editor.lua(CONTRAST, group) <= 8.0
 
 
-def test_a_hint_of_the_users_own_stays(bare: Editor) -> None:
+def test_a_hint_of_the_users_own_stays(bare):
     bare.nvim.command("highlight ComplHint guifg=#123456")
     bare.setup()
     bare.nvim.command("set background=light")
@@ -181,7 +177,7 @@ def test_a_hint_of_the_users_own_stays(bare: Editor) -> None:
     assert bare.lua(hint) == 0x123456
 
 
-def test_ghost_text_takes_the_colours_of_another_scheme(bare: Editor) -> None:
+def test_ghost_text_takes_the_colours_of_another_scheme(bare):
     bare.setup()
     bare.nvim.command("colorscheme blue")
     like = "vim.fn.hlexists('ComplHint') == 1 and 'ComplHint' or 'Comment'"
@@ -190,7 +186,7 @@ def test_ghost_text_takes_the_colours_of_another_scheme(bare: Editor) -> None:
     assert shown == (wanted or 0x808080)
 
 
-def test_the_help_tags_of_the_package_are_those_of_neovim(bare: Editor, tmp_path: Path) -> None:
+def test_the_help_tags_of_the_package_are_those_of_neovim(bare, tmp_path):
     written, own = tmp_path / "package", tmp_path / "own"
     for folder in (written, own):
         shutil.copytree(PLUGIN / "doc", folder / "doc", ignore=shutil.ignore_patterns("tags"))
@@ -206,13 +202,13 @@ def test_the_help_tags_of_the_package_are_those_of_neovim(bare: Editor, tmp_path
     ("scope", "where"),
     [("", "everywhere"), ("buffer", "in this buffer"), ("filetype", 'for the file type "python"')],
 )
-def test_a_switch_says_what_is_on_where(editor: Editor, scope: str, where: str) -> None:
+def test_a_switch_says_what_is_on_where(editor, scope, where):
     for state in ("off", "on"):
         editor.nvim.command(f"Speclsp toggle {scope}")
         messages_with(editor, f"speclsp: suggestions are {state} {where}")
 
 
-def test_without_a_server_nothing_is_said_to_be_on(bare: Editor, project: Path) -> None:
+def test_without_a_server_nothing_is_said_to_be_on(bare, project):
     bare.nvim.command("let g:loaded_python3_provider = 0")  # the system's Python may lack pynvim
     bare.lua("vim.env.PATH = '/usr/bin:/bin' require('speclsp').setup({})")
     bare.open(project / "customers.py")
@@ -227,13 +223,13 @@ def test_without_a_server_nothing_is_said_to_be_on(bare: Editor, project: Path) 
         )
 
 
-def test_status_line_hears_of_changes(editor: Editor) -> None:
+def test_status_line_hears_of_changes(editor):
     editor.nvim.command("let g:heard = 0 | autocmd User SpeclspStatus let g:heard += 1")
     editor.nvim.command("Speclsp toggle")
     assert editor.nvim.vars["heard"] == 1
 
 
-def test_restart_and_reindex(editor: Editor) -> None:
+def test_restart_and_reindex(editor):
     first = editor.lua("return require('speclsp.server').client().id")
     editor.nvim.command("Speclsp restart")
     messages_with(editor, "speclsp: restarting the server")
@@ -245,7 +241,7 @@ def test_restart_and_reindex(editor: Editor) -> None:
     editor.until(lambda: editor.statistics()["index"]["n_files"] == 1)
 
 
-def test_a_server_that_hangs_is_replaced(bare: Editor, project: Path, tmp_path: Path) -> None:
+def test_a_server_that_hangs_is_replaced(bare, project, tmp_path):
     hanging, again = tmp_path / "hanging.py", tmp_path / "again"
     hanging.write_text(HANGING)
     text = f'[ -e {again} ] && exec {SERVER} "$@"; touch {again}; exec {sys.executable} {hanging}'
@@ -256,9 +252,7 @@ def test_a_server_that_hangs_is_replaced(bare: Editor, project: Path, tmp_path: 
     bare.until_ready()
 
 
-def test_a_server_that_dies_after_a_long_time_is_given_up_too(
-    bare: Editor, project: Path, tmp_path: Path
-) -> None:
+def test_a_server_that_dies_after_a_long_time_is_given_up_too(bare, project, tmp_path):
     broken = tmp_path / "broken"
     text = f'[ -e {broken} ] && exit 1; exec {SERVER} "$@"'
     bare.setup(cmd=script(tmp_path / "server", text), max_restarts=2)
@@ -270,7 +264,7 @@ def test_a_server_that_dies_after_a_long_time_is_given_up_too(
     bare.until(lambda: "times in a row" in bare.nvim.command_output("messages"), timeout_s=20)
 
 
-def test_a_server_that_always_dies_is_given_up(bare: Editor, project: Path) -> None:
+def test_a_server_that_always_dies_is_given_up(bare, project):
     bare.lua("vim.g.errors = 0")
     bare.setup(cmd=["/bin/false"], max_restarts=1)
     bare.open(project / "customers.py")
@@ -279,7 +273,7 @@ def test_a_server_that_always_dies_is_given_up(bare: Editor, project: Path) -> N
     assert bare.nvim.command_output("messages").count("times in a row") == 1
 
 
-def test_health_names_what_is_missing(bare: Editor, project: object) -> None:
+def test_health_names_what_is_missing(bare, project):
     bare.nvim.command("checkhealth speclsp")
     assert "setup() has not been called" in "\n".join(bare.lines)
     bare.setup(cmd="/nowhere/speclsp")
@@ -290,7 +284,7 @@ def test_health_names_what_is_missing(bare: Editor, project: object) -> None:
     assert "pip install" in page
 
 
-def test_health_of_a_running_server(editor: Editor) -> None:
+def test_health_of_a_running_server(editor):
     editor.nvim.command("checkhealth speclsp")
     page = "\n".join(editor.until(lambda: editor.lines if len(editor.lines) > 5 else 0))
     assert "ERROR" not in page

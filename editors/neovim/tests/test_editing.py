@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from pathlib import Path
 
 import pytest
-from real_neovim import SOURCE, START, Editor
+from real_neovim import SOURCE, START
 
 LETTERS = "abc def (x, y): [1] {'é': \"🙂\"} = return \n"
 
 
-def test_fast_typing_gives_what_was_typed(editor: Editor) -> None:
+def test_fast_typing_gives_what_was_typed(editor):
     chance = random.Random(7)
     editor.keys("Go")
     editor.nvim.command("setlocal noautoindent indentexpr= nosmartindent")
@@ -30,7 +29,7 @@ def test_fast_typing_gives_what_was_typed(editor: Editor) -> None:
     editor.until(lambda: editor.ghost == "")
 
 
-def test_a_large_paste_is_what_was_pasted(editor: Editor) -> None:
+def test_a_large_paste_is_what_was_pasted(editor):
     pasted = "".join(f"value_{n} = compute({n})\n" for n in range(3000))
     editor.keys("o")
     editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "i")
@@ -44,14 +43,14 @@ def test_a_large_paste_is_what_was_pasted(editor: Editor) -> None:
     assert editor.until_ghost()
 
 
-def test_a_macro_types_what_was_recorded(editor: Editor) -> None:
+def test_a_macro_types_what_was_recorded(editor):
     editor.keys("o<Esc>qqA    greeting = 1<Esc>q")
     editor.keys("o<Esc>5@q")
     editor.until(lambda: editor.line.count("greeting = 1") == 5)
     assert editor.line.strip() == "    ".join(["greeting = 1"] * 5)
 
 
-def test_dot_repeats_what_was_typed(editor: Editor) -> None:
+def test_dot_repeats_what_was_typed(editor):
     editor.keys("o<Esc>")
     before = editor.lines
     editor.keys("ogreeting = 1<Esc>")
@@ -61,7 +60,7 @@ def test_dot_repeats_what_was_typed(editor: Editor) -> None:
     assert len(set(editor.lines[-3:])) == 1
 
 
-def test_no_ghost_text_in_a_closed_fold(editor: Editor) -> None:
+def test_no_ghost_text_in_a_closed_fold(editor):
     editor.nvim.command("setlocal foldmethod=manual foldopen=")
     editor.nvim.command("1,$fold")
     editor.keys("GA")
@@ -72,7 +71,7 @@ def test_no_ghost_text_in_a_closed_fold(editor: Editor) -> None:
     editor.keys("<Esc>")
 
 
-def test_no_change_behind_the_end_of_a_line(editor: Editor) -> None:
+def test_no_change_behind_the_end_of_a_line(editor):
     editor.nvim.command("setlocal virtualedit=all")
     editor.keys("Go<Esc>10li")
     time.sleep(0.6)
@@ -83,7 +82,7 @@ def test_no_change_behind_the_end_of_a_line(editor: Editor) -> None:
 
 
 @pytest.mark.parametrize("kind", ["terminal", "prompt", "nofile", "readonly"])
-def test_other_kinds_of_buffers_are_left_alone(kind: str, editor: Editor) -> None:
+def test_other_kinds_of_buffers_are_left_alone(kind, editor):
     if kind == "terminal":
         editor.nvim.command("terminal cat")
     else:
@@ -103,7 +102,7 @@ def test_other_kinds_of_buffers_are_left_alone(kind: str, editor: Editor) -> Non
     editor.keys("<C-\\><C-n>")
 
 
-def test_wide_and_combining_characters(editor: Editor) -> None:
+def test_wide_and_combining_characters(editor):
     editor.keys("o")
     start = f"# 漢字 e\u0301 ａ\n{START}"
     editor.nvim.command("setlocal formatoptions= noautoindent indentexpr=")
@@ -113,7 +112,7 @@ def test_wide_and_combining_characters(editor: Editor) -> None:
     editor.until(lambda: start + ghost in "\n".join(editor.lines))
 
 
-def test_a_file_outside_of_any_project(bare: Editor, tmp_path: Path) -> None:
+def test_a_file_outside_of_any_project(bare, tmp_path):
     alone = tmp_path / "alone" / "customers.py"
     alone.parent.mkdir()
     alone.write_text(SOURCE)

@@ -70,7 +70,7 @@ def text(editor: Editor) -> str:
     return "\n".join([*editor.lines, ""])
 
 
-def test_tab_renames_one_use_after_the_other_in_normal_mode(shop: Editor) -> None:
+def test_tab_renames_one_use_after_the_other_in_normal_mode(shop):
     renamed(shop)
     (mark, after) = shop.lua(MARKS)
     assert mark[:4] == [2, 17, 23, "SpeclspDeleted"]
@@ -93,9 +93,7 @@ def test_tab_renames_one_use_after_the_other_in_normal_mode(shop: Editor) -> Non
     shop.until(lambda: shop.statistics()["edits"]["n_accepted"] == 3)
 
 
-def test_tab_renames_three_uses_by_the_embedded_model(
-    bare: Editor, project: Path, model: RecordingServer
-) -> None:
+def test_tab_renames_three_uses_by_the_embedded_model(bare, project, model):
     """The model that comes with speclsp; the other one suggests nothing meanwhile."""
     (project / "cart.py").write_text(CART)
     remote = {"engine": "own", "engine_url": model.address, "engine_kind": "openai"}
@@ -116,7 +114,7 @@ def messages_with(editor: Editor, words: str) -> None:
     editor.until(lambda: words in editor.nvim.command_output("messages"))
 
 
-def test_asked_in_vain_says_why(shop: Editor) -> None:
+def test_asked_in_vain_says_why(shop):
     shop.nvim.command("Speclsp edit")
     shop.until(lambda: edit(shop))
     shop.nvim.command("Speclsp edit decline")
@@ -127,7 +125,7 @@ def test_asked_in_vain_says_why(shop: Editor) -> None:
     messages_with(shop, "speclsp: suggestions are off in this buffer; ")
 
 
-def test_a_model_that_proposes_none_is_named(bare: Editor, project: Path) -> None:
+def test_a_model_that_proposes_none_is_named(bare, project):
     bare.setup()
     bare.open(project / "customers.py")
     bare.until_ready()
@@ -136,7 +134,7 @@ def test_a_model_that_proposes_none_is_named(bare: Editor, project: Path) -> Non
     messages_with(bare, ":Speclsp model edits lists models for them.")
 
 
-def test_tab_applies_an_edit_in_insert_mode(shop: Editor) -> None:
+def test_tab_applies_an_edit_in_insert_mode(shop):
     renamed(shop)
     shop.keys("A")
     shop.until(lambda: shop.nvim.api.get_mode()["mode"] == "i")
@@ -145,7 +143,7 @@ def test_tab_applies_an_edit_in_insert_mode(shop: Editor) -> None:
     assert shop.nvim.api.get_mode()["mode"] == "i"
 
 
-def test_the_completion_menu_keeps_its_tab_beside_an_edit(shop: Editor) -> None:
+def test_the_completion_menu_keeps_its_tab_beside_an_edit(shop):
     shop.nvim.command("set completeopt=menuone,noinsert,noselect")
     renamed(shop)
     shop.keys("A<C-r>=[complete(col('.'), ['alpha', 'beta']), ''][1]<CR>")
@@ -157,9 +155,7 @@ def test_the_completion_menu_keeps_its_tab_beside_an_edit(shop: Editor) -> None:
     assert len(shop.lines) == len(before)
 
 
-def test_an_edit_of_one_window_leaves_the_other_alone(
-    shop: Editor, project: Path, model: RecordingServer
-) -> None:
+def test_an_edit_of_one_window_leaves_the_other_alone(shop, project, model):
     """Two Neovims on one project, each with a server of its own."""
     other = Editor(shop.suite, shop.home, shop.backend)
     try:
@@ -182,7 +178,7 @@ def test_an_edit_of_one_window_leaves_the_other_alone(
 
 
 @pytest.mark.parametrize("keys", ["<Esc>", "i<C-]>"])
-def test_a_declined_edit_comes_no_more(keys: str, shop: Editor) -> None:
+def test_a_declined_edit_comes_no_more(keys, shop):
     renamed(shop)
     shop.keys(keys)
     shop.until(lambda: edit(shop) == "")
@@ -193,7 +189,7 @@ def test_a_declined_edit_comes_no_more(keys: str, shop: Editor) -> None:
     assert text(shop) == CODE.replace("prices", "amounts", 1)
 
 
-def test_an_edit_stays_while_it_is_typed_and_another_key_drops_it(shop: Editor) -> None:
+def test_an_edit_stays_while_it_is_typed_and_another_key_drops_it(shop):
     renamed(shop)
     shop.keys("j0fpwwcw")
     shop.type("amo")
@@ -203,7 +199,7 @@ def test_an_edit_stays_while_it_is_typed_and_another_key_drops_it(shop: Editor) 
     shop.until(lambda: "line 5" in edit(shop))
 
 
-def test_keys_do_what_they_did_where_no_edit_is_shown(shop: Editor) -> None:
+def test_keys_do_what_they_did_where_no_edit_is_shown(shop):
     shop.nvim.command("nnoremap <Esc> <Cmd>let g:escaped = 1<CR>")
     shop.lua("require('speclsp.keys').set(require('speclsp.config').options.keys)")
     shop.keys("<Esc>")
@@ -215,9 +211,7 @@ def test_keys_do_what_they_did_where_no_edit_is_shown(shop: Editor) -> None:
     shop.until(lambda: shop.lines[0].startswith("    def"))
 
 
-def test_lines_of_another_number_are_struck_and_stand_below(
-    shop: Editor, model: RecordingServer
-) -> None:
+def test_lines_of_another_number_are_struck_and_stand_below(shop, model):
     new = "    result = sum(amounts)\n    if rate < 0:\n        raise ValueError(rate)\n    log()\n"
     model.answer = rewriting(
         lambda region: re.sub(r"    result = 0\n.*\n.*\n", new, region, count=1)
@@ -239,7 +233,7 @@ def test_lines_of_another_number_are_struck_and_stand_below(
     assert shop.nvim.current.window.cursor[0] == 5
 
 
-def test_an_edit_goes_with_its_server_and_comes_again(shop: Editor) -> None:
+def test_an_edit_goes_with_its_server_and_comes_again(shop):
     renamed(shop)
     children = Path(f"/proc/{shop.nvim.call('getpid')}/task/{shop.nvim.call('getpid')}/children")
     (pid,) = children.read_text().split()
@@ -250,9 +244,7 @@ def test_an_edit_goes_with_its_server_and_comes_again(shop: Editor) -> None:
     shop.until(lambda: edit(shop) == LINE_3)
 
 
-def test_next_edits_are_left_out_where_they_are_switched_off(
-    bare: Editor, project: Path, model: RecordingServer
-) -> None:
+def test_next_edits_are_left_out_where_they_are_switched_off(bare, project, model):
     (project / "shop.py").write_text(CODE)
     settings = {"engine": "own", "engine_url": model.address, "engine_kind": "openai"}
     bare.setup(settings=settings, next_edits=False)

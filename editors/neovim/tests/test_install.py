@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pynvim import NvimError
-from real_neovim import PLUGIN, REPOSITORY, SERVER, Editor
+from real_neovim import PLUGIN, REPOSITORY, SERVER
 
 PYTHON = """#!/bin/sh
 echo "$PYTHONPATH|$*" >> {log}
@@ -34,7 +34,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     return log
 
 
-def test_the_server_is_installed_and_started(log: Path, bare: Editor, project: Path) -> None:
+def test_the_server_is_installed_and_started(log, bare, project):
     bare.nvim.command("let g:loaded_python3_provider = 0")  # it would ask our Python, too
     bare.lua("require('speclsp').setup({})")
     told = "speclsp: the server is not installed; :Speclsp install installs it."
@@ -54,7 +54,7 @@ def test_the_server_is_installed_and_started(log: Path, bare: Editor, project: P
 
 
 @pytest.mark.parametrize("log", [3], indirect=True)
-def test_a_failed_step_is_named(log: Path, bare: Editor) -> None:
+def test_a_failed_step_is_named(log, bare):
     bare.lua("require('speclsp').setup({})")
     bare.nvim.command("Speclsp install")
     bare.until(lambda: "failed (exit status 3)" in bare.nvim.command_output("messages"))
@@ -62,7 +62,7 @@ def test_a_failed_step_is_named(log: Path, bare: Editor) -> None:
     assert "-m pip" not in log.read_text()
 
 
-def test_only_on_windows_is_py_a_name_of_pythons(log: Path, bare: Editor) -> None:
+def test_only_on_windows_is_py_a_name_of_pythons(log, bare):
     folder = log.with_name("bin")
     (folder / "python3").rename(folder / "py")
     bare.lua("vim.env.PATH = ...", str(folder))
@@ -74,7 +74,7 @@ def test_only_on_windows_is_py_a_name_of_pythons(log: Path, bare: Editor) -> Non
 @pytest.mark.parametrize(
     ("version", "is_older"), [("0.0.1", True), ("99.0.0", False), ("unknown", False), ("", False)]
 )
-def test_an_older_server_is_known(version: str, is_older: bool, bare: Editor) -> None:
+def test_an_older_server_is_known(version, is_older, bare):
     assert bare.lua("return require('speclsp.install').is_older(...)", version) is is_older
 
 
@@ -89,9 +89,7 @@ def published(folder: Path) -> Path:
     return source
 
 
-def test_vim_pack_takes_the_plugin_from_a_local_repository(
-    without_plugin: Editor, tmp_path: Path
-) -> None:
+def test_vim_pack_takes_the_plugin_from_a_local_repository(without_plugin, tmp_path):
     editor = without_plugin
     address = f"file://{published(tmp_path)}"
     # --clean leaves out the folder that packages are installed into.
@@ -102,9 +100,7 @@ def test_vim_pack_takes_the_plugin_from_a_local_repository(
     assert editor.nvim.command_output("Speclsp status")
 
 
-def test_lspconfigs_entry_starts_the_server(
-    without_plugin: Editor, tmp_path: Path, project: Path
-) -> None:
+def test_lspconfigs_entry_starts_the_server(without_plugin, tmp_path, project):
     """The file that is ready for nvim-lspconfig, with the trial model in place of `auto`."""
     editor = without_plugin
     editor.nvim.command(f"set runtimepath^={REPOSITORY}/editors/registries/nvim-lspconfig")

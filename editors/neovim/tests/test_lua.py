@@ -13,7 +13,7 @@ import pytest
 from real_neovim import PLUGIN, Editor, nvim_of
 
 
-def test_luacheck_finds_nothing() -> None:
+def test_luacheck_finds_nothing():
     nvim = Path(nvim_of("forky"))
     root = nvim.parents[2]
     (native,) = root.glob("usr/lib/*/lua/5.1/lfs.so")
@@ -33,7 +33,7 @@ def test_luacheck_finds_nothing() -> None:
     assert "0 warnings / 0 errors" in found.stdout + found.stderr, found.stdout + found.stderr
 
 
-def test_every_tag_of_the_help_is_found(bare: Editor, tmp_path: Path) -> None:
+def test_every_tag_of_the_help_is_found(bare, tmp_path):
     page = (PLUGIN / "doc" / "speclsp.txt").read_text()
     tags = re.findall(r"\*(\S+)\*", page)
     assert {"speclsp", "speclsp-options", "speclsp-keys", "speclsp-commands"} <= set(tags)
@@ -47,14 +47,14 @@ def test_every_tag_of_the_help_is_found(bare: Editor, tmp_path: Path) -> None:
         assert bare.nvim.api.buf_get_name(0).endswith("speclsp.txt"), tag
 
 
-def test_the_help_names_every_option_and_key(bare: Editor) -> None:
+def test_the_help_names_every_option_and_key(bare):
     page = (PLUGIN / "doc" / "speclsp.txt").read_text()
     defaults = bare.lua("return require('speclsp.config').defaults")
     for name in ["cmd", *defaults, *defaults["keys"]]:
         assert re.search(rf"\b{name}\b", page), name
 
 
-def test_nothing_is_loaded_before_it_is_needed(bare: Editor) -> None:
+def test_nothing_is_loaded_before_it_is_needed(bare):
     assert bare.nvim.call("exists", ":Speclsp") == 2
     modules = bare.lua("return vim.tbl_keys(package.loaded)")
     assert [name for name in modules if name.startswith("speclsp")] == []
@@ -77,7 +77,7 @@ def text(editor: Editor, function: str, *arguments: object) -> object:
         ("   ", "   "),
     ],
 )
-def test_first_word(rest: str, word: str, bare: Editor) -> None:
+def test_first_word(rest, word, bare):
     assert text(bare, "first_word", rest) == word
 
 
@@ -85,7 +85,7 @@ def test_first_word(rest: str, word: str, bare: Editor) -> None:
     ("rest", "line"),
     [("a\nb\n", "a"), ("\nb\nc", "\nb"), ("\n\nc", "\n"), ("a", "a"), ("\n", "\n")],
 )
-def test_first_line(rest: str, line: str, bare: Editor) -> None:
+def test_first_line(rest, line, bare):
     assert text(bare, "first_line", rest) == line
 
 
@@ -98,17 +98,15 @@ def test_first_line(rest: str, line: str, bare: Editor) -> None:
         ("é)🙂]", ")]", [[0, "é"], [1, "🙂"]]),
     ],
 )
-def test_only_what_is_new_is_drawn(
-    insertion: str, tail: str, parts: list[object], bare: Editor
-) -> None:
+def test_only_what_is_new_is_drawn(insertion, tail, parts, bare):
     assert text(bare, "parts_around", insertion, tail) == parts
 
 
-def test_what_does_not_fit_around_is_told(bare: Editor) -> None:
+def test_what_does_not_fit_around_is_told(bare):
     assert text(bare, "parts_around", "x, y", ")") is None
 
 
-def test_accepted_length_counts_utf16_units_and_carriage_returns(bare: Editor) -> None:
+def test_accepted_length_counts_utf16_units_and_carriage_returns(bare):
     original = "é🙂\r\nab\r\nc"
     without = text(bare, "without_cr", original)
     assert without == "é🙂\nab\nc"
@@ -121,7 +119,7 @@ def test_accepted_length_counts_utf16_units_and_carriage_returns(bare: Editor) -
         assert text(bare, "accepted_length", original, n_bytes) == n_units
 
 
-def test_tabs_are_as_wide_as_in_the_buffer(bare: Editor) -> None:
+def test_tabs_are_as_wide_as_in_the_buffer(bare):
     assert text(bare, "expand_tabs", "\tx\ty", 0, 4) == "    x   y"
     assert text(bare, "expand_tabs", "漢\ty", 2, 4) == "漢    y"
 
@@ -137,12 +135,12 @@ def test_tabs_are_as_wide_as_in_the_buffer(bare: Editor) -> None:
         ({"cmd": "/nowhere/speclsp"}, "/nowhere/speclsp is not an executable"),
     ],
 )
-def test_wrong_options_are_named(options: dict[str, object], says: str, bare: Editor) -> None:
+def test_wrong_options_are_named(options, says, bare):
     bare.setup(**options)
     assert says in bare.nvim.command_output("messages")
 
 
-def test_completion_of_the_command(bare: Editor) -> None:
+def test_completion_of_the_command(bare):
     def choices(line: str) -> list[str]:
         return list(bare.nvim.call("getcompletion", line, "cmdline"))
 

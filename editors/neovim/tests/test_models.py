@@ -59,9 +59,7 @@ def choose(editor: Editor) -> list[str]:
     return list(editor.until(lambda: editor.nvim.vars.get("shown")))
 
 
-def test_a_model_is_chosen_downloaded_and_kept(
-    hub: FakeHub, bare: Editor, project: Path, tmp_path: Path
-) -> None:
+def test_a_model_is_chosen_downloaded_and_kept(hub, bare, project, tmp_path):
     bare.setup()
     bare.open(project / "customers.py")
     bare.until_ready()
@@ -96,9 +94,7 @@ def test_a_model_is_chosen_downloaded_and_kept(
     assert f"{TITLE}, 4.7 GB, Apache 2.0 (in use" in "\n".join(choose(bare))
 
 
-def test_a_model_of_setup_is_not_replaced_for_good(
-    hub: FakeHub, bare: Editor, project: Path, tmp_path: Path
-) -> None:
+def test_a_model_of_setup_is_not_replaced_for_good(hub, bare, project, tmp_path):
     model = REPOSITORY / "fixtures" / "models" / "embedded-target-f16.gguf"
     bare.setup(settings={"model": str(model)})
     bare.open(project / "customers.py")
@@ -109,7 +105,7 @@ def test_a_model_of_setup_is_not_replaced_for_good(
     assert not (tmp_path / "home/data/nvim/speclsp/preset").exists()
 
 
-def test_a_file_of_ones_own_is_used_and_kept(bare: Editor, project: Path, tmp_path: Path) -> None:
+def test_a_file_of_ones_own_is_used_and_kept(bare, project, tmp_path):
     model = tmp_path / "Mine-1B-F16.gguf"
     model.write_bytes((REPOSITORY / "fixtures/models/embedded-target-f16.gguf").read_bytes())
     bare.setup()
@@ -127,9 +123,7 @@ def test_a_file_of_ones_own_is_used_and_kept(bare: Editor, project: Path, tmp_pa
     assert (tmp_path / "home/data/nvim/speclsp/preset").read_text() == f"{model}\n"
 
 
-def test_a_failed_download_is_told_with_its_remedy(
-    hub: FakeHub, bare: Editor, project: Path
-) -> None:
+def test_a_failed_download_is_told_with_its_remedy(hub, bare, project):
     hub.repositories.clear()
     bare.setup()
     bare.open(project / "customers.py")

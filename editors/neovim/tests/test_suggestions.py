@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 from real_neovim import SOURCE, START, Editor
@@ -22,7 +21,7 @@ def type_start(editor: Editor) -> str:
     return editor.until_ghost()
 
 
-def test_tab_takes_the_ghost_text(editor: Editor) -> None:
+def test_tab_takes_the_ghost_text(editor):
     ghost = type_start(editor)
     editor.keys("<Tab>")
     editor.until(lambda: START + ghost in "\n".join(editor.lines))
@@ -30,7 +29,7 @@ def test_tab_takes_the_ghost_text(editor: Editor) -> None:
     assert editor.until(lambda: editor.statistics()["n_accepted_items"]) == 1
 
 
-def test_a_word_and_a_line_are_taken(editor: Editor) -> None:
+def test_a_word_and_a_line_are_taken(editor):
     ghost = type_start(editor)
     editor.keys("<M-w>")
     word = editor.until(lambda: editor.line.removeprefix(START))
@@ -43,7 +42,7 @@ def test_a_word_and_a_line_are_taken(editor: Editor) -> None:
     editor.until(lambda: editor.statistics()["n_chars_accepted"] > len(word))
 
 
-def test_a_suggestion_that_is_typed_through_counts_once(editor: Editor) -> None:
+def test_a_suggestion_that_is_typed_through_counts_once(editor):
     ghost = type_start(editor)
     time.sleep(0.6)
     before = editor.statistics()
@@ -60,7 +59,7 @@ def test_a_suggestion_that_is_typed_through_counts_once(editor: Editor) -> None:
     assert editor.statistics()["n_chars_accepted"] == len(ghost) - 5
 
 
-def test_the_latency_is_that_of_the_statistics(editor: Editor) -> None:
+def test_the_latency_is_that_of_the_statistics(editor):
     type_start(editor)
     latest = editor.until(lambda: editor.lua("return require('speclsp').status().latency_ms"))
     stats = editor.statistics()
@@ -68,7 +67,7 @@ def test_the_latency_is_that_of_the_statistics(editor: Editor) -> None:
     assert stats["latency"]["answer"]["n"] == len(stats["answer_ms"])
 
 
-def test_candidates_are_cycled_through(editor: Editor) -> None:
+def test_candidates_are_cycled_through(editor):
     first = type_start(editor)
     seen = {first}
 
@@ -89,14 +88,14 @@ def test_candidates_are_cycled_through(editor: Editor) -> None:
     assert len(seen) > 1
 
 
-def test_dismissed_ghost_text_is_gone(editor: Editor) -> None:
+def test_dismissed_ghost_text_is_gone(editor):
     type_start(editor)
     editor.keys("<C-]>")
     editor.until(lambda: editor.ghost == "")
     assert editor.line == START
 
 
-def test_leaving_insert_mode_takes_the_ghost_text_away(editor: Editor) -> None:
+def test_leaving_insert_mode_takes_the_ghost_text_away(editor):
     type_start(editor)
     editor.keys("<Esc>")
     editor.until(lambda: editor.ghost == "")
@@ -105,14 +104,14 @@ def test_leaving_insert_mode_takes_the_ghost_text_away(editor: Editor) -> None:
     assert editor.line == START
 
 
-def test_what_is_typed_along_the_ghost_text_keeps_it(editor: Editor) -> None:
+def test_what_is_typed_along_the_ghost_text_keeps_it(editor):
     ghost = type_start(editor)
     editor.type(ghost[:2])
     rest = editor.until_ghost()
     assert ghost.startswith(ghost[:2] + rest) or rest.startswith(ghost[2:])
 
 
-def test_accepting_is_one_step_of_undo(editor: Editor) -> None:
+def test_accepting_is_one_step_of_undo(editor):
     type_start(editor)
     editor.keys("<Tab>")
     editor.until(lambda: editor.line != START)
@@ -121,7 +120,7 @@ def test_accepting_is_one_step_of_undo(editor: Editor) -> None:
     assert editor.lines == [*SOURCE.splitlines(), START]
 
 
-def test_keys_do_what_they_did_where_nothing_is_shown(bare: Editor, project: Path) -> None:
+def test_keys_do_what_they_did_where_nothing_is_shown(bare, project):
     bare.nvim.command("inoremap <C-]> dismissed")
     bare.nvim.command("inoremap <expr> <M-w> 'wo' .. 'rd'")
     bare.setup(automatic=False)
@@ -133,7 +132,7 @@ def test_keys_do_what_they_did_where_nothing_is_shown(bare: Editor, project: Pat
     assert bare.line[0] in " \t"
 
 
-def test_asked_for_although_nothing_comes_by_itself(bare: Editor, project: Path) -> None:
+def test_asked_for_although_nothing_comes_by_itself(bare, project):
     bare.setup(automatic=False)
     bare.open(project / "customers.py")
     bare.until_ready()
@@ -145,7 +144,7 @@ def test_asked_for_although_nothing_comes_by_itself(bare: Editor, project: Path)
     assert bare.until_ghost()
 
 
-def test_the_completion_menu_keeps_its_tab(editor: Editor) -> None:
+def test_the_completion_menu_keeps_its_tab(editor):
     type_start(editor)
     editor.keys("<Esc>ocustomers customer_rows<CR>cus<C-n>")
     editor.until(lambda: editor.lua("return vim.fn.pumvisible()"))
@@ -158,7 +157,7 @@ def test_the_completion_menu_keeps_its_tab(editor: Editor) -> None:
 
 
 @pytest.mark.parametrize("scope", ["global", "buffer", "filetype"])
-def test_switched_off_and_on(scope: str, editor: Editor) -> None:
+def test_switched_off_and_on(scope, editor):
     editor.nvim.command(f"Speclsp toggle {scope}")
     editor.keys("o")
     editor.type(START)
@@ -172,9 +171,7 @@ def test_switched_off_and_on(scope: str, editor: Editor) -> None:
 
 
 @pytest.mark.parametrize("next_edits", [True, False])
-def test_a_key_switches_suggestions_off_and_on(
-    next_edits: bool, bare: Editor, project: Path
-) -> None:
+def test_a_key_switches_suggestions_off_and_on(next_edits, bare, project):
     for mode in "in":
         taken = bare.nvim.call("maparg", "<M-Bar>", mode)
         assert taken == "", "the key is free in the editor's own map"
@@ -203,7 +200,7 @@ def server_pids(editor: Editor) -> list[int]:
     return [int(row.split()[0]) for row in found.stdout.splitlines() if "serve" in row]
 
 
-def test_a_killed_server_comes_back(editor: Editor) -> None:
+def test_a_killed_server_comes_back(editor):
     type_start(editor)
     (pid,) = server_pids(editor)
     os.kill(pid, signal.SIGKILL)
@@ -216,7 +213,7 @@ def test_a_killed_server_comes_back(editor: Editor) -> None:
     assert editor.until_ghost(), "without another key"
 
 
-def test_crlf_stays_crlf(bare: Editor, project: Path) -> None:
+def test_crlf_stays_crlf(bare, project):
     file = project / "customers.py"
     file.write_bytes(SOURCE.replace("\n", "\r\n").encode())
     bare.setup(settings={"multiline": "always"})
@@ -232,7 +229,7 @@ def test_crlf_stays_crlf(bare: Editor, project: Path) -> None:
     assert written.count(b"\r") == written.count(b"\n") == written.count(b"\r\n")
 
 
-def test_characters_beyond_the_basic_plane(editor: Editor) -> None:
+def test_characters_beyond_the_basic_plane(editor):
     editor.keys("o")
     start = f'smile = "🙂🙂é"; {START}'
     editor.type(start)
@@ -241,7 +238,7 @@ def test_characters_beyond_the_basic_plane(editor: Editor) -> None:
     editor.until(lambda: start + ghost in "\n".join(editor.lines))
 
 
-def test_five_thousand_lines(editor: Editor, project: Path) -> None:
+def test_five_thousand_lines(editor, project):
     file = project / "long.py"
     file.write_text("".join(f"value_{i} = compute({i})\n" for i in range(5000)) + SOURCE)
     editor.open(file)
@@ -249,7 +246,7 @@ def test_five_thousand_lines(editor: Editor, project: Path) -> None:
     assert type_start(editor)
 
 
-def test_two_editors_share_one_engine_and_outlive_it(editor: Editor, project: Path) -> None:
+def test_two_editors_share_one_engine_and_outlive_it(editor, project):
     other = Editor(editor.suite, editor.home, editor.backend)
     try:
         other.setup()
@@ -278,9 +275,7 @@ def test_two_editors_share_one_engine_and_outlive_it(editor: Editor, project: Pa
         other.close()
 
 
-def test_two_folders_share_one_server_and_two_windows_one_buffer(
-    editor: Editor, tmp_path: Path
-) -> None:
+def test_two_folders_share_one_server_and_two_windows_one_buffer(editor, tmp_path):
     other = tmp_path / "library"
     (other / ".git").mkdir(parents=True)
     (other / "customers.py").write_text(SOURCE)

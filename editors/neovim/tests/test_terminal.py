@@ -17,8 +17,6 @@ import pytest
 from real_neovim import PLUGIN, SERVER, START, TIMEOUT_S, nvim_of
 from rewriting_model import CODE
 
-from tests.support.recording_server import RecordingServer
-
 ROWS, COLUMNS = 30, 100
 CELL = (9, 20)
 """Width and height of a cell in a picture, in pixels."""
@@ -144,7 +142,7 @@ def _drawn(text: str, look: pyte.screens.Char, column: int, row: int) -> list[st
 
 
 @pytest.mark.parametrize("suite", ["forky", "trixie"])
-def test_ghost_text_is_grey_and_turns_into_text(suite: str, project: Path, tmp_path: Path) -> None:
+def test_ghost_text_is_grey_and_turns_into_text(suite, project, tmp_path):
     terminal = Terminal(suite, project / "customers.py", tmp_path / "home")
     try:
         terminal.until(lambda: terminal.shows("speclsp ready"))
@@ -161,9 +159,7 @@ def test_ghost_text_is_grey_and_turns_into_text(suite: str, project: Path, tmp_p
 
 
 @pytest.mark.parametrize("suite", ["forky", "trixie"])
-def test_the_picture_of_an_edit(
-    suite: str, project: Path, tmp_path: Path, model: RecordingServer
-) -> None:
+def test_the_picture_of_an_edit(suite, project, tmp_path, model):
     """SPECLSP_PICTURES names a folder that keeps it."""
     (project / "shop.py").write_text(CODE)
     settings = (

@@ -71,7 +71,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_the_programs_path_is_all_that_is_printed(machine: Machine) -> None:
+def test_the_programs_path_is_all_that_is_printed(machine):
     outcome = machine.build(str(machine.tarball), CMAKE_ARGS="-DGGML_BLAS=on -DGGML_LTO=on")
     assert outcome.returncode == 0, outcome.stderr
     server = machine.folder / "peers" / "build" / "bin" / "llama-server"
@@ -82,7 +82,7 @@ def test_the_programs_path_is_all_that_is_printed(machine: Machine) -> None:
     assert building.endswith("--target llama-server --parallel 2")
 
 
-def test_what_is_built_is_not_built_again_until_something_changes(machine: Machine) -> None:
+def test_what_is_built_is_not_built_again_until_something_changes(machine):
     first = machine.build(str(machine.tarball))
     again = machine.build(str(machine.tarball))
     assert (again.returncode, again.stdout, machine.n_calls()) == (0, first.stdout, 2)
@@ -90,7 +90,7 @@ def test_what_is_built_is_not_built_again_until_something_changes(machine: Machi
     assert machine.n_calls() == 4
 
 
-def test_other_arguments_begin_anew_and_what_was_interrupted_goes_on(machine: Machine) -> None:
+def test_other_arguments_begin_anew_and_what_was_interrupted_goes_on(machine):
     build = machine.folder / "peers" / "build"
     cache = build / "CMakeCache.txt"
     assert machine.build(str(machine.tarball), CMAKE_ARGS="-DGGML_BLAS=on").returncode == 0
@@ -102,7 +102,7 @@ def test_other_arguments_begin_anew_and_what_was_interrupted_goes_on(machine: Ma
     assert not cache.exists()
 
 
-def test_a_build_that_fails_says_why_and_is_tried_again(machine: Machine) -> None:
+def test_a_build_that_fails_says_why_and_is_tried_again(machine):
     outcome = machine.build(str(machine.tarball), CMAKE_FAILS="1")
     assert (outcome.returncode, outcome.stdout) == (1, "")
     assert "no such architecture" in outcome.stderr
@@ -110,7 +110,7 @@ def test_a_build_that_fails_says_why_and_is_tried_again(machine: Machine) -> Non
     assert machine.build(str(machine.tarball)).returncode == 0
 
 
-def test_a_missing_cmake_is_told_with_its_remedy(machine: Machine) -> None:
+def test_a_missing_cmake_is_told_with_its_remedy(machine):
     programs = machine.folder / "fewer"
     programs.mkdir()
     for name in ("bash", "sed", "dirname", "basename", "cat", "tar"):
@@ -121,13 +121,13 @@ def test_a_missing_cmake_is_told_with_its_remedy(machine: Machine) -> None:
     assert "pip install cmake" in outcome.stderr
 
 
-def test_a_missing_compiler_is_told(machine: Machine) -> None:
+def test_a_missing_compiler_is_told(machine):
     outcome = machine.build(str(machine.tarball), CXX="no-such-compiler-xyz")
     assert outcome.returncode == 2
     assert "no-such-compiler-xyz" in outcome.stderr
 
 
-def test_a_tarball_without_llama_cpp_is_told(machine: Machine) -> None:
+def test_a_tarball_without_llama_cpp_is_told(machine):
     other = machine.folder / "other.tar.gz"
     with tarfile.open(other, "w:gz") as archive:
         archive.add(machine.tarball, arcname="other-1/other")
@@ -136,7 +136,7 @@ def test_a_tarball_without_llama_cpp_is_told(machine: Machine) -> None:
     assert "has no vendor/llama.cpp" in outcome.stderr
 
 
-def test_sources_that_cannot_be_fetched_are_told(machine: Machine) -> None:
+def test_sources_that_cannot_be_fetched_are_told(machine):
     outcome = machine.build(
         PIP_INDEX_URL="http://127.0.0.1:9/", PIP_RETRIES="0", PIP_CONFIG_FILE=""
     )

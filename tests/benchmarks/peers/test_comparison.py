@@ -51,7 +51,7 @@ def comparison(tmp_path: Path) -> Comparison:
     )
 
 
-def test_kinds_of_speculation_are_typed_to_where_they_are_named() -> None:
+def test_kinds_of_speculation_are_typed_to_where_they_are_named():
     servers = chosen_servers((), Settings())
     assert [peer.name for peer in without_kinds(servers, ())] == ["speclsp http", "llama-server"]
     named = [peer.name for peer in without_kinds(servers, {"llama-server ngram-mod"})]
@@ -63,11 +63,8 @@ def test_kinds_of_speculation_are_typed_to_where_they_are_named() -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("statistics", [None, b"four"])
 def test_models_and_statistics_are_read_before_the_comparison(
-    comparison: Comparison,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    statistics: bytes | None,
-) -> None:
+    comparison, tmp_path, monkeypatch, statistics
+):
     opened: list[Path] = []
     monkeypatch.setattr(
         comparison_module,
@@ -86,9 +83,7 @@ def test_models_and_statistics_are_read_before_the_comparison(
 
 
 @pytest.mark.real
-def test_cases_without_a_project_leave_the_copies_out_with_a_word(
-    comparison: Comparison, tmp_path: Path
-) -> None:
+def test_cases_without_a_project_leave_the_copies_out_with_a_word(comparison, tmp_path):
     tokenizer = LlamaLoader(lambda _level, _line: None).tokenizer(comparison.settings)
     found = decode_places(comparison, tokenizer)
     assert [len(places) for places in found.values()] == [1, 0]

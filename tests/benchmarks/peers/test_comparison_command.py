@@ -47,7 +47,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 @pytest.mark.real
-def test_all_sides_are_compared_and_the_record_is_written(cases: Path, tmp_path: Path) -> None:
+def test_all_sides_are_compared_and_the_record_is_written(cases, tmp_path):
     server = as_program(tmp_path)
     names = "llama-server,llama-server draft"
     record = tmp_path / "record"
@@ -140,9 +140,7 @@ def interrupted(folder: Path, *arguments: str) -> Any:
 
 @pytest.mark.real
 @pytest.mark.usefixtures("cases")
-def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "type_with_progress", typed_once)
     figures = interrupted(tmp_path, "--n-cases", "1", "--peers", "speclsp")
     assert figures["remarks"] == [
@@ -159,9 +157,7 @@ def test_whole_rounds_of_typing_are_written_where_it_is_interrupted(
 
 @pytest.mark.real
 @pytest.mark.usefixtures("cases")
-def test_whole_rounds_of_decoding_are_written_where_it_is_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whole_rounds_of_decoding_are_written_where_it_is_interrupted(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "decode_tasks", decoded_once)
     figures = interrupted(tmp_path, "--n-cases", "0")
     assert figures["remarks"] == [
@@ -175,9 +171,7 @@ def test_whole_rounds_of_decoding_are_written_where_it_is_interrupted(
     assert found["sides"][0]["by_round"]["tokens_per_s"] == [100.0]
 
 
-def test_nothing_is_written_where_nothing_was_measured(
-    cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_where_nothing_was_measured(cases, tmp_path, monkeypatch):
     def interrupts(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -187,7 +181,7 @@ def test_nothing_is_written_where_nothing_was_measured(
     assert not report.exists()
 
 
-def test_what_cannot_be_written_does_not_keep_the_rest_from_it(tmp_path: Path) -> None:
+def test_what_cannot_be_written_does_not_keep_the_rest_from_it(tmp_path):
     files = [(tmp_path / "none" / "a.json", "a"), (tmp_path / "b.txt", "b")]
     with pytest.raises(SpecLspError, match=r"a\.json cannot be written: No such file"):
         comparison.write_all(files)
@@ -205,18 +199,14 @@ def test_what_cannot_be_written_does_not_keep_the_rest_from_it(tmp_path: Path) -
         (("--ctx-size", "512"), "do not fit a context of 512"),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_is_measured(
-    cases: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], said: str
-) -> None:
+def test_what_cannot_be_is_told_before_anything_is_measured(cases, monkeypatch, given, said):
     monkeypatch.chdir(cases.parent)
     result = run(cases, *given)
     assert result.exit_code == 2
     assert said in result.output
 
 
-def test_statistics_that_llama_server_cannot_read_are_told_at_once(
-    cases: Path, tmp_path: Path
-) -> None:
+def test_statistics_that_llama_server_cannot_read_are_told_at_once(cases, tmp_path):
     ours, others = tmp_path / "ours.bin", tmp_path / "others.bin"
     ours.write_bytes(MAGIC + bytes(64))
     others.write_bytes(bytes(5))
@@ -227,7 +217,7 @@ def test_statistics_that_llama_server_cannot_read_are_told_at_once(
 
 
 @pytest.mark.real
-def test_a_draft_model_of_another_vocabulary_is_told_at_once(cases: Path, tmp_path: Path) -> None:
+def test_a_draft_model_of_another_vocabulary_is_told_at_once(cases, tmp_path):
     draft = tmp_path / "draft.gguf"
     write_with_other_vocabulary(embedded_draft(), draft, first=256, last=4000, names={})
     result = run(cases, "--draft-model", draft)
@@ -236,16 +226,14 @@ def test_a_draft_model_of_another_vocabulary_is_told_at_once(cases: Path, tmp_pa
 
 
 @pytest.mark.real
-def test_fewer_and_shorter_cases_than_asked_for_are_told(
-    cases: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fewer_and_shorter_cases_than_asked_for_are_told(cases, monkeypatch):
     monkeypatch.setattr(comparison, "type_with_progress", typed_once)
     result = run(cases, "--keys", "90")
     assert "1 cases are typed instead of 2: there are no others." in result.output
     assert "No case has 90 characters (--keys): shorter ones are typed." in result.output
 
 
-def test_an_unknown_peer_is_told_with_those_that_are_known(cases: Path) -> None:
+def test_an_unknown_peer_is_told_with_those_that_are_known(cases):
     result = run(cases, "--peers", "copilot")
     assert isinstance(result.exception, UnknownPeerError)
     assert "copilot" in result.exception.message

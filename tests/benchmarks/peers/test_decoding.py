@@ -26,7 +26,7 @@ from tests.benchmarks.scripted_peers import ScriptedPeer
 SETTINGS = Settings(threads=1, mode="tree")
 
 
-def test_a_peers_server_gets_the_prompts_tokens() -> None:
+def test_a_peers_server_gets_the_prompts_tokens():
     cursor = ReplayCursor(path="a", prefix="", truth="", suffix="")
     at = DecodePlace(task="cases", cursor=cursor, repo_name="", corpora=())
     with ScriptedPeer("A").open(None) as session:
@@ -42,9 +42,7 @@ def models() -> Iterator[tuple[Tokenizer, Weights]]:
 
 
 @pytest.mark.real
-def test_our_sides_say_the_same_and_the_humans_text_is_the_humans(
-    models: tuple[Tokenizer, Weights],
-) -> None:
+def test_our_sides_say_the_same_and_the_humans_text_is_the_humans(models):
     tokenizer, weights = models
     project = sample_project()
     file = next(path for path in sorted(project.rglob("*.py")) if path.stat().st_size > 1500)
@@ -76,7 +74,7 @@ def test_our_sides_say_the_same_and_the_humans_text_is_the_humans(
 
 
 @pytest.mark.real
-def test_edits_are_begun_copies_of_the_projects_blocks(models: tuple[Tokenizer, Weights]) -> None:
+def test_edits_are_begun_copies_of_the_projects_blocks(models):
     tokenizer, _ = models
     finder = PlaceFinder(SETTINGS, tokenizer.vocabulary.tokenize)
     one = case("x", project=sample_project())

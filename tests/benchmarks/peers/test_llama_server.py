@@ -32,7 +32,7 @@ def is_running(log: Path) -> bool:
     return False
 
 
-def test_an_answer_has_the_servers_text_and_counts(tmp_path: Path) -> None:
+def test_an_answer_has_the_servers_text_and_counts(tmp_path):
     log = tmp_path / "log"
     with llama_server(command(tmp_path, "fine"), log) as server:
         answer = server.infill(REQUEST)
@@ -55,19 +55,19 @@ def test_an_answer_has_the_servers_text_and_counts(tmp_path: Path) -> None:
     assert "--host 127.0.0.1 --port 0" in log.read_text()
 
 
-def test_the_connection_is_kept(tmp_path: Path) -> None:
+def test_the_connection_is_kept(tmp_path):
     with llama_server(command(tmp_path, "fine"), tmp_path / "log") as server:
         texts = [server.infill(REQUEST).text for _ in range(3)]
     assert texts == [f"{n} of 1: x = " for n in (1, 2, 3)]
 
 
-def test_a_connection_that_the_server_closed_is_opened_anew(tmp_path: Path) -> None:
+def test_a_connection_that_the_server_closed_is_opened_anew(tmp_path):
     with llama_server(command(tmp_path, "tires"), tmp_path / "log") as server:
         texts = [server.infill(REQUEST).text for _ in range(3)]
     assert texts == ["1 of 1: x = ", "2 of 2: x = ", "3 of 3: x = "]
 
 
-def test_a_refusal_says_what_the_server_says(tmp_path: Path) -> None:
+def test_a_refusal_says_what_the_server_says(tmp_path):
     with (
         llama_server(command(tmp_path, "refuses"), tmp_path / "log") as server,
         pytest.raises(EngineError, match=r"status 400: .*no such field"),
@@ -75,7 +75,7 @@ def test_a_refusal_says_what_the_server_says(tmp_path: Path) -> None:
         server.infill(REQUEST)
 
 
-def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path):
     with (
         pytest.raises(EngineUnavailableError, match=r"status 1: (.|\n)*failed to load model"),
         llama_server(command(tmp_path, "dies"), tmp_path / "log"),
@@ -83,7 +83,7 @@ def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path: Path
         pass
 
 
-def test_a_server_that_ends_at_a_request_is_told_too(tmp_path: Path) -> None:
+def test_a_server_that_ends_at_a_request_is_told_too(tmp_path):
     with llama_server(command(tmp_path, "forgets"), tmp_path / "log") as server:
         server.infill(REQUEST)
         server.infill(REQUEST)
@@ -91,7 +91,7 @@ def test_a_server_that_ends_at_a_request_is_told_too(tmp_path: Path) -> None:
             server.infill(REQUEST)
 
 
-def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_program_that_is_not_there_is_told(tmp_path):
     with (
         pytest.raises(EngineUnavailableError, match="none"),
         llama_server([str(tmp_path / "none")], tmp_path / "log"),
@@ -99,9 +99,7 @@ def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
         pass
 
 
-def test_a_server_that_does_not_end_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_does_not_end_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(serving_process, "_ENDS_WITHIN_S", 0.2)
     log = tmp_path / "log"
     with llama_server(command(tmp_path, "stays"), log) as server:
@@ -109,14 +107,14 @@ def test_a_server_that_does_not_end_is_killed(
     assert not is_running(log)
 
 
-def test_a_server_ends_where_its_user_fails(tmp_path: Path) -> None:
+def test_a_server_ends_where_its_user_fails(tmp_path):
     log = tmp_path / "log"
     with pytest.raises(KeyError), llama_server(command(tmp_path, "fine"), log):
         raise KeyError(os.getpid())
     assert not is_running(log)
 
 
-def test_a_server_that_does_not_speculate_is_no_side_of_its_own(tmp_path: Path) -> None:
+def test_a_server_that_does_not_speculate_is_no_side_of_its_own(tmp_path):
     with (
         pytest.raises(EngineUnavailableError, match="it does not speculate: other vocabulary"),
         llama_server(command(tmp_path, "drafts_nothing"), tmp_path / "log"),

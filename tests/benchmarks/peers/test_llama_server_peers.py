@@ -60,7 +60,7 @@ def command(kind: str, options: PeerOptions) -> str:
     return log.read_text(encoding="utf-8").partition("\n")[0]
 
 
-def test_there_is_one_without_speculation_and_one_of_each_kind() -> None:
+def test_there_is_one_without_speculation_and_one_of_each_kind():
     assert list(PEERS) == [
         "",
         "ngram-simple",
@@ -73,7 +73,7 @@ def test_there_is_one_without_speculation_and_one_of_each_kind() -> None:
     ]
 
 
-def test_it_is_started_as_llama_vim_recommends(options: PeerOptions) -> None:
+def test_it_is_started_as_llama_vim_recommends(options):
     said = command("", replace(options, n_threads=3, n_gpu_layers=-1))
     for flags in (
         f"--model {options.model}",
@@ -96,7 +96,7 @@ def test_it_is_started_as_llama_vim_recommends(options: PeerOptions) -> None:
         ("draft+ngram-mod", "--spec-type draft-simple,ngram-mod --spec-draft-model DRAFT"),
     ],
 )
-def test_each_kind_has_its_flags(kind: str, flags: str, options: PeerOptions) -> None:
+def test_each_kind_has_its_flags(kind, flags, options):
     statistics = options.folder / "statistics"
     statistics.write_bytes(b"")
     flags = flags.replace("STATISTICS", str(statistics)).replace("DRAFT", str(embedded_draft()))
@@ -114,9 +114,7 @@ def test_each_kind_has_its_flags(kind: str, flags: str, options: PeerOptions) ->
         ("draft+ngram-mod", {"draft_model": None}, "no draft model is given"),
     ],
 )
-def test_what_is_missing_is_told(
-    kind: str, changes: dict[str, Path | None], reason: str, options: PeerOptions
-) -> None:
+def test_what_is_missing_is_told(kind, changes, reason, options):
     given = {"llama_server": as_program(options.folder), **changes}
     assert reason in str(PEERS[kind].why_not(replace(options, **given)))
 
@@ -126,12 +124,8 @@ def test_what_is_missing_is_told(
     [(-1, (), True), (-1, ("CUDA0: a GPU",), False), (-1, None, False), (0, (), False)],
 )
 def test_a_server_for_the_cpu_alone_is_not_compared_with_a_gpu(
-    n_gpu_layers: int,
-    found: tuple[str, ...] | None,
-    is_told: bool,
-    options: PeerOptions,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    n_gpu_layers, found, is_told, options, monkeypatch
+):
     monkeypatch.setattr(llama_server_module, "has_gpu", lambda: True)
     monkeypatch.setattr(llama_server_module, "server_devices", lambda _binary: found)
     server = as_program(options.folder)
@@ -139,7 +133,7 @@ def test_a_server_for_the_cpu_alone_is_not_compared_with_a_gpu(
     assert ("is built for the CPU only" in (why_not or "")) == is_told
 
 
-def test_nothing_is_missing(options: PeerOptions) -> None:
+def test_nothing_is_missing(options):
     given = replace(options, llama_server=as_program(options.folder), statistics_file=options.model)
     assert [peer.why_not(given) for peer in PEERS.values()] == [None] * len(PEERS)
 
@@ -147,7 +141,7 @@ def test_nothing_is_missing(options: PeerOptions) -> None:
 @needs_server
 @pytest.mark.real
 @pytest.mark.parametrize("kind", list(PEERS))
-def test_each_kind_says_what_the_model_says_alone(kind: str, options: PeerOptions) -> None:
+def test_each_kind_says_what_the_model_says_alone(kind, options):
     statistics = options.folder / "statistics.lcs"
     source = options.folder / "source"
     source.mkdir()
@@ -178,7 +172,7 @@ def decoded(peer: LlamaServerPeer, options: PeerOptions) -> tuple[str, int]:
 
 @needs_server
 @pytest.mark.real
-def test_the_prompt_is_kept_and_what_is_typed_costs_little(options: PeerOptions) -> None:
+def test_the_prompt_is_kept_and_what_is_typed_costs_little(options):
     with PEERS[""].open(options) as session:
         asker = session.asker
         asker.enter(CASE)

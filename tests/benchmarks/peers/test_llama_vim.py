@@ -27,7 +27,7 @@ def at(before: str, after: str = "\n") -> VimBuffer:
     return vim_buffer("file.py", before, after)
 
 
-def test_the_request_is_the_plugins() -> None:
+def test_the_request_is_the_plugins():
     server = Server("f()")
     editor(server).moved(at("a\n    x = "))
     (request,) = server.asked
@@ -40,7 +40,7 @@ def test_the_request_is_the_plugins() -> None:
     assert (request["n_predict"], request["cache_prompt"], request["id_slot"]) == (128, True, 0)
 
 
-def test_behind_what_is_shown_the_next_is_asked_ahead() -> None:
+def test_behind_what_is_shown_the_next_is_asked_ahead():
     server = Server("f()", "\ny = 2")
     vim = editor(server)
     assert vim.moved(at("x = ")).source == "model"
@@ -53,7 +53,7 @@ def test_behind_what_is_shown_the_next_is_asked_ahead() -> None:
     assert (found.source, found.text) == ("memory", "\ny = 2")
 
 
-def test_typing_through_is_answered_from_memory_and_asked_anew_in_the_background() -> None:
+def test_typing_through_is_answered_from_memory_and_asked_anew_in_the_background():
     server = Server("func()", "ahead", "()!")
     vim = editor(server)
     vim.moved(at("x = "))
@@ -67,7 +67,7 @@ def test_typing_through_is_answered_from_memory_and_asked_anew_in_the_background
     assert vim.moved(at("x = func")).text == "()!"
 
 
-def test_a_key_leaves_no_work_behind_for_its_old_place() -> None:
+def test_a_key_leaves_no_work_behind_for_its_old_place():
     server = Server("abc", "d")
     vim = editor(server)
     vim.moved(at("x = "))
@@ -76,13 +76,13 @@ def test_a_key_leaves_no_work_behind_for_its_old_place() -> None:
     assert [request["prompt"] for request in server.asked] == ["x = ", "y = ", "y = d"]
 
 
-def test_much_text_behind_the_cursor_is_not_asked_about() -> None:
+def test_much_text_behind_the_cursor_is_not_asked_about():
     server = Server()
     assert editor(server).moved(at("f(", "123456789\n")).source == "filter"
     assert server.asked == []
 
 
-def test_an_empty_answer_is_remembered_too() -> None:
+def test_an_empty_answer_is_remembered_too():
     server = Server("")
     vim = editor(server)
     assert (vim.moved(at("x")).text, vim.moved(at("x")).source) == ("", "memory")
@@ -90,7 +90,7 @@ def test_an_empty_answer_is_remembered_too() -> None:
     assert len(server.asked) == 1
 
 
-def test_blanks_left_of_an_answer_are_no_suggestion() -> None:
+def test_blanks_left_of_an_answer_are_no_suggestion():
     server = Server("a ", "", "b")
     vim = editor(server)
     vim.moved(at("x"))
@@ -99,7 +99,7 @@ def test_blanks_left_of_an_answer_are_no_suggestion() -> None:
     assert (found.source, found.text) == ("model", "b")
 
 
-def test_blanks_over_a_line_end_are_a_suggestion_that_no_key_waits_for() -> None:
+def test_blanks_over_a_line_end_are_a_suggestion_that_no_key_waits_for():
     server = Server("a\n  ", "ahead")
     vim = editor(server)
     vim.moved(at("x"))
@@ -109,7 +109,7 @@ def test_blanks_over_a_line_end_are_a_suggestion_that_no_key_waits_for() -> None
     assert len(server.asked) == 2
 
 
-def test_what_is_shown_but_no_insertion_keeps_no_key_waiting() -> None:
+def test_what_is_shown_but_no_insertion_keeps_no_key_waiting():
     # The rest of the answer has fewer blanks than the line that the editor indented.
     server = Server("if a:\nb", "ahead")
     vim = editor(server)
@@ -120,7 +120,7 @@ def test_what_is_shown_but_no_insertion_keeps_no_key_waiting() -> None:
     assert len(server.asked) == 2
 
 
-def test_chunks_go_along_and_are_evaluated_in_the_background() -> None:
+def test_chunks_go_along_and_are_evaluated_in_the_background():
     server = Server("text")
     vim = editor(server)
     vim.ring.pick("other.py", ["one", "two", "three"], evicts=True)

@@ -28,11 +28,11 @@ def words(first: int, n_lines: int) -> list[str]:
         (["a b"], ["a a a a"], 4 / 3),
     ],
 )
-def test_similarity_counts_common_words(one: list[str], other: list[str], expected: float) -> None:
+def test_similarity_counts_common_words(one, other, expected):
     assert similarity(one, other) == pytest.approx(expected)
 
 
-def test_a_few_lines_are_no_chunk_and_a_short_text_is_a_whole_one() -> None:
+def test_a_few_lines_are_no_chunk_and_a_short_text_is_a_whole_one():
     chunks = ring()
     chunks.pick("a.py", words(0, 2), evicts=True)
     assert chunks.n_queued == 0
@@ -43,7 +43,7 @@ def test_a_few_lines_are_no_chunk_and_a_short_text_is_a_whole_one() -> None:
     assert chunks.chunks[0].text == "word0 = other0\nword1 = other1\nword2 = other2\n"
 
 
-def test_of_a_long_text_33_lines_in_a_row_are_taken() -> None:
+def test_of_a_long_text_33_lines_in_a_row_are_taken():
     chunks, lines = ring(), words(0, 300)
     chunks.pick("a.py", lines, evicts=True)
     chunks.advance()
@@ -53,7 +53,7 @@ def test_of_a_long_text_33_lines_in_a_row_are_taken() -> None:
     assert len(chunk.lines) == 33
 
 
-def test_a_chunk_that_is_there_is_not_taken_twice() -> None:
+def test_a_chunk_that_is_there_is_not_taken_twice():
     chunks = ring()
     chunks.pick("a.py", words(0, 5), evicts=True)
     chunks.advance()
@@ -61,7 +61,7 @@ def test_a_chunk_that_is_there_is_not_taken_twice() -> None:
     assert (chunks.n_queued, chunks.n_evicted) == (0, 0)
 
 
-def test_a_very_similar_chunk_replaces_or_is_not_taken() -> None:
+def test_a_very_similar_chunk_replaces_or_is_not_taken():
     chunks = ring()
     chunks.pick("a.py", words(0, 40), evicts=True)
     chunks.advance()
@@ -71,7 +71,7 @@ def test_a_very_similar_chunk_replaces_or_is_not_taken() -> None:
     assert (chunks.n_queued, len(chunks.chunks), chunks.n_evicted) == (1, 0, 1)
 
 
-def test_ring_and_queue_hold_sixteen_each_and_drop_the_oldest() -> None:
+def test_ring_and_queue_hold_sixteen_each_and_drop_the_oldest():
     chunks = ring()
     for n in range(20):
         chunks.pick(f"{n}.py", words(100 * n, 5), evicts=True)
@@ -85,7 +85,7 @@ def test_ring_and_queue_hold_sixteen_each_and_drop_the_oldest() -> None:
     assert (files[0], files[-1]) == ("5.py", "new.py")
 
 
-def test_chunks_like_the_text_at_the_cursor_go() -> None:
+def test_chunks_like_the_text_at_the_cursor_go():
     chunks = ring()
     chunks.pick("a.py", words(0, 20), evicts=True)
     chunks.pick("b.py", words(500, 20), evicts=True)
@@ -95,7 +95,7 @@ def test_chunks_like_the_text_at_the_cursor_go() -> None:
     assert [chunk.file for chunk in chunks.chunks] == ["b.py"]
 
 
-def test_beyond_the_request_chunks_are_picked_once_per_32_lines() -> None:
+def test_beyond_the_request_chunks_are_picked_once_per_32_lines():
     chunks, lines = ring(), words(0, 1000)
 
     def at(row: int) -> VimBuffer:

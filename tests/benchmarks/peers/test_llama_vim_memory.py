@@ -16,7 +16,7 @@ def context(before: str, after: str = "\n") -> LocalContext:
     return local_context(vim_buffer("file.py", before, after))
 
 
-def test_an_answer_is_found_at_its_own_place_alone() -> None:
+def test_an_answer_is_found_at_its_own_place_alone():
     memory = VimMemory()
     memory.remember(keys_of(context("x = ")), "f()")
     assert memory.get(key_of(context("x = "))) == "f()"
@@ -24,14 +24,14 @@ def test_an_answer_is_found_at_its_own_place_alone() -> None:
     assert memory.get(key_of(context("x = ", "\nelse\n"))) is None
 
 
-def test_up_to_three_first_lines_may_be_missing() -> None:
+def test_up_to_three_first_lines_may_be_missing():
     memory = VimMemory()
     memory.remember(keys_of(context("a\nb\nc\nd\nx = ")), "f()")
     found = [memory.get(key_of(context(f"{before}x = "))) for before in ("b\nc\nd\n", "d\n", "")]
     assert found == ["f()", "f()", None]
 
 
-def test_what_is_typed_of_an_answer_leaves_its_rest() -> None:
+def test_what_is_typed_of_an_answer_leaves_its_rest():
     memory = VimMemory()
     memory.remember(keys_of(context("x = ")), "func(a)")
     assert memory.typed_through(context("x = fu")) == "nc(a)"
@@ -39,7 +39,7 @@ def test_what_is_typed_of_an_answer_leaves_its_rest() -> None:
     assert memory.typed_through(context("x = func(a)")) is None
 
 
-def test_over_a_line_end_too() -> None:
+def test_over_a_line_end_too():
     memory = VimMemory()
     memory.remember(keys_of(context("a\nif x")), ":\n    return 1")
     assert memory.typed_through(context("a\nif x:\n    re")) == "turn 1"
@@ -47,14 +47,14 @@ def test_over_a_line_end_too() -> None:
     assert memory.typed_through(context("a\nif x:\n    ")) == "    return 1"
 
 
-def test_the_longest_rest_wins() -> None:
+def test_the_longest_rest_wins():
     memory = VimMemory()
     memory.remember(keys_of(context("x")), "abc")
     memory.remember(keys_of(context("xa")), "bcdef")
     assert memory.typed_through(context("xab")) == "cdef"
 
 
-def test_answers_further_back_are_not_looked_at() -> None:
+def test_answers_further_back_are_not_looked_at():
     memory = VimMemory()
     answer = "y" * 200
     memory.remember(keys_of(context("x")), answer)
@@ -62,7 +62,7 @@ def test_answers_further_back_are_not_looked_at() -> None:
     assert memory.typed_through(context("x" + "y" * (N_CHARS_BACK + 1))) is None
 
 
-def test_the_answer_used_longest_ago_goes_first() -> None:
+def test_the_answer_used_longest_ago_goes_first():
     memory = VimMemory()
     for n in range(N_REMEMBERED):
         memory.remember([key_of(context(f"x{n}"))], str(n))

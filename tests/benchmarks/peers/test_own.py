@@ -41,7 +41,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServerSes
 
 
 @pytest.mark.real
-def test_llama_vim_types_into_it(session: LlamaServerSession) -> None:
+def test_llama_vim_types_into_it(session):
     """What changes with a key is evaluated, and some keys are answered with more than one token."""
     one = case("    total = 0\n    for item", prefix=f"{CODE}def add_socks(items):\n")
     typed = replay_typing([one], session.asker, seed=1)
@@ -57,7 +57,7 @@ def test_llama_vim_types_into_it(session: LlamaServerSession) -> None:
 
 
 @pytest.mark.real
-def test_a_raw_prompt_is_continued_with_drafts(session: LlamaServerSession) -> None:
+def test_a_raw_prompt_is_continued_with_drafts(session):
     prompt = load_vocabulary(embedded_target()).tokenize(CODE).tolist()
     session.complete(prompt, 1)
     answer = session.complete(prompt, 24)
@@ -66,7 +66,7 @@ def test_a_raw_prompt_is_continued_with_drafts(session: LlamaServerSession) -> N
     assert answer.stats.n_accepted > 0
 
 
-def test_the_command_line_says_what_the_settings_are() -> None:
+def test_the_command_line_says_what_the_settings_are():
     settings = Settings(
         model="a.gguf",
         speculation=False,

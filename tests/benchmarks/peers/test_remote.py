@@ -16,7 +16,7 @@ CASES = Path(__file__).parents[3] / "fixtures" / "cases" / "cases.jsonl"
 
 @pytest.mark.real
 @pytest.mark.skipif(built_llama_server() is None, reason=WHY_NOT)
-def test_each_key_costs_a_tenth_of_the_prompt_tokens_and_no_answer_is_lost(tmp_path: Path) -> None:
+def test_each_key_costs_a_tenth_of_the_prompt_tokens_and_no_answer_is_lost(tmp_path):
     figures = tmp_path / "figures.json"
     arguments = ["--llama-server", str(built_llama_server()), "--json", str(figures)]
     arguments += ["--rounds", "1", "--n-cases", "1", "--keys", "24", "--threads", "1"]

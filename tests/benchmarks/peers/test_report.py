@@ -73,7 +73,7 @@ def row(text: str, name: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_the_best_of_each_column_is_marked_whoever_it_is() -> None:
+def test_the_best_of_each_column_is_marked_whoever_it_is():
     text = str(typed_table("Typed", TYPED))
     assert row(text, "speclsp")[1:3] == ["20.0", "40.0"]
     assert row(text, "llama-server ngram-mod")[1:3] == ["1.0 *", "2.0 *"]
@@ -83,7 +83,7 @@ def test_the_best_of_each_column_is_marked_whoever_it_is() -> None:
     ]
 
 
-def test_ratios_have_their_spread_and_leave_out_who_did_not_run() -> None:
+def test_ratios_have_their_spread_and_leave_out_who_did_not_run():
     text = str(typed_ratio_table("Ratios", TYPED))
     assert row(text, "llama-server")[1] == "0.20 (0.10 … 0.30)"
     # Three rounds were run, and one has this figure.
@@ -91,7 +91,7 @@ def test_ratios_have_their_spread_and_leave_out_who_did_not_run() -> None:
     assert "ngram-cache" not in text
 
 
-def test_texts_that_are_the_same_are_counted() -> None:
+def test_texts_that_are_the_same_are_counted():
     text = str(decoded_table(DECODED[0]))
     assert row(text, "speclsp")[1] == "44.0 *"
     assert row(text, "speclsp")[-1] == "2 of 2"
@@ -100,7 +100,7 @@ def test_texts_that_are_the_same_are_counted() -> None:
     assert row(ratios, "llama-server")[1] == "2.10 (2.00 … 2.20)"
 
 
-def test_nobody_competes_with_the_humans_text() -> None:
+def test_nobody_competes_with_the_humans_text():
     text = str(decoded_table(DECODED[1]))
     human = row(text, OURS_HUMAN)
     assert (human[1], human[-1]) == ("50.0", "–")
@@ -109,7 +109,7 @@ def test_nobody_competes_with_the_humans_text() -> None:
     assert "is not marked" not in str(decoded_table(DECODED[0]))
 
 
-def test_everything_is_plain_data() -> None:
+def test_everything_is_plain_data():
     found = json.loads(as_json({"typed": {"w": TYPED}, "decoding": DECODED}))
     ours, *_, missing = found["typed"]["w"]
     assert ours["by_round"]["ms_p50"] == [10.0, 20.0, 30.0]

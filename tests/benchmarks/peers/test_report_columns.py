@@ -12,7 +12,7 @@ from benchmarks.typing_session import TypedSession
 from speclsp.statistics import RequestStats, SessionStats
 
 
-def test_decoding_counts_what_comes_behind_the_prompts_last_batch() -> None:
+def test_decoding_counts_what_comes_behind_the_prompts_last_batch():
     stats = RequestStats(
         n_predicted=48, n_prefill_predicted=3, n_target_passes=10, n_decode_passes=9,
         n_drafted=50, n_accepted=38, ms_predict=900.0, ms_decode=890.0,
@@ -37,7 +37,7 @@ def test_decoding_counts_what_comes_behind_the_prompts_last_batch() -> None:
     assert figures_of("none", DECODE_COLUMNS, [[]]).median("tokens_per_s") is None
 
 
-def test_a_session_without_a_request_to_the_model_has_no_prompts() -> None:
+def test_a_session_without_a_request_to_the_model_has_no_prompts():
     empty = TypedRound(
         session=TypedSession(), own_work=SessionStats(), resident_mib=7.0, host_ms=None
     )

@@ -51,9 +51,7 @@ def typed(
     return runs, told
 
 
-def test_each_side_is_started_anew_in_each_round_and_nobody_is_always_first(
-    tmp_path: Path,
-) -> None:
+def test_each_side_is_started_anew_in_each_round_and_nobody_is_always_first(tmp_path):
     log: list[str] = []
     runs, told = typed(tmp_path, *(ScriptedPeer(name, log=log) for name in "ABC"))
     opened = [line for line in log if line.startswith("open")]
@@ -66,7 +64,7 @@ def test_each_side_is_started_anew_in_each_round_and_nobody_is_always_first(
     assert "B, round 2 of 3" in told
 
 
-def test_a_side_is_warmed_up_before_and_that_counts_nowhere(tmp_path: Path) -> None:
+def test_a_side_is_warmed_up_before_and_that_counts_nowhere(tmp_path):
     def slow_at_first(one: EditCase, _n: int) -> Answer:
         ms = 900.0 if one.id == WARM_UP.id else 2.0
         return Answer(text="", ms=ms, stats=RequestStats(n_prompt=1, n_prompt_evaluated=1))
@@ -82,7 +80,7 @@ def test_a_side_is_warmed_up_before_and_that_counts_nowhere(tmp_path: Path) -> N
     assert run.rounds[0].resident_mib == 100.0
 
 
-def test_a_side_that_cannot_run_says_why_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_side_that_cannot_run_says_why_and_the_others_go_on(tmp_path):
     def fails(one: EditCase, n_typed: int) -> str:
         if one.id == "two" and n_typed == 1:
             raise EngineError("it fell over.")
@@ -102,7 +100,7 @@ def test_a_side_that_cannot_run_says_why_and_the_others_go_on(tmp_path: Path) ->
     assert set(told.values()) == {7}  # what will not be written counts as done
 
 
-def test_what_whole_rounds_measured_is_there_when_it_is_interrupted(tmp_path: Path) -> None:
+def test_what_whole_rounds_measured_is_there_when_it_is_interrupted(tmp_path):
     def interrupts(one: EditCase, _n: int) -> str:
         if one.id == "two" and len(peers[1].askers) == 2:
             raise KeyboardInterrupt
@@ -120,7 +118,7 @@ def test_what_whole_rounds_measured_is_there_when_it_is_interrupted(tmp_path: Pa
     assert log == ["open A", "close A", "open B", "close B", "open B", "close B"]
 
 
-def test_rounds_may_have_cases_of_their_own(tmp_path: Path) -> None:
+def test_rounds_may_have_cases_of_their_own(tmp_path):
     peer = ScriptedPeer("A")
     rounds = [[case("abc")], [case("defg", id="two")]]
     (run,), told = typed(tmp_path, peer, rounds=rounds)
@@ -129,13 +127,13 @@ def test_rounds_may_have_cases_of_their_own(tmp_path: Path) -> None:
     assert list(told.values()) == [3, 4]
 
 
-def test_turns_are_taken() -> None:
+def test_turns_are_taken():
     assert [list(rotated(3, shift)) for shift in range(4)] == [
         [0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2],
     ]  # fmt: skip
 
 
-def test_our_sides_get_what_all_sides_are_given(tmp_path: Path) -> None:
+def test_our_sides_get_what_all_sides_are_given(tmp_path):
     base = Settings(model="mine.gguf", max_draft=4)
     ours, plain = our_peers(base)
     assert (ours.name, plain.name) == (OURS, OURS_PLAIN)

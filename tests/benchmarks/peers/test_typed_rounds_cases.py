@@ -15,13 +15,13 @@ def drawn(cases: list[EditCase], n_cases: int, n_keys: int) -> tuple[list[list[s
     return [[one.id for one in typed] for typed in rounds], case_lines(rounds, n_cases, n_keys)
 
 
-def test_each_round_has_cases_of_its_own_that_are_long_enough() -> None:
+def test_each_round_has_cases_of_its_own_that_are_long_enough():
     found, lines = drawn(CASES, 2, 3)
     assert found == [["3", "6"], ["4", "7"], ["5", "8"]]
     assert lines == []
 
 
-def test_where_there_are_too_few_all_rounds_have_the_same() -> None:
+def test_where_there_are_too_few_all_rounds_have_the_same():
     found, lines = drawn(CASES, 2, 4)
     assert len(found[0]) == 2
     assert found == [found[0]] * 3
@@ -36,11 +36,11 @@ def test_where_there_are_too_few_all_rounds_have_the_same() -> None:
     assert lines[1] == "1 cases are typed instead of 9: there are no others."
 
 
-def test_shorter_ones_are_taken_where_there_are_no_others() -> None:
+def test_shorter_ones_are_taken_where_there_are_no_others():
     found, lines = drawn(CASES[:3], 1, 9)
     assert found == [["1"], ["2"], ["3"]]
     assert lines == ["No case has 9 characters (--keys): shorter ones are typed."]
 
 
-def test_none_are_typed_where_none_are_wanted() -> None:
+def test_none_are_typed_where_none_are_wanted():
     assert drawn(CASES, 0, 3) == ([], [])

@@ -51,7 +51,7 @@ def asker(server: Server) -> VimAsker:
     return VimAsker(server, n_predict=16, clock=lambda: next(ticks) / 1000)
 
 
-def test_a_key_waits_for_the_server_and_the_next_for_nothing() -> None:
+def test_a_key_waits_for_the_server_and_the_next_for_nothing():
     server, one = Server(), case("one")
     vim = asker(server)
     vim.enter(one)
@@ -63,7 +63,7 @@ def test_a_key_waits_for_the_server_and_the_next_for_nothing() -> None:
     assert len(server.asked) == n_asked
 
 
-def test_leaving_a_file_makes_a_chunk_of_it_that_the_server_evaluates_on_the_way() -> None:
+def test_leaving_a_file_makes_a_chunk_of_it_that_the_server_evaluates_on_the_way():
     server, one, two = Server(), case("one"), case("two")
     vim = asker(server)
     vim.enter(one)
@@ -78,7 +78,7 @@ def test_leaving_a_file_makes_a_chunk_of_it_that_the_server_evaluates_on_the_way
     assert answer.ms == 1.0
 
 
-def test_what_is_done_in_the_background_is_no_request_of_the_human() -> None:
+def test_what_is_done_in_the_background_is_no_request_of_the_human():
     server, one = Server(), case("one")
     vim = asker(server)
     vim.enter(one)
@@ -93,7 +93,7 @@ def test_what_is_done_in_the_background_is_no_request_of_the_human() -> None:
     assert vim.statistics() == found
 
 
-def test_another_project_is_another_editor(tmp_path: Path) -> None:
+def test_another_project_is_another_editor(tmp_path):
     server = Server()
     one, two = case("one", project=tmp_path), case("two")
     vim = asker(server)
@@ -107,7 +107,7 @@ def test_another_project_is_another_editor(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_line_ends_are_the_files(end: str) -> None:
+def test_line_ends_are_the_files(end):
     one = case("one", end=end)
     vim = VimAsker(lambda _request: InfillAnswer(text="a\nb"), n_predict=16)
     vim.enter(one)

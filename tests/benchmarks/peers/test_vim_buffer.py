@@ -29,14 +29,12 @@ def buffer(marked: str) -> VimBuffer:
         ("one\r\ntw‸o\r\n", ("one", "two"), 1, 2),
     ],
 )
-def test_a_buffer_has_lines_and_a_cursor(
-    marked: str, lines: tuple[str, ...], row: int, column: int
-) -> None:
+def test_a_buffer_has_lines_and_a_cursor(marked, lines, row, column):
     found = buffer(marked)
     assert (found.lines, found.row, found.column) == (lines, row, column)
 
 
-def test_the_context_is_cut_at_the_cursor() -> None:
+def test_the_context_is_cut_at_the_cursor():
     found = local_context(buffer("a\nb\n    c = f(‸)\nd\ne\n"))
     assert found.prefix == "a\nb\n"
     assert found.middle == "    c = f("
@@ -44,35 +42,35 @@ def test_the_context_is_cut_at_the_cursor() -> None:
     assert (found.indent, found.n_chars_after) == (4, 1)
 
 
-def test_a_line_of_blanks_counts_as_not_written() -> None:
+def test_a_line_of_blanks_counts_as_not_written():
     found = local_context(buffer("a\n    ‸  \nd\n"))
     assert (found.prefix, found.middle, found.suffix) == ("a\n", "", "\nd\n")
     assert (found.indent, found.n_chars_after) == (0, 0)
 
 
-def test_the_context_has_256_lines_before_and_64_behind() -> None:
+def test_the_context_has_256_lines_before_and_64_behind():
     lines = [f"line {n}" for n in range(1000)]
     found = local_context(buffer("\n".join([*lines[:500], "he‸re", *lines[500:]])))
     assert found.prefix.splitlines() == lines[500 - N_PREFIX_LINES : 500]
     assert found.suffix.splitlines() == ["re", *lines[500 : 500 + N_SUFFIX_LINES]]
 
 
-def test_ahead_of_one_line_the_cursor_stands_behind_it() -> None:
+def test_ahead_of_one_line_the_cursor_stands_behind_it():
     found = context_ahead(buffer("a\n    b = ‸\nc\n"), ["f(x)"], indent=4)
     assert (found.prefix, found.middle, found.suffix) == ("a\n", "    b = f(x)", "\nc\n")
     assert (found.indent, found.n_chars_after) == (4, 0)
 
 
-def test_ahead_of_several_lines_all_but_the_last_are_written() -> None:
+def test_ahead_of_several_lines_all_but_the_last_are_written():
     found = context_ahead(buffer("a\nif x‸\nc\n"), [":", "    y", "    z"], indent=0)
     assert (found.prefix, found.middle) == ("a\nif x:\n    y\n", "    z")
 
 
-def test_ahead_the_window_is_as_long_as_before() -> None:
+def test_ahead_the_window_is_as_long_as_before():
     lines = [f"line {n}" for n in range(400)]
     found = context_ahead(buffer("\n".join(lines) + "‸"), ["", "x", "y"], indent=0)
     assert found.prefix.splitlines() == [*lines[399 - N_PREFIX_LINES + 2 : 399], "line 399", "x"]
 
 
-def test_what_stands_behind_the_cursor_is_doubled_ahead_as_in_the_plugin() -> None:
+def test_what_stands_behind_the_cursor_is_doubled_ahead_as_in_the_plugin():
     assert context_ahead(buffer("f(‸)"), ["x)"], indent=0).middle == "f()x)"

@@ -29,21 +29,21 @@ from benchmarks.peers.vim_buffer import shown_suggestion, vim_buffer
         pytest.param("if x:\n        ‸\n", "    y", "", id="fewer blanks than were typed"),
     ],
 )
-def test_what_is_inserted(marked: str, answer: str, text: str) -> None:
+def test_what_is_inserted(marked, answer, text):
     before, _, after = marked.partition("‸")
     assert shown_suggestion(answer, vim_buffer("file.py", before, after)).text == text
 
 
-def test_the_last_line_shown_has_the_rest_of_the_cursors_line() -> None:
+def test_the_last_line_shown_has_the_rest_of_the_cursors_line():
     shown = shown_suggestion("1,\n  2", vim_buffer("file.py", "f(", ")\n"))
     assert shown.lines == ["1,", "  2)"]
 
 
-def test_what_is_not_shown_leaves_the_rest_of_the_line() -> None:
+def test_what_is_not_shown_leaves_the_rest_of_the_line():
     assert shown_suggestion(")", vim_buffer("file.py", "f(", ")\n")).lines == [")"]
 
 
-def test_what_cannot_be_inserted_is_on_the_plugins_screen_all_the_same() -> None:
+def test_what_cannot_be_inserted_is_on_the_plugins_screen_all_the_same():
     shown = shown_suggestion("    y", vim_buffer("file.py", "if x:\n        ", "\n"))
     assert (shown.text, shown.lines, shown.can_be_taken) == ("", ["y"], True)
     assert not shown_suggestion("  ", vim_buffer("file.py", "x", "\n")).can_be_taken

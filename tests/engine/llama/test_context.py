@@ -62,7 +62,7 @@ def held_positions(target: LlamaTarget) -> tuple[int, int]:
     )
 
 
-def test_facts_of_the_embedded_model(target: LlamaTarget) -> None:
+def test_facts_of_the_embedded_model(target):
     assert target.n_ctx == target.model.n_ctx_train == 2048
     assert (target.n_batch, target.n_ubatch, target.n_vocab) == (2048, 128, 4096)
     assert target.model.layers == {"CPU": 7}
@@ -71,7 +71,7 @@ def test_facts_of_the_embedded_model(target: LlamaTarget) -> None:
     assert target.model.size > 5_000_000
 
 
-def test_whole_and_chunked_decodes_agree(target: LlamaTarget, tokens: list[int]) -> None:
+def test_whole_and_chunked_decodes_agree(target, tokens):
     prompt = tokens[:100]
     whole = target.decode(prompt, 100).copy()
     assert whole.shape == (100, 4096)
@@ -88,9 +88,7 @@ def test_whole_and_chunked_decodes_agree(target: LlamaTarget, tokens: list[int])
     assert (chunked.argmax(axis=1) == whole.argmax(axis=1))[is_clear].all()
 
 
-def test_batches_are_padded_to_whole_groups_of_rows(
-    target: LlamaTarget, tokens: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_are_padded_to_whole_groups_of_rows(target, tokens, monkeypatch):
     def decode(start: int, n_tokens: int, n_logits: int) -> tuple[np.ndarray, int]:
         target.truncate(start)
         logits = target.decode(tokens[start : start + n_tokens], n_logits).copy()
@@ -115,7 +113,7 @@ def test_batches_are_padded_to_whole_groups_of_rows(
     assert decode(2043, 5, 1)[1] == 5
 
 
-def test_only_the_last_rows_come_and_in_order(target: LlamaTarget, tokens: list[int]) -> None:
+def test_only_the_last_rows_come_and_in_order(target, tokens):
     whole = target.decode(tokens[:20], 20).copy()
     for n_logits in (0, 1, 7, 20):
         target.truncate(0)
@@ -126,7 +124,7 @@ def test_only_the_last_rows_come_and_in_order(target: LlamaTarget, tokens: list[
         assert np.allclose(logits, whole[20 - n_logits :], atol=most)
 
 
-def test_logits_are_a_view_of_llama_cpp_s_memory(target: LlamaTarget, tokens: list[int]) -> None:
+def test_logits_are_a_view_of_llama_cpp_s_memory(target, tokens):
     logits = target.decode(tokens[:4], 2)
     pointer = llama.llama_get_logits(target._context)
     address = np.ctypeslib.as_array(pointer, (1,)).ctypes.data
@@ -134,7 +132,7 @@ def test_logits_are_a_view_of_llama_cpp_s_memory(target: LlamaTarget, tokens: li
     assert logits.dtype == np.float32
 
 
-def test_truncate_and_decode_again_is_the_same(target: LlamaTarget, tokens: list[int]) -> None:
+def test_truncate_and_decode_again_is_the_same(target, tokens):
     target.decode(tokens[:50], 0)
     first = target.decode(tokens[50:60], 10).copy()
     target.truncate(55)
@@ -151,9 +149,7 @@ def test_truncate_and_decode_again_is_the_same(target: LlamaTarget, tokens: list
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_the_bookkeeping_agrees_with_llama_cpp(
-    target: LlamaTarget, tokens: list[int], data: st.DataObject
-) -> None:
+def test_the_bookkeeping_agrees_with_llama_cpp(target, tokens, data):
     target.truncate(0)
     expected: list[int] = []
     for _ in range(data.draw(st.integers(1, 8))):
@@ -171,9 +167,7 @@ def test_the_bookkeeping_agrees_with_llama_cpp(
         assert held_positions(target) == held
 
 
-def test_what_does_not_fit_is_refused_and_changes_nothing(
-    target: LlamaTarget, tokens: list[int]
-) -> None:
+def test_what_does_not_fit_is_refused_and_changes_nothing(target, tokens):
     target.decode(tokens[:10], 0)
     too_many_rows = ([1] * 200, MAX_OUTPUTS + 1)
     for piece, n_logits in (
@@ -189,9 +183,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     assert held_positions(target) == (0, 9)
 
 
-def test_the_context_can_be_filled_to_its_last_position(
-    target: LlamaTarget, tokens: list[int]
-) -> None:
+def test_the_context_can_be_filled_to_its_last_position(target, tokens):
     prompt = (tokens * 2)[:2048]
     target.decode(prompt[:1024], 0)
     target.decode(prompt[1024:], 1)
@@ -203,9 +195,7 @@ def test_the_context_can_be_filled_to_its_last_position(
 
 
 @pytest.mark.parametrize("token", [-1, 4096, 2**31 - 1])
-def test_a_failed_decode_empties_the_cache(
-    target: LlamaTarget, tokens: list[int], token: int
-) -> None:
+def test_a_failed_decode_empties_the_cache(target, tokens, token):
     reference = target.decode(tokens[:10], 1).copy()
     with pytest.raises(DecodeError, match="batch is not valid") as caught:
         target.decode([1, token], 1)
@@ -223,9 +213,7 @@ def wait_for_interrupt(target: LlamaTarget) -> None:
     pytest.fail("the interrupt's thread never asked")
 
 
-def test_an_interrupted_decode_leaves_the_cache_as_it_was(
-    target: LlamaTarget, tokens: list[int]
-) -> None:
+def test_an_interrupted_decode_leaves_the_cache_as_it_was(target, tokens):
     reference = target.decode(tokens[:30], 10).copy()
     target.truncate(20)
     target.set_interrupt(lambda: True)
@@ -243,9 +231,7 @@ def test_an_interrupted_decode_leaves_the_cache_as_it_was(
     assert np.array_equal(target.decode(tokens[20:30], 10), reference)
 
 
-def test_a_batch_without_room_leaves_the_cache_as_it_was(
-    target: LlamaTarget, tokens: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_without_room_leaves_the_cache_as_it_was(target, tokens, monkeypatch):
     reference = target.decode(tokens[:30], 10).copy()
     target.truncate(20)
     with monkeypatch.context() as patch:
@@ -259,9 +245,7 @@ def test_a_batch_without_room_leaves_the_cache_as_it_was(
     assert np.array_equal(target.decode(tokens[20:30], 10), reference)
 
 
-def test_chunks_shrink_when_they_are_stopped_and_grow_again(
-    model_folder: Path, tokens: list[int]
-) -> None:
+def test_chunks_shrink_when_they_are_stopped_and_grow_again(model_folder, tokens):
     target = load(model_folder / "embedded-target-f16.gguf")
     target.set_interrupt(lambda: True)
     wait_for_interrupt(target)
@@ -281,9 +265,7 @@ def test_chunks_shrink_when_they_are_stopped_and_grow_again(
     target.close()
 
 
-def test_a_slow_machine_keeps_what_came_before_an_interrupt(
-    model_folder: Path, tokens: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_machine_keeps_what_came_before_an_interrupt(model_folder, tokens, monkeypatch):
     """At 40 tokens a second a client that gives up after 3 s finds 100 of 120 the next time."""
     target = load(model_folder / "embedded-target-f16.gguf")
     native, now, end = llama.llama_decode, 0, 0
@@ -313,7 +295,7 @@ def test_a_slow_machine_keeps_what_came_before_an_interrupt(
     target.close()
 
 
-def test_an_interrupt_stops_all_threads(model_folder: Path, tokens: list[int]) -> None:
+def test_an_interrupt_stops_all_threads(model_folder, tokens):
     target = load(model_folder / "embedded-target-f16.gguf", ctx_size=256, threads=2)
     target.decode(tokens[:20], 0)
     reference = target.decode(tokens[20:24], 4).copy()
@@ -327,9 +309,7 @@ def test_an_interrupt_stops_all_threads(model_folder: Path, tokens: list[int]) -
     target.close()
 
 
-def test_an_interrupt_in_the_middle_of_a_long_decode(
-    target: LlamaTarget, tokens: list[int]
-) -> None:
+def test_an_interrupt_in_the_middle_of_a_long_decode(target, tokens):
     target.decode(tokens[:20], 0)
     asked: list[int] = []
 
@@ -352,9 +332,7 @@ def test_an_interrupt_in_the_middle_of_a_long_decode(
     target.set_interrupt(None)
 
 
-def test_a_predicate_that_stays_false_changes_nothing(
-    target: LlamaTarget, tokens: list[int]
-) -> None:
+def test_a_predicate_that_stays_false_changes_nothing(target, tokens):
     target.set_interrupt(lambda: False)
     logits = target.decode(tokens[:600], 1).copy()
     target.set_interrupt(None)
@@ -362,9 +340,7 @@ def test_a_predicate_that_stays_false_changes_nothing(
     assert np.array_equal(target.decode(tokens[:600], 1), logits)
 
 
-def test_closing_frees_and_the_model_can_be_loaded_again(
-    model_folder: Path, tokens: list[int]
-) -> None:
+def test_closing_frees_and_the_model_can_be_loaded_again(model_folder, tokens):
     path = model_folder / "embedded-target-f16.gguf"
     results = []
     for _ in range(3):
@@ -385,9 +361,7 @@ def test_closing_frees_and_the_model_can_be_loaded_again(
 @pytest.mark.parametrize(
     ("ctx_size", "n_ctx"), [(0, 2048), (100_000, 2048), (512, 512), (300, 300), (2048, 2048)]
 )
-def test_the_context_is_the_trained_one_at_most(
-    model_folder: Path, ctx_size: int, n_ctx: int
-) -> None:
+def test_the_context_is_the_trained_one_at_most(model_folder, ctx_size, n_ctx):
     target = load(model_folder / "embedded-draft-q8_0.gguf", ctx_size=ctx_size)
     assert target.n_ctx == n_ctx
     assert target.n_batch <= n_ctx
@@ -403,9 +377,7 @@ def test_the_context_is_the_trained_one_at_most(
         ("f32", "f32", "on"),
     ],
 )
-def test_types_of_the_kv_cache(
-    model_folder: Path, tokens: list[int], type_k: str, type_v: str, flash_attn: str
-) -> None:
+def test_types_of_the_kv_cache(model_folder, tokens, type_k, type_v, flash_attn):
     target = load(
         model_folder / "embedded-target-f16.gguf",
         ctx_size=512,
@@ -417,7 +389,7 @@ def test_types_of_the_kv_cache(
     target.close()
 
 
-def test_small_batches_and_micro_batches(model_folder: Path, tokens: list[int]) -> None:
+def test_small_batches_and_micro_batches(model_folder, tokens):
     target = load(
         model_folder / "embedded-target-f16.gguf", ctx_size=512, batch_size=32, ubatch_size=64
     )
@@ -428,7 +400,7 @@ def test_small_batches_and_micro_batches(model_folder: Path, tokens: list[int]) 
     target.close()
 
 
-def test_batches_of_one_token(model_folder: Path, tokens: list[int]) -> None:
+def test_batches_of_one_token(model_folder, tokens):
     target = load(model_folder / "embedded-target-f16.gguf", ctx_size=256, batch_size=1)
     assert (target.n_batch, target.n_ubatch, target.supports_rollback) == (1, 1, True)
     for token in tokens[:5]:
@@ -437,7 +409,7 @@ def test_batches_of_one_token(model_folder: Path, tokens: list[int]) -> None:
     target.close()
 
 
-def test_a_recurrent_model_goes_back_to_a_saved_state(gguf_maker: Any) -> None:
+def test_a_recurrent_model_goes_back_to_a_saved_state(gguf_maker):
     path = gguf_maker.recurrent_model("mamba.gguf", ["a", "b", "ab", "c", "d", "e"])
     target = load(path, ctx_size=256, batch_size=16)
     assert not target.supports_rollback
@@ -459,7 +431,7 @@ def test_a_recurrent_model_goes_back_to_a_saved_state(gguf_maker: Any) -> None:
     target.close()
 
 
-def test_a_context_that_cannot_be_made_is_a_clear_error(gguf_maker: Any) -> None:
+def test_a_context_that_cannot_be_made_is_a_clear_error(gguf_maker):
     # Heads of 24 values are no whole blocks of 32.
     path = gguf_maker.narrow_model("narrow.gguf", ["a", "b", "ab", "c"])
     load(path, ctx_size=256).close()
@@ -468,9 +440,7 @@ def test_a_context_that_cannot_be_made_is_a_clear_error(gguf_maker: Any) -> None
     assert "cache_type_k" in caught.value.remedy
 
 
-def test_a_device_without_memory_has_its_remedies(
-    target: LlamaTarget, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_without_memory_has_its_remedies(target, monkeypatch):
     monkeypatch.setattr(llama, "llama_decode", lambda *_: -2)
     with pytest.raises(DecodeError, match="out of memory") as caught:
         target.decode([1, 2, 3], 1)

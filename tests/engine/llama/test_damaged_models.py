@@ -60,7 +60,7 @@ def model(model_folder: Path) -> Path:
     return model_folder / "embedded-draft-q8_0.gguf"
 
 
-def test_what_llama_cpp_cannot_bear_is_refused_before(model: Path, tmp_path: Path) -> None:
+def test_what_llama_cpp_cannot_bear_is_refused_before(model, tmp_path):
     read_gguf_header(model)
     path = tmp_path / "damaged.gguf"
     said = {}
@@ -76,7 +76,7 @@ def test_what_llama_cpp_cannot_bear_is_refused_before(model: Path, tmp_path: Pat
 
 
 @pytest.mark.timeout(3600)
-def test_no_damaged_model_hangs_or_takes_the_memory(model: Path, tmp_path: Path) -> None:
+def test_no_damaged_model_hangs_or_takes_the_memory(model, tmp_path):
     loader = SUPPORT / "load_damaged_models.py"
     command = [sys.executable, str(loader), str(model), str(tmp_path), str(STEP), str(STEP // 2)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

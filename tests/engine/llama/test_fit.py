@@ -64,13 +64,11 @@ def plan(
         ([gpu()], {"n_gpu_layers": -1}, 7, 2048),
     ],
 )
-def test_the_first_attempt(
-    path: Path, gpus: list[DeviceInfo], changes: dict[str, Any], n_gpu_layers: int, n_ctx: int
-) -> None:
+def test_the_first_attempt(path, gpus, changes, n_gpu_layers, n_ctx):
     assert plan(path, gpus, **changes) == (n_gpu_layers, n_ctx)
 
 
-def test_auto_leaves_what_is_reserved(path: Path) -> None:
+def test_auto_leaves_what_is_reserved(path):
     header = read_gguf_header(path)
     shape = estimate_shape(header, Settings(ctx_size=2048))
     whole = shape.offloaded_bytes(7, 2048)
@@ -107,18 +105,18 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         (Settings(split_mode="none", device="none", main_gpu=3), []),
     ],
 )
-def test_the_devices_that_count(settings: Settings, names: list[str]) -> None:
+def test_the_devices_that_count(settings, names):
     assert [device.name for device in model.offload_devices(settings)] == names
 
 
 @pytest.mark.usefixtures("two_gpus")
-def test_a_gpu_that_is_not_there() -> None:
+def test_a_gpu_that_is_not_there():
     with pytest.raises(ModelLoadError, match="no GPU number 2") as caught:
         model.offload_devices(Settings(split_mode="none", main_gpu=2))
     assert "There are CUDA0, CUDA1" in caught.value.remedy
 
 
-def test_snapshots_of_states_are_planned_for(tmp_path: Path) -> None:
+def test_snapshots_of_states_are_planned_for(tmp_path):
     path = write_layer_kind(tmp_path / "lfm2.gguf", "lfm2")
     header = read_gguf_header(path)
     weights = sum(n for name, n in header.tensor_bytes.items() if name.startswith("blk."))
@@ -145,7 +143,7 @@ SHAPE = ModelShape(
         (5, 0, 50 + 400 + 30),
     ],
 )
-def test_bytes_on_the_devices(n_gpu_layers: int, n_ctx: int, n_bytes: int) -> None:
+def test_bytes_on_the_devices(n_gpu_layers, n_ctx, n_bytes):
     assert SHAPE.offloaded_bytes(n_gpu_layers, n_ctx) == n_bytes
 
 
@@ -153,7 +151,7 @@ def test_bytes_on_the_devices(n_gpu_layers: int, n_ctx: int, n_bytes: int) -> No
     ("free_bytes", "n_gpu_layers"),
     [(10**9, 5), (520, 5), (519, 4), (410, 4), (190, 2), (189, 1), (80, 1), (79, 0), (0, 0)],
 )
-def test_as_many_layers_as_fit(free_bytes: int, n_gpu_layers: int) -> None:
+def test_as_many_layers_as_fit(free_bytes, n_gpu_layers):
     assert SHAPE.most_layers(free_bytes, 10) == n_gpu_layers
 
 
@@ -190,7 +188,5 @@ def ladder(first: Attempt, n_layers: int, n_ctx_min: int) -> list[tuple[int, int
         (Attempt(1, 512), 2, 2048, [(1, 512), (0, 512)]),
     ],
 )
-def test_the_ladder(
-    first: Attempt, n_layers: int, n_ctx_min: int, steps: list[tuple[int, int]]
-) -> None:
+def test_the_ladder(first, n_layers, n_ctx_min, steps):
     assert ladder(first, n_layers, n_ctx_min) == steps

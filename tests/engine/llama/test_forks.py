@@ -41,7 +41,7 @@ def decode_forks_for_ever(target: LlamaTarget) -> None:
         target.decode_forks([0, 1, 2], [1, 2, 3])
 
 
-def test_a_fork_sees_its_own_path(target: LlamaTarget) -> None:
+def test_a_fork_sees_its_own_path(target):
     rows = forked(target)
     target.drop_forks()
     for length, own, row in zip(LENGTHS, OWN, rows, strict=True):
@@ -51,7 +51,7 @@ def test_a_fork_sees_its_own_path(target: LlamaTarget) -> None:
         assert np.abs(alone - row).max() < TOLERANCE
 
 
-def test_the_cache_is_as_if_there_had_been_no_forks(target: LlamaTarget) -> None:
+def test_the_cache_is_as_if_there_had_been_no_forks(target):
     expected = target.decode([5], 1).copy()
     target.truncate(len(TEXT))
     forked(target)
@@ -63,7 +63,7 @@ def test_the_cache_is_as_if_there_had_been_no_forks(target: LlamaTarget) -> None
         target.decode_forks([0], [1])
 
 
-def test_trees_and_forks_take_turns(target: LlamaTarget) -> None:
+def test_trees_and_forks_take_turns(target):
     expected = target.decode_tree([5], [6, 7], [-1, -1]).copy()
     target.truncate(len(TEXT))
     forked(target)
@@ -76,7 +76,7 @@ def test_trees_and_forks_take_turns(target: LlamaTarget) -> None:
         assert np.abs(row - other).max() < TOLERANCE
 
 
-def test_some_forks_may_end_before_others(target: LlamaTarget) -> None:
+def test_some_forks_may_end_before_others(target):
     rows = forked(target)
     target.fork(LENGTHS)
     target.decode_forks([0, 1, 2], [own[0] for own in OWN])
@@ -85,7 +85,7 @@ def test_some_forks_may_end_before_others(target: LlamaTarget) -> None:
     assert np.abs(row - rows[2]).max() < TOLERANCE
 
 
-def test_interrupted_forks_leave_the_cache_as_it_was(target: LlamaTarget) -> None:
+def test_interrupted_forks_leave_the_cache_as_it_was(target):
     expected = target.decode([5], 1).copy()
     target.truncate(len(TEXT))
     target.fork(LENGTHS)
@@ -100,12 +100,12 @@ def test_interrupted_forks_leave_the_cache_as_it_was(target: LlamaTarget) -> Non
 
 
 @pytest.mark.parametrize("lengths", [(0,), (61,), (1,) * 16])
-def test_impossible_forks_are_refused(target: LlamaTarget, lengths: tuple[int, ...]) -> None:
+def test_impossible_forks_are_refused(target, lengths):
     with pytest.raises(ValueError, match="fork"):
         target.fork(lengths)
 
 
-def test_scripted_target_forks_as_the_real_one() -> None:
+def test_scripted_target_forks_as_the_real_one():
     predict = hashing(50)
     target = ScriptedTarget(predict, 50, n_ctx=64)
     assert fork_target(target) is target

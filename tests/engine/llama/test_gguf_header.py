@@ -20,7 +20,7 @@ def n_header_bytes(path: Path) -> int:
     return path.stat().st_size - sum(read_gguf_header(path).tensor_bytes.values())
 
 
-def test_what_it_says(path: Path) -> None:
+def test_what_it_says(path):
     header = read_gguf_header(path)
     assert header.metadata["general.architecture"] == "qwen2"
     assert header.number("block_count", 0) == 6
@@ -28,7 +28,7 @@ def test_what_it_says(path: Path) -> None:
     assert 0 < n_header_bytes(path) < path.stat().st_size
 
 
-def test_a_file_that_is_cut_anywhere_in_its_header(path: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_anywhere_in_its_header(path, tmp_path):
     whole, cut = path.read_bytes(), tmp_path / "cut.gguf"
     n_bytes = n_header_bytes(path) - 64
     for n_kept in (0, 3, 4, 8, 23, 24, *range(25, n_bytes, n_bytes // 50)):
@@ -39,7 +39,7 @@ def test_a_file_that_is_cut_anywhere_in_its_header(path: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("n_items", [2**31, 2**62])
-def test_a_vocabulary_of_more_texts_than_there_are_bytes(tmp_path: Path, n_items: int) -> None:
+def test_a_vocabulary_of_more_texts_than_there_are_bytes(tmp_path, n_items):
     key = b"tokenizer.ggml.tokens"
     header = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", len(key)) + key
     damaged = tmp_path / "damaged.gguf"

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from speclsp.engine.llama import library
 from speclsp.engine.llama.library import (
     _Log,
@@ -66,12 +64,12 @@ def _broken(model_folder: Path, tmp_path: Path) -> str:
     return str(broken)
 
 
-def test_nothing_of_the_log_reaches_the_process_streams(model_folder: Path, tmp_path: Path) -> None:
+def test_nothing_of_the_log_reaches_the_process_streams(model_folder, tmp_path):
     run = _run(str(model_folder / "embedded-target-f16.gguf"), _broken(model_folder, tmp_path))
     assert (run.stdout, run.stderr) == ("", "")
 
 
-def test_the_sink_gets_the_log_with_its_levels(model_folder: Path, tmp_path: Path) -> None:
+def test_the_sink_gets_the_log_with_its_levels(model_folder, tmp_path):
     log = tmp_path / "log"
     run = _run(
         str(model_folder / "embedded-target-f16.gguf"), _broken(model_folder, tmp_path), str(log)
@@ -83,7 +81,7 @@ def test_the_sink_gets_the_log_with_its_levels(model_folder: Path, tmp_path: Pat
     assert any("assigned to device CPU" in line and line.startswith("debug ") for line in lines)
 
 
-def test_a_line_in_pieces_becomes_one_and_a_failing_sink_harms_nothing() -> None:
+def test_a_line_in_pieces_becomes_one_and_a_failing_sink_harms_nothing():
     log = _Log()
     lines: list[tuple[str, str]] = []
     log.sink = lambda level, line: lines.append((level, line))
@@ -99,7 +97,7 @@ def test_a_line_in_pieces_becomes_one_and_a_failing_sink_harms_nothing() -> None
     ]
 
 
-def test_the_log_goes_to_the_sink_of_the_moment(model_folder: Path) -> None:
+def test_the_log_goes_to_the_sink_of_the_moment(model_folder):
     lines: list[str] = []
 
     def failing(level: str, line: str) -> None:
@@ -116,7 +114,7 @@ def test_the_log_goes_to_the_sink_of_the_moment(model_folder: Path) -> None:
     assert len(collected) == len(lines)
 
 
-def test_the_cpu_is_always_a_device() -> None:
+def test_the_cpu_is_always_a_device():
     found = devices()
     cpu = next(device for device in found if device.kind == "cpu")
     assert cpu.name == "CPU"
@@ -141,7 +139,7 @@ class Backends:
         return self.names[handle].encode()
 
 
-def test_a_build_says_which_gpus_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_says_which_gpus_it_is_for(monkeypatch):
     monkeypatch.setattr(library, "ggml", lambda: Backends("CUDA", "BLAS", "CPU"))
     monkeypatch.setattr(library, "start_backends", lambda: ())
     assert library.gpu_backends() == ("CUDA",)
@@ -153,6 +151,6 @@ def test_a_build_says_which_gpus_it_is_for(monkeypatch: pytest.MonkeyPatch) -> N
     assert library.why_no_gpu() == "this build of llama.cpp is for the CPU only"
 
 
-def test_the_backends_of_this_build_are_asked() -> None:
+def test_the_backends_of_this_build_are_asked():
     assert "CPU" not in library.gpu_backends()
     assert library.why_no_gpu().startswith("this build of llama.cpp ")

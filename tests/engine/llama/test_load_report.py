@@ -52,7 +52,7 @@ def report(
     return list(module.load_report(target, "coder.gguf", params or Settings(), gpus, n_ctx_asked))
 
 
-def test_all_layers_on_one_gpu() -> None:
+def test_all_layers_on_one_gpu():
     target = Loaded(
         {"CUDA0": 29},
         (
@@ -80,7 +80,7 @@ def test_all_layers_on_one_gpu() -> None:
     ]
 
 
-def test_a_gpu_without_layers_is_listed_too() -> None:
+def test_a_gpu_without_layers_is_listed_too():
     lines = report(Loaded({"CUDA1": 29}), gpu("CUDA0"), gpu("CUDA1"))
     assert [line.split(",")[0] for _, line in lines[1:]] == [
         "coder.gguf: 0 of 29 layers on CUDA0 (NVIDIA Some GPU)",
@@ -88,7 +88,7 @@ def test_a_gpu_without_layers_is_listed_too() -> None:
     ]
 
 
-def test_all_gpus_at_once() -> None:
+def test_all_gpus_at_once():
     target = Loaded({"Meta()": 29}, (allocated("Meta()", "model", 1564.6),))
     lines = report(target, gpu("CUDA0"), gpu("CUDA1"))
     assert any(
@@ -102,26 +102,26 @@ PARTLY = Loaded({"CPU": 4, "CUDA0": 25})
 
 
 @pytest.mark.parametrize("n_gpu_layers", ["auto", "all"])
-def test_layers_that_did_not_fit_are_a_warning(n_gpu_layers: Any) -> None:
+def test_layers_that_did_not_fit_are_a_warning(n_gpu_layers):
     *_, (level, line) = report(PARTLY, gpu("CUDA0"), params=Settings(n_gpu_layers=n_gpu_layers))
     assert level == "warning"
     assert line.startswith("coder.gguf: 4 of 29 layers did not fit the GPU and are slow on the CPU")
     assert "cache_type_k" in line
 
 
-def test_layers_that_the_user_keeps_on_the_cpu_are_none() -> None:
+def test_layers_that_the_user_keeps_on_the_cpu_are_none():
     lines = report(PARTLY, gpu("CUDA0"), params=Settings(n_gpu_layers=25))
     assert {level for level, _ in lines} == {"info"}
     assert len(lines) == 3
 
 
 @pytest.mark.parametrize("params", [Settings(device="none"), Settings(n_gpu_layers=0)])
-def test_the_cpu_by_choice(params: Settings) -> None:
+def test_the_cpu_by_choice(params):
     *_, last = report(Loaded({"CPU": 29}), params=params)
     assert last == ("info", "coder.gguf: computing on the CPU, as the settings say")
 
 
-def test_layers_asked_for_that_did_not_fit_are_a_warning() -> None:
+def test_layers_asked_for_that_did_not_fit_are_a_warning():
     *_, (level, line) = report(PARTLY, gpu("CUDA0"), params=Settings(n_gpu_layers=28))
     assert (level, "4 of 29 layers did not fit" in line) == ("warning", True)
 
@@ -130,9 +130,7 @@ def test_layers_asked_for_that_did_not_fit_are_a_warning() -> None:
     ("backends", "driver", "level"),
     [((), None, "info"), (("CUDA",), None, "warning"), ((), "/usr/bin/nvidia-smi", "warning")],
 )
-def test_the_cpu_for_want_of_a_gpu(
-    backends: tuple[str, ...], driver: str | None, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cpu_for_want_of_a_gpu(backends, driver, level, monkeypatch):
     monkeypatch.setattr(module, "gpu_backends", lambda: backends)
     monkeypatch.setattr("shutil.which", lambda name: driver)
     monkeypatch.setattr(module, "why_no_gpu", lambda: "the driver is too old")
@@ -142,7 +140,7 @@ def test_the_cpu_for_want_of_a_gpu(
     assert last == (level, line + remedy)
 
 
-def test_what_else_is_worth_saying() -> None:
+def test_what_else_is_worth_saying():
     target = Loaded(
         {"CUDA0": 29}, n_ctx=2048, flash_attention=False, supports_rollback=False, max_draft=0
     )
@@ -154,7 +152,7 @@ def test_what_else_is_worth_saying() -> None:
     ]
 
 
-def test_how_a_model_with_states_takes_tokens_back() -> None:
+def test_how_a_model_with_states_takes_tokens_back():
     snapshots = Loaded({"CUDA0": 29}, supports_rollback=False, max_draft=7)
     assert report(snapshots, gpu("CUDA0"))[-1][1].endswith(
         "drafts have at most 7 tokens, as many as llama.cpp keeps snapshots for"
@@ -180,7 +178,7 @@ llama_kv_cache: size =  112.00 MiB (  4096 cells,  28 layers,  1/1 seqs), K (f16
 """.splitlines()
 
 
-def test_sums_by_device() -> None:
+def test_sums_by_device():
     sums = mib_by_device(LOG, ["CUDA0"])
     assert sums == {
         "CPU": {
@@ -203,6 +201,6 @@ def test_sums_by_device() -> None:
         ("CPU_REPACK", "CPU"),
     ],
 )
-def test_whose_memory_it_is(buffer: str, device: str) -> None:
+def test_whose_memory_it_is(buffer, device):
     devices = ["CPU", "MTL0", "CUDA1", "CUDA10", "Vulkan0"]
     assert list(mib_by_device([f"x: {buffer} model buffer size = 1.0 MiB"], devices)) == [device]

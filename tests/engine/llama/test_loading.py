@@ -42,7 +42,7 @@ def path(model_folder: Path) -> Path:
     return model_folder / "embedded-target-f16.gguf"
 
 
-def test_the_log_says_what_is_where(path: Path) -> None:
+def test_the_log_says_what_is_where(path):
     target, lines = load(path)
     target.close()
     text = "\n".join(line for level, line in lines if level == "info")
@@ -52,9 +52,7 @@ def test_the_log_says_what_is_where(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("system", "is_used"), [(b"AMX_INT8 = 1 | ", False), (b"AVX2 = 1", True)])
-def test_kernels_for_amx_are_left_alone(
-    path: Path, system: bytes, is_used: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_for_amx_are_left_alone(path, system, is_used, monkeypatch):
     """They crash in many builds, and llama.cpp takes them with its other repacked weights."""
     given: list[bool] = []
 
@@ -69,9 +67,7 @@ def test_kernels_for_amx_are_left_alone(
     assert given == [is_used]
 
 
-def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(path, monkeypatch):
     def free(n_bytes: int) -> None:
         memory = types.SimpleNamespace(available=n_bytes)
         monkeypatch.setattr(loading.psutil, "virtual_memory", lambda: memory)
@@ -90,7 +86,7 @@ def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(
     assert "lower ctx_size" in caught.value.remedy
 
 
-def test_progress_is_told_and_may_call_it_off(path: Path) -> None:
+def test_progress_is_told_and_may_call_it_off(path):
     shares: list[float] = []
     settings = Settings(threads=1)
 
@@ -109,7 +105,7 @@ def test_progress_is_told_and_may_call_it_off(path: Path) -> None:
         go(False)
 
 
-def test_the_estimate_of_the_weights_is_the_file_s(path: Path) -> None:
+def test_the_estimate_of_the_weights_is_the_file_s(path):
     header = read_gguf_header(path)
     shape = estimate_shape(header, Settings())
     model = open_model(path, Settings(), 0, lambda share: True)
@@ -123,7 +119,7 @@ def test_the_estimate_of_the_weights_is_the_file_s(path: Path) -> None:
 @pytest.mark.parametrize(
     ("type_k", "type_v"), [("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q5_1"), ("f32", "bf16")]
 )
-def test_the_estimate_of_the_kv_cache_is_llama_cpp_s(path: Path, type_k: str, type_v: str) -> None:
+def test_the_estimate_of_the_kv_cache_is_llama_cpp_s(path, type_k, type_v):
     settings = Settings(cache_type_k=type_k, cache_type_v=type_v, flash_attn="on", ctx_size=1024)  # type: ignore[arg-type]
     shape = estimate_shape(read_gguf_header(path), settings)
     with collected_lines() as lines:
@@ -135,7 +131,7 @@ def test_the_estimate_of_the_kv_cache_is_llama_cpp_s(path: Path, type_k: str, ty
     assert sum(shape.kv_bytes_per_position) * 1024 / 1024**2 == pytest.approx(mib, abs=0.006)
 
 
-def test_tensors_placed_on_the_cpu_take_no_room_on_the_gpu(path: Path) -> None:
+def test_tensors_placed_on_the_cpu_take_no_room_on_the_gpu(path):
     header = read_gguf_header(path)
     whole = estimate_shape(header, Settings())
     part = estimate_shape(header, Settings(override_tensor=r"blk\.[01]\.ffn.*=CPU,output=CUDA0"))
@@ -173,9 +169,7 @@ class ShortMemory:
         monkeypatch.setattr(loading, "offload_devices", lambda params: (gpu(),))
 
 
-def test_fewer_layers_where_the_weights_do_not_fit(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fewer_layers_where_the_weights_do_not_fit(path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=3, n_ctx=4096)
     target, lines = load(path)
     target.close()
@@ -189,7 +183,7 @@ def test_fewer_layers_where_the_weights_do_not_fit(
     assert "7 of 7 layers did not fit the GPU and are slow on the CPU" in warnings[4]
 
 
-def test_then_a_smaller_kv_cache(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_then_a_smaller_kv_cache(path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=600)
     monkeypatch.setattr(fit, "FIT_CTX", 512)
     target, lines = load(path)
@@ -200,7 +194,7 @@ def test_then_a_smaller_kv_cache(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert any("cut from 2048 to 512" in line for _, line in lines)
 
 
-def test_then_one_clear_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_then_one_clear_error(path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=100)
     monkeypatch.setattr(fit, "FIT_CTX", 1024)
     with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
@@ -209,18 +203,14 @@ def test_then_one_clear_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "smaller model" in caught.value.remedy
 
 
-def test_without_fit_the_first_failure_is_the_last(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_fit_the_first_failure_is_the_last(path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=3, n_ctx=4096)
     with pytest.raises(ModelLoadError, match="does not fit the memory"):
         load(path, fit=False)
     assert memory.opened == [7]
 
 
-def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=4096)
     n_refusals = 2
 
@@ -236,9 +226,7 @@ def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(
     assert memory.opened == [7, 6, 5]
 
 
-def test_a_model_that_cannot_decode_is_not_tried_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_cannot_decode_is_not_tried_again(path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=4096)
 
     def warm_up(target: LlamaTarget) -> None:
@@ -250,9 +238,7 @@ def test_a_model_that_cannot_decode_is_not_tried_again(
     assert memory.opened == [7]
 
 
-def test_other_failures_are_not_tried_again(
-    gguf_maker: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_failures_are_not_tried_again(gguf_maker, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=9, n_ctx=4096)
     narrow = gguf_maker.narrow_model("narrow.gguf", ["a", "b", "ab", "c"])
     with pytest.raises(ModelLoadError, match="block size"):
@@ -260,7 +246,7 @@ def test_other_failures_are_not_tried_again(
     assert len(memory.opened) == 1
 
 
-def test_a_context_of_one_position_is_refused_with_its_remedy(path: Path) -> None:
+def test_a_context_of_one_position_is_refused_with_its_remedy(path):
     with pytest.raises(ModelLoadError, match="a context of 1 position") as caught:
         load(path, ctx_size=1)
     assert "ctx_size" in caught.value.remedy
@@ -268,14 +254,14 @@ def test_a_context_of_one_position_is_refused_with_its_remedy(path: Path) -> Non
     target.close()
 
 
-def test_a_missing_part_of_a_split_model(path: Path, tmp_path: Path) -> None:
+def test_a_missing_part_of_a_split_model(path, tmp_path):
     part = tmp_path / "model-00001-of-00002.gguf"
     part.write_bytes(path.read_bytes())
     with pytest.raises(ModelNotFoundError, match=r"model-00002-of-00002\.gguf is missing"):
         load(part)
 
 
-def test_the_header_of_a_split_model_is_read_from_all_parts(path: Path, tmp_path: Path) -> None:
+def test_the_header_of_a_split_model_is_read_from_all_parts(path, tmp_path):
     for number in (1, 2):
         (tmp_path / f"model-0000{number}-of-00002.gguf").write_bytes(path.read_bytes())
     header = read_gguf_header(tmp_path / "model-00001-of-00002.gguf")
@@ -291,9 +277,7 @@ def test_the_header_of_a_split_model_is_read_from_all_parts(path: Path, tmp_path
         ({"tensor_split": ",".join("1" * 17)}, "17 devices", ""),
     ],
 )
-def test_names_that_are_not_there(
-    path: Path, changes: dict[str, Any], message: str, remedy: str
-) -> None:
+def test_names_that_are_not_there(path, changes, message, remedy):
     with pytest.raises(ModelLoadError) as caught:
         load(path, **changes)
     assert message in caught.value.message
@@ -313,16 +297,14 @@ def test_names_that_are_not_there(
         {"n_gpu_layers": 3, "kv_offload": False, "split_mode": "none"},
     ],
 )
-def test_placements_that_work_without_a_gpu(path: Path, changes: dict[str, Any]) -> None:
+def test_placements_that_work_without_a_gpu(path, changes):
     target, _ = load(path, **changes)
     assert target.decode([1, 2, 3], 1).shape == (1, 4096)
     target.close()
 
 
 @pytest.mark.parametrize(("mode", "value"), [("off", 0), ("auto", 1), ("on", 2)])
-def test_the_lazy_mode_is_llama_cpps(
-    mode: str, value: int, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lazy_mode_is_llama_cpps(mode, value, path, monkeypatch):
     native, modes = llama.llama_model_load_from_file, []
 
     def noted(name: bytes, params: Any) -> Any:
@@ -335,6 +317,6 @@ def test_the_lazy_mode_is_llama_cpps(
     assert getattr(llama, f"LLAMA_LAZY_MODE_{mode.upper()}") == value
 
 
-def test_a_vocabulary_alone_is_no_model(gguf_maker: Any) -> None:
+def test_a_vocabulary_alone_is_no_model(gguf_maker):
     with pytest.raises(ModelLoadError, match=r"token_embd\.weight"):
         load(gguf_maker.bpe_vocabulary("v.gguf", ["a", "b", "ab"], eos_token_id=1))

@@ -26,7 +26,7 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3
         (b"{}", "is not a GGUF file", "convert"),
     ],
 )
-def test_files_that_are_no_model(tmp_path: Path, content: bytes, message: str, remedy: str) -> None:
+def test_files_that_are_no_model(tmp_path, content, message, remedy):
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
     with pytest.raises(ModelLoadError) as caught:
@@ -36,7 +36,7 @@ def test_files_that_are_no_model(tmp_path: Path, content: bytes, message: str, r
     assert str(path) in caught.value.message
 
 
-def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder(tmp_path):
     with pytest.raises(ModelNotFoundError, match="no model file at") as caught:
         check_model_file(tmp_path / "missing.gguf")
     # What is missing may be the draft model, for which empty means none.
@@ -46,16 +46,14 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(20)
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.gguf")
     with pytest.raises(ModelLoadError, match="is a pipe or device"):
         check_model_file(tmp_path / "pipe.gguf")
 
 
 @pytest.mark.parametrize("n_bytes", [4, 20, 100, 5_000, 100_000, 200_000, 2_000_000])
-def test_a_truncated_model_is_damaged_or_incomplete(
-    model_folder: Path, tmp_path: Path, n_bytes: int
-) -> None:
+def test_a_truncated_model_is_damaged_or_incomplete(model_folder, tmp_path, n_bytes):
     path = tmp_path / "truncated.gguf"
     path.write_bytes((model_folder / "embedded-target-f16.gguf").read_bytes()[:n_bytes])
     for load in (
@@ -96,7 +94,7 @@ def test_a_truncated_model_is_damaged_or_incomplete(
         ),
     ],
 )
-def test_llama_cpp_s_reason_is_told(reasons: list[str], message: str) -> None:
+def test_llama_cpp_s_reason_is_told(reasons, message):
     error = load_error(Path("m.gguf"), reasons)
     assert message in error.message
     assert error.remedy

@@ -114,7 +114,7 @@ def small_tree(generator: np.random.Generator, n_nodes: int) -> Any:
 
 
 def test_each_nodes_logits_are_those_of_its_path_decoded_alone(
-    target: LlamaTarget, tokens: list[int], quantisation: str, capsys: pytest.CaptureFixture[str]
+    target, tokens, quantisation, capsys
 ):
     generator = np.random.default_rng(1)
     n_text = 150
@@ -149,9 +149,7 @@ def test_each_nodes_logits_are_those_of_its_path_decoded_alone(
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_the_bookkeeping_agrees_with_llama_cpp(
-    target: LlamaTarget, tokens: list[int], quantisation: str, data: st.DataObject
-):
+def test_the_bookkeeping_agrees_with_llama_cpp(target, tokens, quantisation, data):
     target.truncate(0)
     expected: list[int] = []
     for _ in range(data.draw(st.integers(1, 10), "n_steps")):
@@ -192,7 +190,7 @@ def test_the_bookkeeping_agrees_with_llama_cpp(
     assert np.abs(again - after).max() < MOST_BEHIND_TREES[quantisation]
 
 
-def test_many_trees_leak_no_cells(target: LlamaTarget, tokens: list[int]):
+def test_many_trees_leak_no_cells(target, tokens):
     """Each tree takes cells of the cache; what is rejected has to free them."""
     generator = np.random.default_rng(3)
     target.decode(tokens[:400], 0)
@@ -210,7 +208,7 @@ def test_many_trees_leak_no_cells(target: LlamaTarget, tokens: list[int]):
     assert len(target.cached) == target.n_ctx
 
 
-def test_a_chain_behind_trees_is_computed_as_ever(target: LlamaTarget, tokens: list[int]):
+def test_a_chain_behind_trees_is_computed_as_ever(target, tokens):
     target.decode(tokens[:100], 0)
     reference = target.decode(tokens[100:110], 10).copy()
     target.truncate(100)
@@ -221,7 +219,7 @@ def test_a_chain_behind_trees_is_computed_as_ever(target: LlamaTarget, tokens: l
     assert np.array_equal(target.decode(tokens[100:110], 10), reference)
 
 
-def test_what_does_not_fit_is_refused_and_changes_nothing(target: LlamaTarget, tokens: list[int]):
+def test_what_does_not_fit_is_refused_and_changes_nothing(target, tokens):
     target.decode(tokens[:500], 0)
     refused: list[tuple[list[int], list[int], list[int]]] = [
         ([], [1, 2], [-1, -1]),
@@ -242,7 +240,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(target: LlamaTarget, t
         target.decode_tree([1], [1] * 128, [-1] * 128)
 
 
-def test_a_failed_decode_empties_every_sequence(target: LlamaTarget, tokens: list[int]):
+def test_a_failed_decode_empties_every_sequence(target, tokens):
     target.decode(tokens[:20], 0)
     target.decode_tree([1], [2, 3, 4], [-1, -1, 1])
     with pytest.raises(DecodeError, match="batch is not valid"):
@@ -255,7 +253,7 @@ def test_a_failed_decode_empties_every_sequence(target: LlamaTarget, tokens: lis
     check_sequences(target)
 
 
-def test_an_interrupted_tree_leaves_the_cache_as_it_was(target: LlamaTarget, tokens: list[int]):
+def test_an_interrupted_tree_leaves_the_cache_as_it_was(target, tokens):
     import time
 
     target.decode(tokens[:20], 0)
@@ -274,7 +272,7 @@ def test_an_interrupted_tree_leaves_the_cache_as_it_was(target: LlamaTarget, tok
     assert np.array_equal(target.decode_tree([1], [2, 3, 4], [-1, -1, 1]), reference)
 
 
-def test_without_branches_or_room_for_them_there_are_no_trees(model_folder: Path):
+def test_without_branches_or_room_for_them_there_are_no_trees(model_folder):
     path = model_folder / "embedded-target-f16.gguf"
     for changes in ({"n_branches": 1}, {"batch_size": 2}):
         target = load(path, **changes)
@@ -284,7 +282,7 @@ def test_without_branches_or_room_for_them_there_are_no_trees(model_folder: Path
         target.close()
 
 
-def test_a_recurrent_model_has_no_trees(gguf_maker: Any):
+def test_a_recurrent_model_has_no_trees(gguf_maker):
     path = gguf_maker.recurrent_model("mamba.gguf", ["a", "b", "ab", "c", "d", "e"])
     target = load(path, ctx_size=256, batch_size=16)
     assert target.n_branches == 1
@@ -292,9 +290,7 @@ def test_a_recurrent_model_has_no_trees(gguf_maker: Any):
     target.close()
 
 
-def test_branches_change_nothing_for_chains(
-    model: Path, target: LlamaTarget, tokens: list[int]
-) -> None:
+def test_branches_change_nothing_for_chains(model, target, tokens):
     plain = load(model, n_branches=1)
     for n_tokens in (MAX_OUTPUTS, 1, 4, 8, 30):
         start = len(target.cached)

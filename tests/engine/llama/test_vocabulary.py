@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +23,12 @@ def text_of(vocabulary: LlamaVocabulary, tokens: Any) -> bytes:
 
 @given(text=ANY_TEXT)
 @settings(max_examples=300, deadline=None)
-def test_the_pieces_of_any_text_are_the_text(vocabulary: LlamaVocabulary, text: str) -> None:
+def test_the_pieces_of_any_text_are_the_text(vocabulary, text):
     tokens = vocabulary.tokenize(text)
     assert text_of(vocabulary, tokens) == text.encode("utf-8", "replace")
 
 
-def test_facts_of_the_embedded_vocabulary(vocabulary: LlamaVocabulary) -> None:
+def test_facts_of_the_embedded_vocabulary(vocabulary):
     assert vocabulary.n_tokens == 4096
     assert vocabulary.type_name == "BPE"
     assert vocabulary.bos is None
@@ -51,27 +50,25 @@ def test_facts_of_the_embedded_vocabulary(vocabulary: LlamaVocabulary) -> None:
     assert vocabulary.metadata["general.architecture"] == "qwen2"
 
 
-def test_names_of_special_tokens_in_text_stay_text(vocabulary: LlamaVocabulary) -> None:
+def test_names_of_special_tokens_in_text_stay_text(vocabulary):
     tokens = vocabulary.tokenize("<|fim_prefix|><|endoftext|>")
     assert vocabulary.special("<|fim_prefix|>") not in tokens
     assert text_of(vocabulary, tokens) == b"<|fim_prefix|><|endoftext|>"
 
 
-def test_empty_text_has_no_tokens(vocabulary: LlamaVocabulary) -> None:
+def test_empty_text_has_no_tokens(vocabulary):
     assert vocabulary.tokenize("").tolist() == []
 
 
 @pytest.mark.parametrize("token", [-1, 4096, 10**9])
-def test_a_token_that_does_not_exist_is_an_index_error(
-    vocabulary: LlamaVocabulary, token: int
-) -> None:
+def test_a_token_that_does_not_exist_is_an_index_error(vocabulary, token):
     with pytest.raises(IndexError):
         vocabulary.piece(token)
 
 
 def test_the_fingerprint_is_the_vocabulary_s_and_not_the_file_s(
-    vocabulary: LlamaVocabulary, model_folder: Path, gguf_maker: Any
-) -> None:
+    vocabulary, model_folder, gguf_maker
+):
     draft = load_vocabulary(model_folder / "embedded-draft-q8_0.gguf")
     assert draft.fingerprint == vocabulary.fingerprint
     prints = {
@@ -86,7 +83,7 @@ def test_the_fingerprint_is_the_vocabulary_s_and_not_the_file_s(
     assert len(prints) == 4
 
 
-def test_sentencepiece_text_gets_no_space_before_it(gguf_maker: Any) -> None:
+def test_sentencepiece_text_gets_no_space_before_it(gguf_maker):
     # CodeLlama's tokens, which old GGUFs do not name in their metadata.
     path = gguf_maker.spm_vocabulary(
         "spm.gguf", ["▁", "a", "b", "▁a", "▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>"]
@@ -110,9 +107,7 @@ def test_sentencepiece_text_gets_no_space_before_it(gguf_maker: Any) -> None:
         ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),  # CodeGemma
     ],
 )
-def test_fim_tokens_are_found_by_their_text(
-    gguf_maker: Any, prefix: str, suffix: str, middle: str
-) -> None:
+def test_fim_tokens_are_found_by_their_text(gguf_maker, prefix, suffix, middle):
     tokens = ["a", "b", "ab", prefix, suffix, middle, "<|endoftext|>"]
     path = gguf_maker.bpe_vocabulary("f.gguf", tokens, [1, 1, 1, 3, 3, 3, 3], eos_token_id=6)
     vocabulary = load_vocabulary(path)
@@ -121,7 +116,7 @@ def test_fim_tokens_are_found_by_their_text(
     assert 6 in vocabulary.end_tokens
 
 
-def test_bos_only_where_the_model_adds_one(gguf_maker: Any) -> None:
+def test_bos_only_where_the_model_adds_one(gguf_maker):
     tokens = ["a", "b", "ab", "<s>", "</s>"]
     types = [1, 1, 1, 3, 3]
     with_bos = load_vocabulary(
@@ -138,15 +133,13 @@ def test_bos_only_where_the_model_adds_one(gguf_maker: Any) -> None:
     assert (without.bos, without.bos_token) == (None, 3)
 
 
-def test_a_vocabulary_without_byte_tokens_is_refused(gguf_maker: Any) -> None:
+def test_a_vocabulary_without_byte_tokens_is_refused(gguf_maker):
     path = gguf_maker.spm_vocabulary("spm.gguf", ["▁", "a"], with_bytes=False)
     with pytest.raises(ModelLoadError, match="byte 0x00"):
         load_vocabulary(path)
 
 
-def test_the_native_vocabulary_is_freed_with_the_last_reference(
-    model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_native_vocabulary_is_freed_with_the_last_reference(model_folder, monkeypatch):
     freed: list[int] = []
     free = vocabulary_module.llama.llama_model_free
 
@@ -164,6 +157,6 @@ def test_the_native_vocabulary_is_freed_with_the_last_reference(
     assert len(freed) == 1
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path):
     with pytest.raises(ModelNotFoundError, match="There is no model file"):
         load_vocabulary(tmp_path / "none.gguf")

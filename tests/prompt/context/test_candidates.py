@@ -16,7 +16,7 @@ def candidate(path: str, text: str, score: float = 0.5, line: int = 0) -> Contex
     return ContextChunk(path=path, text=text, key=f"{path}:{line}", first_line=line, score=score)
 
 
-def test_the_order_depends_on_nothing_but_the_candidates() -> None:
+def test_the_order_depends_on_nothing_but_the_candidates():
     all_of_them = [
         candidate(f"{n % 7}.py", f"line_{n} = {n}\n", 0.1 * (n % 4), n) for n in range(40)
     ]
@@ -28,20 +28,20 @@ def test_the_order_depends_on_nothing_but_the_candidates() -> None:
         assert ranked(all_of_them, "") == expected
 
 
-def test_what_is_shown_already_is_left_out() -> None:
+def test_what_is_shown_already_is_left_out():
     window = candidate("a.py", "def area(box):\n    return box.width\n")
     assert ranked([window], "") == [window]
     assert ranked([window], "x = 1\n  def area(box):\n        return box.width\n") == []
 
 
-def test_of_two_candidates_with_the_same_lines_the_better_stays() -> None:
+def test_of_two_candidates_with_the_same_lines_the_better_stays():
     better = candidate("b.py", "one_line()\ntwo_lines()\nthree_lines()\n", 0.9)
     worse = candidate("a.py", "one_line()\ntwo_lines()\n", 0.5)
     other = candidate("c.py", "other_line()\n", 0.1)
     assert ranked([other, worse, better], "") == [better, other]
 
 
-def test_a_place_has_one_key_for_each_reason() -> None:
+def test_a_place_has_one_key_for_each_reason():
     text = "def area(box):\n    return box.width\n"
     request = PlacedRequest(
         plain=CompletionRequest(uri="u", version=1, offset=0),
