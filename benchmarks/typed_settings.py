@@ -243,6 +243,12 @@ def _total_ms(session: TypedSession) -> float:
     return sum(request.answer.ms for request in session.requests)
 
 
+def _decoding_ms(session: TypedSession, step: str = "") -> float:
+    """Return the time behind the prompts, of requests behind one kind of key or of all."""
+    found = (one.answer.stats for one in session.requests if not step or one.step == step)
+    return sum(stats.ms_predict for stats in found)
+
+
 def _speed(session: TypedSession) -> float | None:
     return tokens_per_s(_stats(session), n_requests=len(_ms(session)))
 
@@ -260,6 +266,17 @@ _DRAFT_COLUMNS: Final[tuple[Column[TypedSession], ...]] = (
     Column("p50", "keystroke p50, ms", lambda one: Percentiles.of(_ms(one)).p50, "least"),
     Column("p95", "keystroke p95, ms", lambda one: Percentiles.of(_ms(one)).p95, "least"),
     Column("total", "all keystrokes, ms", _total_ms, "least", 0),
+    Column("decoding", "decoding behind the prompts, ms", _decoding_ms, "least", 0),
+    *(
+        Column(
+            f"decoding_{step}",
+            f"… {_STEP_NAMES[step]}, ms",
+            functools.partial(_decoding_ms, step=step),
+            "least",
+            0,
+        )
+        for step in STEPS
+    ),
     Column("tokens_per_s", "tokens/s after the prompt", _speed, "most"),
     Column(
         "tokens_per_pass",

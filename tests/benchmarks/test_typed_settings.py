@@ -13,6 +13,7 @@ from benchmarks.askers import Asker
 from benchmarks.cases import EditCase
 from benchmarks.commands import cli
 from benchmarks.quality_scores import JudgedCase, replay_quality
+from benchmarks.typing_session import STEPS
 from speclsp.errors import EngineUnavailableError
 from tests.benchmarks.case_folders import write_lines
 
@@ -154,3 +155,7 @@ def test_both_sides_generate_the_same_text(tmp_path, monkeypatch):
     assert off["acceptance"] == [None] * 2
     assert min(on["drafted"]) > 0.0
     assert min(on["tokens_per_pass"]) > 1.0
+    for side in (off, on):
+        by_step = zip(*(side[f"decoding_{step}"] for step in STEPS), strict=True)
+        assert side["decoding"] == pytest.approx([sum(one) for one in by_step])
+        assert min(side["decoding"]) > 0.0
