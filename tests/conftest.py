@@ -4,8 +4,6 @@ Targets are shared: a test that uses one starts with ``truncate(0)``.  They comp
 since two that wait for each other crawl on a busy machine.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files that are there as a whole or not at all."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """README.md and docs/ are held to the code: commands, options, settings, messages, links."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -113,10 +111,7 @@ def test_every_command_has_its_row_with_its_own_options():
 
 def test_what_the_server_knows_beyond_lsp_is_documented():
     text = page("lsp.md")
-    own = (
-        *execute_command.COMMANDS,
-        *(method for method in OWN_METHODS if method != NEXT_EDIT),
-    )
+    own = (*execute_command.COMMANDS, *(method for method in OWN_METHODS if method != NEXT_EDIT))
     assert f"`{NEXT_EDIT}`" in text
     for name in (*own, "$/speclsp/status"):
         assert f"| `{name}` |" in text

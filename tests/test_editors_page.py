@@ -1,7 +1,5 @@
 """The configurations in docs/editors.md can be pasted: they parse, and name what there is."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

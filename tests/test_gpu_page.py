@@ -1,7 +1,5 @@
 """What docs/gpu.md names is there: settings, commands, and the lines that it tells to look for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

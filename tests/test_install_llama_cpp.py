@@ -1,7 +1,5 @@
 """Which build of llama-cpp-python is tried on which machine, as a dry run prints it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The invariants of ARCHITECTURE.md about who may import what, checked on the source."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess
@@ -63,11 +61,7 @@ ONLY_IN = {
     # The headless protocol runs on the same JSON-RPC stack.
     "pygls": ("lsp/", "cli/headless.py"),
     "lsprotocol": ("lsp/",),
-    "psutil": (
-        "engine/battery.py",
-        "engine/llama/loading.py",
-        "engine_process/lifetime.py",
-    ),
+    "psutil": ("engine/battery.py", "engine/llama/loading.py", "engine_process/lifetime.py"),
     "watchdog": ("project/watch.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),

@@ -1,7 +1,5 @@
 """Documents are kept by version, and an edit between two texts makes the one into the other."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """What the owner fills in once stands where packages and pages need it."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import subprocess

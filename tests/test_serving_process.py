@@ -1,7 +1,5 @@
 """A program that ends before its time."""
 
-from __future__ import annotations
-
 import sys
 
 import psutil

@@ -263,11 +263,7 @@ def test_a_later_layer_and_an_option_of_its_own_name_take_precedence():
 @pytest.mark.parametrize(
     ("options", "where", "words"),
     [
-        (
-            {"prompt-lookup": {"size": 8}},
-            "prompt-lookup.size",
-            "has max_ngram_size",
-        ),
+        ({"prompt-lookup": {"size": 8}}, "prompt-lookup.size", "has max_ngram_size"),
         ({"ngram-simple": {"size_n": 8}}, "ngram-simple.size_n", "set spec_ngram_size_n"),
         ({"ngram-simple": {"length": 8}}, "ngram-simple.length", "has none"),
         ({"ngram-mod": {"n_match": 0}}, "ngram-mod.n_match", ">= 1"),

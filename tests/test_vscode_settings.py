@@ -1,7 +1,5 @@
 """The VS Code extension offers the server's settings: types, defaults, and whose they are."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The workflows, which no host has run yet, name targets, files and versions that exist."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import tomllib

@@ -1,7 +1,5 @@
 """Folders of cases for the tests of what replays them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

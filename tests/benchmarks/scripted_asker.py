@@ -1,7 +1,5 @@
 """An asker for replays that answers by a function, and writes down what it was told."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from benchmarks.askers import Answer

@@ -1,7 +1,5 @@
 """Sides of a comparison that answer by a function, and write down what becomes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

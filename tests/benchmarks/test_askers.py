@@ -1,7 +1,5 @@
 """A server process that is asked as a replay asks, and fails or does not answer."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

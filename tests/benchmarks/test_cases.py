@@ -1,7 +1,5 @@
 """Files of cases: what they say, what is refused, and the ones that come with the project."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What all commands of ``python -m benchmarks`` have in common."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

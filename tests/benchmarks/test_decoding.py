@@ -1,7 +1,5 @@
 """Decoding alone: whose turn it is, and what is the same."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.askers import Answer

@@ -1,7 +1,5 @@
 """Defects of suggestions at the cursor ``▮``; what stands in ``⟦ ⟧`` is taken out."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Replaying a project: which places are drawn, and what is counted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,12 +15,7 @@ from benchmarks.drafter_replay import (
     single_choices,
     summary,
 )
-from benchmarks.replay_project import (
-    N_COPIED_LINES,
-    N_GAP_LINES,
-    ReplayError,
-    ReplayProject,
-)
+from benchmarks.replay_project import N_COPIED_LINES, N_GAP_LINES, ReplayError, ReplayProject
 from speclsp.drafting.drafter import DraftContext, DraftTree, TokenArray
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.registry import known_names
@@ -163,13 +156,7 @@ def test_every_drafter_is_counted(project):
     told: list[str] = []
     results = list(
         count_drafters(
-            project,
-            Settings(),
-            tokenize,
-            n_vocab=256,
-            n_cursors=3,
-            seed=0,
-            progress=told.append,
+            project, Settings(), tokenize, n_vocab=256, n_cursors=3, seed=0, progress=told.append
         )
     )
     names = {*known_names(), "merged chain", "merged tree"} - {"draft"}

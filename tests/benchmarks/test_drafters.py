@@ -1,7 +1,5 @@
 """``drafters`` with the embedded model: what they print."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Edits between two texts: [old⟧ marks what goes, ⟦new⟧ what was written there."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

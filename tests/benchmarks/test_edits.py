@@ -1,7 +1,5 @@
 """``benchmarks edits``: the tree drafts more of real models' next edits than its parts alone."""
 
-from __future__ import annotations
-
 import pytest
 from recorded_edits import RECORDED
 

@@ -1,7 +1,5 @@
 """Medians, ratios, and who is best, from rounds."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

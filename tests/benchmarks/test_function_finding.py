@@ -1,7 +1,5 @@
 """The bodies of functions that can be typed again."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.function_finding import LANGUAGE_IDS, function_bodies

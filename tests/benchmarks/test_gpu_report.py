@@ -1,7 +1,5 @@
 """``python -m benchmarks gpu-report``: parts that run once, fail alone and are all told."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

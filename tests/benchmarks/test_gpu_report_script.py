@@ -1,7 +1,5 @@
 """``tools/gpu_report.sh``: what it compiles llama.cpp with, and whose libraries are measured."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

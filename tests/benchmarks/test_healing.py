@@ -1,19 +1,11 @@
 """Every split point inside the identifiers of a corpus, completed by the embedded model."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
 import pytest
 
-from benchmarks.healing import (
-    Split,
-    count_splits,
-    healing,
-    no_healing,
-    word_splits,
-)
+from benchmarks.healing import Split, count_splits, healing, no_healing, word_splits
 from speclsp.engine.weights import Tokenizer
 from speclsp.prompt.families import family_for
 from speclsp.prompt.healing import TokenPrefixes
@@ -24,9 +16,7 @@ CORPUS = Path(__file__).parents[2] / "fixtures" / "healing_corpus"
 @pytest.fixture(scope="module")
 def tokenizer(vocabulary) -> Tokenizer:
     return Tokenizer(
-        vocabulary=vocabulary,
-        family=family_for(vocabulary, ""),
-        prefixes=TokenPrefixes(vocabulary),
+        vocabulary=vocabulary, family=family_for(vocabulary, ""), prefixes=TokenPrefixes(vocabulary)
     )
 
 

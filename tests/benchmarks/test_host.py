@@ -1,7 +1,5 @@
 """The measurement of the host's share: what it counts, never how long it took."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

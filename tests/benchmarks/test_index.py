@@ -1,7 +1,5 @@
 """The measurement of the project index: what it counts, never how long it took."""
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 
@@ -10,13 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.commands import cli
-from benchmarks.index import (
-    corpus_line,
-    growth_table,
-    measure_index,
-    replacing_table,
-    size_marks,
-)
+from benchmarks.index import corpus_line, growth_table, measure_index, replacing_table, size_marks
 from benchmarks.source_corpus import SourceCorpus, source_corpus, varied
 from speclsp.drafting.drafter import TokenArray
 

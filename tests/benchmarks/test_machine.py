@@ -1,7 +1,5 @@
 """What a benchmark's record says of the machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Cases of two tiny versions of a project."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

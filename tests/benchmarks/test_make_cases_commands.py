@@ -1,7 +1,5 @@
 """``python -m benchmarks cases`` and ``make-cases``: what they print and write."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``python -m benchmarks make-model``, and what tables say that were measured with its models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

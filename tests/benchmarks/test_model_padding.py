@@ -1,7 +1,5 @@
 """Made models: they say what the small one says, in every shape and quantisation."""
 
-from __future__ import annotations
-
 import builtins
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``python -m benchmarks passes``: which passes are timed, never how long they take."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

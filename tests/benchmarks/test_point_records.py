@@ -1,7 +1,5 @@
 """Judging texts beside the human's, cutting them by probability, and keeping records."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -108,10 +106,7 @@ def test_bytes_count_where_tokens_begin():
 
 
 def test_a_table_of_thresholds():
-    records = [
-        record(("return", 0.9), (" total", 0.5), (" -", 0.2)),
-        record(("nothing", 0.03)),
-    ]
+    records = [record(("return", 0.9), (" total", 0.5), (" -", 0.2)), record(("nothing", 0.03))]
     rows = {row[0]: list(row[1:]) for row in thresholds_table(records).rows}
     assert len(rows) == len(THRESHOLDS)
     assert rows["none"] == ["100", "0", "0", "6.0", "4.5", "2.0"]

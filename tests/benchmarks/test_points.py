@@ -1,7 +1,5 @@
 """``points``: which points are drawn, what a side is shown, and that a run goes on and repeats."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

@@ -1,20 +1,12 @@
 """Scores of judged cases, their intervals, and the comparison with a baseline."""
 
-from __future__ import annotations
-
 import json
 import math
 
 import pytest
 
 from benchmarks.askers import Answer
-from benchmarks.quality import (
-    QualityRun,
-    compare,
-    groups_table,
-    quality_figures,
-    quality_table,
-)
+from benchmarks.quality import QualityRun, compare, groups_table, quality_figures, quality_table
 from benchmarks.quality_scores import (
     SCORES,
     JudgedCase,

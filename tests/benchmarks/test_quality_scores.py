@@ -1,7 +1,5 @@
 """Judging suggestions: where they are asked for, and what an answer is worth."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.askers import Answer

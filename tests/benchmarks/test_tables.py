@@ -1,7 +1,5 @@
 """Tables as Markdown."""
 
-from __future__ import annotations
-
 from benchmarks.tables import Table
 
 

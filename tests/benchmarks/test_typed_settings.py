@@ -1,7 +1,5 @@
 """``typing``, ``speculation`` and ``quality`` with the embedded model: what they print."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A session of typing: which requests are made, what is taken, and what is counted."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The human of a replay: keys, and which suggestions are taken."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.typing_session import Suggestion, keys

@@ -1,7 +1,5 @@
 """Advice and counts of sessions with the real engine, in processes of their own."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``speclsp bench PROJECT`` with the embedded model."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import time

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +6,7 @@ from click.testing import CliRunner, Result
 
 from speclsp.cli.data import data
 from speclsp.storage.accepted_store import AcceptedStore
-from speclsp.storage.locations import (
-    accepted_store_path,
-    state_dir,
-    token_store_path,
-    workspace_id,
-)
+from speclsp.storage.locations import accepted_store_path, state_dir, token_store_path, workspace_id
 from speclsp.storage.token_store import TokenStore
 
 

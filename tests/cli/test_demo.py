@@ -11,14 +11,7 @@ from rich.text import Text
 
 from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cli.demo import SCENES, Scene, type_scene
-from speclsp.cli.demo_screen import (
-    DRAFTED_STYLE,
-    Frame,
-    Screen,
-    comparison,
-    picture,
-    render_frame,
-)
+from speclsp.cli.demo_screen import DRAFTED_STYLE, Frame, Screen, comparison, picture, render_frame
 from speclsp.documents import Document
 from speclsp.embedded import sample_project
 from speclsp.requests import CompletionRequest

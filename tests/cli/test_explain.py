@@ -1,7 +1,5 @@
 """``speclsp explain`` on the real model: what it says is what the engine does."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What is said where a command's packages are missing."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """``nextEdit`` of ``speclsp complete``, in real processes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What real processes learn: counted once, and there after they were killed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``speclsp models check`` on real and on made models, and on what is broken."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

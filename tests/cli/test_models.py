@@ -1,7 +1,5 @@
 """``speclsp models``: what it names for suggestions and for next edits."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

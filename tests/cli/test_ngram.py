@@ -1,7 +1,5 @@
 """``speclsp ngram``: from source files to statistics files and back, with the real vocabulary."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

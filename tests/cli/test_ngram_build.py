@@ -1,7 +1,5 @@
 """``speclsp ngram build`` on more than memory holds: lost workers, interruptions, a cluster."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

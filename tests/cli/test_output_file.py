@@ -1,7 +1,5 @@
 """Where a command's files cannot be written, that is said before the work and not behind it."""
 
-from __future__ import annotations
-
 import click
 import pytest
 from click.testing import CliRunner
@@ -9,10 +7,7 @@ from click.testing import CliRunner
 from speclsp.cli.main import cli
 from speclsp.cli.options import OutputFile
 
-COMMANDS = [
-    ["demo", "--svg"],
-    ["ngram", "build", ".", "-o"],
-]
+COMMANDS = [["demo", "--svg"], ["ngram", "build", ".", "-o"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

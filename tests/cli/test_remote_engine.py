@@ -1,7 +1,5 @@
 """The commands with a remote engine, over HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ They run in real processes, with the embedded models in place of theirs, and ``-
 is llama-server's rule.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import shlex

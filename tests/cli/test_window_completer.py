@@ -3,8 +3,6 @@
 speclsp was never started on Windows.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """One editor for each client, and the table that the run makes."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Generator, Iterator

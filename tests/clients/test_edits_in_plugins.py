@@ -1,7 +1,5 @@
 """Next edits in the plugins that ask for them by Copilot's method: cells of the table."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator

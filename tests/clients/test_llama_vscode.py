@@ -3,8 +3,6 @@
 editors/vscode/test/clients has the tests, which need a workbench, npm and a browser.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

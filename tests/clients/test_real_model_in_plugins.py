@@ -1,7 +1,5 @@
 """Each client once with a real model and the default settings."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Something is typed, the suggestion or the edit is accepted, and undone.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

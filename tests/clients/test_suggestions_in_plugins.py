@@ -1,7 +1,5 @@
 """Suggestions in real plugins, in real Neovims: each client and feature is a cell of the table."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

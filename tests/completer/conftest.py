@@ -1,7 +1,5 @@
 """The completer's tests run over both completers: in this process and across a socket."""
 
-from __future__ import annotations
-
 import pytest
 import typed_requests
 

@@ -1,7 +1,5 @@
 """What is accepted: kept and counted by workspace, whatever happens to the disk."""
 
-from __future__ import annotations
-
 import dataclasses
 import sqlite3
 import threading

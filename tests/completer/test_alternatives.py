@@ -1,7 +1,5 @@
 """Alternatives: distinct, ranked, behind one prefill, and beside a first text that stays."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -251,11 +249,7 @@ def test_nothing_to_say_has_alternatives():
 
 def test_alternatives_keep_to_what_was_typed():
     # The byte vocabulary holds back blanks alone, which all texts say again.
-    choices = {
-        "": {" ": 0.1, "q": 0.9},
-        " ": {" ": 0.2, "q": 0.8},
-        "  ": {"a": 0.6, "b": 0.4},
-    }
+    choices = {"": {" ": 0.1, "q": 0.9}, " ": {" ": 0.2, "q": 0.8}, "  ": {"a": 0.6, "b": 0.4}}
     completer = scripted(choices)
     try:
         result = completing(completer, "if x:\n  ", n_candidates=4)

@@ -1,7 +1,5 @@
 """Context from other files: what is chosen, when, and that nobody waits for it."""
 
-from __future__ import annotations
-
 import ntpath
 from collections.abc import Iterator
 from dataclasses import replace

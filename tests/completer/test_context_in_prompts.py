@@ -1,7 +1,5 @@
 """Chunks get into prompts in idle time, and no keystroke pays for them."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from types import SimpleNamespace

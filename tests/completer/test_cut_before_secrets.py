@@ -1,7 +1,5 @@
 """Texts of the model end before the first secret in them."""
 
-from __future__ import annotations
-
 from typed_requests import request_between
 
 from speclsp.answers import GeneratedText

@@ -1,7 +1,5 @@
 """What was deleted or replaced is kept for drafts: whole, and never a secret in the clear."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

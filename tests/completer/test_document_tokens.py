@@ -1,7 +1,5 @@
 """Tokens of open buffers: in pieces, of the right text, and only as much as pays."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

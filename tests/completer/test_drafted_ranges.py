@@ -1,7 +1,5 @@
 """Which parts of a suggestion accepted draft tokens gave."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.answers import ranges_from

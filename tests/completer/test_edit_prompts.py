@@ -1,7 +1,5 @@
 """How much of a next edit's prompt is evaluated: only what follows the first changed token."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Next edits behind a window: prompts, drafts, recorded answers of real models, filters."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

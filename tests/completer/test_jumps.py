@@ -1,7 +1,5 @@
 """What the first request at another place in a file evaluates."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace

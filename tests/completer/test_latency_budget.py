@@ -1,7 +1,5 @@
 """What a slow model suggests while somebody types ends with a line when the budget is spent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

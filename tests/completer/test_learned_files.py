@@ -1,7 +1,5 @@
 """What is learned counts once, in a statistics file or for its workspace, and is not lost."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """What drafts for the loaded models."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The in-process completer with a scripted model: who is served, when, and what may go wrong."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 import traceback

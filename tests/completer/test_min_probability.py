@@ -1,7 +1,5 @@
 """Suggestions end where the model stops being sure."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The project's index as the completer opens it: what it keeps, and that it may keep nothing."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Typed sessions on the embedded model: what each request that reaches it evaluates."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

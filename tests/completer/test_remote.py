@@ -1,7 +1,5 @@
 """A remote engine behind the completer: what is sent, what comes back, and what it lacks."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

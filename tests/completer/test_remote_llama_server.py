@@ -1,7 +1,5 @@
 """A real llama-server behind the completer and behind ``speclsp serve``."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import tempfile
@@ -22,10 +20,7 @@ from speclsp.errors import EngineUnavailableError
 from speclsp.settings import Settings
 from tests.support.server_process import ServerProcess
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(built_llama_server() is None, reason=WHY_NOT),
-]
+pytestmark = [pytest.mark.real, pytest.mark.skipif(built_llama_server() is None, reason=WHY_NOT)]
 
 WAIT_S = 120
 WITHOUT_LLAMA_CPP = """

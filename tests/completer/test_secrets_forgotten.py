@@ -6,8 +6,6 @@ that tell late that they hold one, with pauses and requests in between.  Once a 
 no eight letters in a row of it are in any memory, on the disk, or in what an engine gets.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -1,7 +1,5 @@
 """What is tokenised, remembered, kept and logged never holds a secret of a buffer or the model."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator

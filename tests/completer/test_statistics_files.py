@@ -1,7 +1,5 @@
 """Statistics files beside the engine: they come, go, and are damaged."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Texts for programs, on the real embedded model."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator

@@ -3,21 +3,13 @@
 ``tests/cli/test_advice.py`` brings the main ones about by real processes.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from importlib.metadata import entry_points
 
 import pytest
 
-from speclsp.decoding.advice import (
-    ENOUGH,
-    ENOUGH_CALLS,
-    ENOUGH_PASSES,
-    KNOBS,
-    advice_lines,
-)
+from speclsp.decoding.advice import ENOUGH, ENOUGH_CALLS, ENOUGH_PASSES, KNOBS, advice_lines
 from speclsp.drafting.registry import DRAFT_MODEL, GROUP
 from speclsp.settings import Settings
 from speclsp.settings_resolution import canonical_name, resolve
@@ -125,16 +117,8 @@ def test_few_tokens_and_calls_are_not_judged():
     [
         ("draft", ["draft.n_max", "draft.p_min"], ["spec_draft_model"]),
         ("suffix", ["max_draft"], ["drafters"]),
-        (
-            "prompt-lookup",
-            ["prompt-lookup.num_pred_tokens"],
-            ["drafters"],
-        ),
-        (
-            "ngram-simple",
-            ["max_draft", "spec_ngram_size_n", "spec_ngram_min_hits"],
-            ["drafters"],
-        ),
+        ("prompt-lookup", ["prompt-lookup.num_pred_tokens"], ["drafters"]),
+        ("ngram-simple", ["max_draft", "spec_ngram_size_n", "spec_ngram_min_hits"], ["drafters"]),
         ("ngram-mod", ["max_draft", "ngram-mod.n_match"], ["drafters"]),
         ("ngram-cache", ["draft_max"], ["drafters"]),
         ("theirs", ["theirs", "drafters"], ["drafters"]),
@@ -154,10 +138,7 @@ def test_below_a_half_a_drafter_is_to_draft_less(name, settings, below_40):
 
 def test_the_options_that_were_given_are_named():
     line = advice(
-        unknown_gain(ngram_simple=drafter(200, 44)),
-        mode="first",
-        spec_ngram_size_n=8,
-        draft_max=16,
+        unknown_gain(ngram_simple=drafter(200, 44)), mode="first", spec_ngram_size_n=8, draft_max=16
     )
     assert line == (
         "advice: 22.0% of the tokens that ngram-simple drafted are accepted, below 40%: lower "
@@ -244,13 +225,7 @@ def test_a_slow_down_by_verifying_asks_for_shorter_drafts():
     )
     line = advice(costly, mode="first")
     assert "60.0 ms to draft and merge, 2530.0 ms to verify, for 1000.0 ms saved" in line
-    assert settings_named(line) == [
-        "mode",
-        "auto",
-        "draft.n_max",
-        "draft.p_min",
-        "speculation",
-    ]
+    assert settings_named(line) == ["mode", "auto", "draft.n_max", "draft.p_min", "speculation"]
 
 
 @pytest.mark.parametrize("mode", ["first", "tree"])
@@ -338,11 +313,7 @@ def test_a_text_too_short_for_any_draft_is_named():
 @pytest.mark.parametrize(
     ("name", "options", "remedy"),
     [
-        (
-            "ngram-mod",
-            {},
-            ("lower `draft_min` (48) or `drafter_options.ngram-mod.n_match` (24)"),
-        ),
+        ("ngram-mod", {}, ("lower `draft_min` (48) or `drafter_options.ngram-mod.n_match` (24)")),
         (
             "draft",
             {"draft": 16, "draft_min": 5, "draft_p_min": 0.75},

@@ -4,8 +4,6 @@ Its tokens and what the target makes of them are real; only the clock is made, s
 not depend on the machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Further texts: where they part from the first, and that each is what it would be alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 
@@ -45,13 +43,7 @@ def grow(
     interrupted: Callable[[], FinishReason | None] = lambda: None,
 ) -> int:
     n_before = model.n_tokens_evaluated
-    grow_forks(
-        model,
-        len(PROMPT),
-        forks,
-        n_predict=n_predict,
-        interrupted=interrupted,
-    )
+    grow_forks(model, len(PROMPT), forks, n_predict=n_predict, interrupted=interrupted)
     return model.n_tokens_evaluated - n_before
 
 

@@ -1,16 +1,9 @@
 """The gain of speculation: the formulas against their sums, and what was measured."""
 
-from __future__ import annotations
-
 import pytest
 from drafted_session import totals
 
-from speclsp.decoding.gain import (
-    Expectation,
-    expectation,
-    measured_speedup,
-    measured_step_speedup,
-)
+from speclsp.decoding.gain import Expectation, expectation, measured_speedup, measured_step_speedup
 from speclsp.statistics import DrafterStats, RequestStats
 
 

@@ -1,7 +1,5 @@
 """llama.cpp's sampler ``infill``, by the rules of its source."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

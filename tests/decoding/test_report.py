@@ -1,7 +1,5 @@
 """The statistics block: llama.cpp's own lines, honest speed-ups, the speed-up that was measured."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from drafted_session import LOOKUP, totals

@@ -1,7 +1,5 @@
 """Sampling: llama.cpp's filters in llama.cpp's order, and draws that follow the distribution."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -24,11 +22,7 @@ from tests.support.margins import draw_margin, greedy_margin
 
 
 def params(
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-    seed: int = 1,
+    temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int = 1
 ) -> SamplingParams:
     return SamplingParams(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
 

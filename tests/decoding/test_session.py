@@ -1,17 +1,10 @@
 """Session sums: counts, percentiles over bounded samples, suggestions told apart."""
 
-from __future__ import annotations
-
 import msgspec
 from msgspec import structs
 
 from speclsp.answers import CompletionResult, FinishReason, GeneratedText
-from speclsp.decoding.session import (
-    N_LATENCIES,
-    SessionRecorder,
-    percentiles,
-    summed,
-)
+from speclsp.decoding.session import N_LATENCIES, SessionRecorder, percentiles, summed
 from speclsp.statistics import DrafterStats, IndexStats, Percentiles, RequestStats, SessionStats
 
 READY = SessionStats(state="ready")

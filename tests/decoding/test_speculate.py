@@ -1,7 +1,5 @@
 """The loop: its output is the target's own, whatever is drafted, and its books are right."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Log-probabilities of what was emitted: from the right rows, whatever was drafted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Walking down chains and trees: which tokens come out, and which nodes they are."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from speclsp.decoding.sampling import GreedySampler

@@ -1,7 +1,5 @@
 """The chain: the first draft wins, broken drafters stay away from the loop, counts are right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scripted_drafters import EmptyDrafter, ModelBase, ScriptedDrafter
@@ -141,9 +139,7 @@ class ModelBacked(ScriptedDrafter, ModelBase):
 
 
 def test_what_a_drafters_model_computes_is_told_apart():
-    chain = DraftMerger(
-        [ModelBacked([Draft((1,)), Draft((2,))], name="model"), EmptyDrafter()],
-    )
+    chain = DraftMerger([ModelBacked([Draft((1,)), Draft((2,))], name="model"), EmptyDrafter()])
     chain.begin(CONTEXT)
     chain.propose([], 8)
     chain.propose([1], 8)

@@ -1,7 +1,5 @@
 """T(k): the prior, what passes teach, and how soon a wrong curve is healed."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -49,10 +47,7 @@ def test_passes_overrule_the_prior_for_their_shape_and_lower_what_larger_ones_ad
     assert cost.curve.ratio(4) == pytest.approx(1.4, rel=0.05)
     # T(4) rose by a third of what the prior says, so T(8) is taken to rise by less, too.
     assert cost.curve.ratio(8) == pytest.approx(1.4 + 4 * 0.4 / 3, rel=0.05)
-    assert cost.milliseconds == (
-        (1, pytest.approx(10.0)),
-        (4, pytest.approx(14.0)),
-    )
+    assert cost.milliseconds == ((1, pytest.approx(10.0)), (4, pytest.approx(14.0)))
 
 
 def test_a_dear_second_token_makes_larger_shapes_no_dearer_than_the_prior():

@@ -1,7 +1,5 @@
 """Drafts that contradict what was typed cost no pass."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.drafting.drafter import (

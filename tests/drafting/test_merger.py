@@ -15,13 +15,7 @@ from scripted_proposers import n_leaves
 
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import SHAPES, AskingCost, PassCost, VerifyCurve, straight_curve
-from speclsp.drafting.drafter import (
-    Candidate,
-    Draft,
-    DraftContext,
-    Drafter,
-    DraftTree,
-)
+from speclsp.drafting.drafter import Candidate, Draft, DraftContext, Drafter, DraftTree
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.suffix import SuffixDrafter
@@ -118,12 +112,7 @@ def merged(
 ) -> DraftMerger:
     merger = DraftMerger(drafters, table or AcceptanceTable(), mode=mode, p_split=0.0, n_max=n_max)
     merger.begin(
-        DraftContext(
-            prompt=(0,),
-            verify_curve=curve,
-            n_vocab=n_vocab,
-            n_branches=n_branches,
-        )
+        DraftContext(prompt=(0,), verify_curve=curve, n_vocab=n_vocab, n_branches=n_branches)
     )
     return merger
 
@@ -327,10 +316,7 @@ class TestLearning:
         table = AcceptanceTable()
         curve = straight_curve(0.9)
         merger = merged(
-            Branching(Candidate([1, 2, 3], "", 8)),
-            table=table,
-            curve=curve,
-            mode="chain",
+            Branching(Candidate([1, 2, 3], "", 8)), table=table, curve=curve, mode="chain"
         )
         drafted = [bool(merger.propose([1, 2, 3] * idx, 15).tokens) for idx in range(400)]
         assert not drafted[0]
@@ -539,8 +525,7 @@ class TestAsking:
         assert costly.n_calls <= 2
 
     @pytest.mark.parametrize(
-        ("seconds", "least", "most"),
-        [(0.001, 400, 400), (0.05, 60, 140), (0.5, 2, 6)],
+        ("seconds", "least", "most"), [(0.001, 400, 400), (0.05, 60, 140), (0.5, 2, 6)]
     )
     def test_what_gains_nothing_may_take_a_small_share(self, seconds, least, most):
         clock = Clock()

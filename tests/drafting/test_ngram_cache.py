@@ -1,7 +1,5 @@
 """N-gram cache: which source decides, which order, and when nothing is sure enough."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 
@@ -11,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_cpp_statistics import counted
 
-from speclsp.drafting.drafter import (
-    Draft,
-    DraftContext,
-    NgramCounts,
-    Statistics,
-    TokenArray,
-)
+from speclsp.drafting.drafter import Draft, DraftContext, NgramCounts, Statistics, TokenArray
 from speclsp.drafting.ngram_cache import (
     LAX,
     STRICT,

@@ -1,7 +1,5 @@
 """ngram-map-k and ngram-map-k4v: which value of a key is drafted, and how far."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from character_tokens import FREE, drafted, text_of, where
@@ -30,11 +28,7 @@ def k(n: int = 3, m: int = 6, min_hits: int = 1) -> NgramDrafter:
 
 def k4v(n: int = 3, m: int = 3, min_hits: int = 1) -> NgramDrafter:
     return create_k4v(
-        Settings(
-            spec_ngram_size_n=n,
-            spec_ngram_size_m=m,
-            spec_ngram_min_hits=min_hits,
-        )
+        Settings(spec_ngram_size_n=n, spec_ngram_size_m=m, spec_ngram_min_hits=min_hits)
     )
 
 
@@ -91,10 +85,7 @@ K4V = {
         where("abcR..abcS..abcT..abcU.." + 6 * "abcX.." + "abc"),
         "X..",
     ),
-    "none of the four dominates": (
-        where("abcR..abcS..abcT..abcU.." + 5 * "abcX.." + "abc"),
-        "",
-    ),
+    "none of the four dominates": (where("abcR..abcS..abcT..abcU.." + 5 * "abcX.." + "abc"), ""),
     "the chosen value, not the latest": (where("abcXYZ_abcXYZ_abcUVW_abc"), "XYZ"),
     "values are told apart by m tokens": (where("abcXYZ1abcXYZ2abc"), "XYZ"),
     "values of other buffers count": (where("abcXXX_abc", "abcYYY", ["abcXXX"]), "XXX"),

@@ -1,7 +1,5 @@
 """ngram-mod: one pool for all documents, chains from it, thresholds and what is learned when."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from character_tokens import FREE, drafted, ids, text_of, where

@@ -1,7 +1,5 @@
 """ngram-simple: the nearest place of the last n tokens, and m tokens from there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,13 +15,7 @@ from speclsp.settings import Settings
 
 
 def make(n: int = 3, m: int = 6, min_hits: int = 1):
-    return create(
-        Settings(
-            spec_ngram_size_n=n,
-            spec_ngram_size_m=m,
-            spec_ngram_min_hits=min_hits,
-        )
-    )
+    return create(Settings(spec_ngram_size_n=n, spec_ngram_size_m=m, spec_ngram_min_hits=min_hits))
 
 
 CASES = {

@@ -1,7 +1,5 @@
 """Trees: which are chains, and what is left of those that no target could verify."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,9 +92,7 @@ def test_whatever_comes_a_usable_tree_is_left(edges, n_max, n_branches):
     assert usable_tree(cut, n_max, 4, n_branches) == cut
 
 
-@given(
-    edges=st.lists(st.tuples(st.integers(-1, 9), st.integers(0, 3)), max_size=10),
-)
+@given(edges=st.lists(st.tuples(st.integers(-1, 9), st.integers(0, 3)), max_size=10))
 def test_depth_first_is_the_same_tree(edges):
     tree = DraftTree(
         tuple(t for _, t in edges),

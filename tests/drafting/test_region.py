@@ -1,7 +1,5 @@
 """The region drafter: where it takes drafts from as the output copies, inserts, replaces, skips."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Drafters by name, the project's own and other people's."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

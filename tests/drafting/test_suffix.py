@@ -1,7 +1,5 @@
 """Suffix match: which places are found, how many, and what it drafts alone."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 
@@ -138,10 +136,7 @@ def test_places_are_those_that_a_plain_search_finds(
         return np.array(tokens, dtype=np.int32)
 
     asked = DraftContext(
-        prompt=(0,),
-        prefix=array(prefix),
-        suffix=array(suffix),
-        buffers=tuple(map(array, buffers)),
+        prompt=(0,), prefix=array(prefix), suffix=array(suffix), buffers=tuple(map(array, buffers))
     )
     text = LookupText(asked, DEPTH)
     candidates = text.candidates(n_min, n_tokens, n_places)

@@ -1,7 +1,5 @@
 """Trees from hand-made candidates: what is weighed how, and in which order nodes grow."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Places that an edit may concern, the examples of prompts, and what is shown."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

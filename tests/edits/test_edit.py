@@ -1,7 +1,5 @@
 """How a region changes, which edits are withheld, and what real models' answers come to."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Prompts of next-edit models: as recorded, as documented, and what answers mean."""
 
-from __future__ import annotations
-
 import pytest
 from recorded_edits import RecordedAnswer, recorded_answers
 

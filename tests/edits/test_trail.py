@@ -1,7 +1,5 @@
 """The trail of edits: what is one change, what cancels out, and what is never kept."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

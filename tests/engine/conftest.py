@@ -1,7 +1,5 @@
 """Writes small GGUFs for the engine's tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

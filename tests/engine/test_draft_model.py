@@ -1,7 +1,5 @@
 """Drafts of a small model, and how its KV cache follows the request."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,11 +22,7 @@ from speclsp.engine.llama import loading
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.weights import load_draft_model
-from speclsp.errors import (
-    DecodeError,
-    DecodeInterruptedError,
-    ModelLoadError,
-)
+from speclsp.errors import DecodeError, DecodeInterruptedError, ModelLoadError
 from speclsp.settings import Settings
 
 SOURCE = Path(__file__).read_text(encoding="utf-8")

@@ -1,7 +1,5 @@
 """Drafts of models with another vocabulary: through text there and back, and with real models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -216,10 +214,7 @@ def test_a_draft_model_with_another_vocabulary_is_told_and_drafts_by_text(
 
 
 def complete(
-    target: LlamaTarget,
-    tokens: Sequence[int],
-    drafter: Drafter | None,
-    end_tokens: frozenset[int],
+    target: LlamaTarget, tokens: Sequence[int], drafter: Drafter | None, end_tokens: frozenset[int]
 ) -> Generation:
     target.truncate(0)
     return generate(

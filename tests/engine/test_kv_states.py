@@ -1,7 +1,5 @@
 """Saved KV states: what comes back, what is worth a copy, and how much is kept."""
 
-from __future__ import annotations
-
 import pytest
 from scripted_target import ScriptedTarget, hashing
 

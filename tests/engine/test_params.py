@@ -1,7 +1,5 @@
 """From settings to parameters: what follows what."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -115,10 +113,7 @@ def test_the_draft_model_has_its_own_context_cache_types_and_experts():
         ({"cpu_moe": True}, ((EXPERTS, "CPU"),)),
         ({"n_cpu_moe": 2}, ((rf"blk\.0{EXPERTS}", "CPU"), (rf"blk\.1{EXPERTS}", "CPU"))),
         ({"n_cpu_ffn": 1}, ((r"blk\.0\.ffn_(up|down|gate|gate_up)\.", "CPU"),)),
-        (
-            {"override_tensor": "a=CUDA0", "cpu_moe": True},
-            (("a", "CUDA0"), (EXPERTS, "CPU")),
-        ),
+        ({"override_tensor": "a=CUDA0", "cpu_moe": True}, (("a", "CUDA0"), (EXPERTS, "CPU"))),
     ],
 )
 def test_tensor_placements(changes, placements):

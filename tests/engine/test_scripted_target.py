@@ -1,7 +1,5 @@
 """The scripted target is as strict as the real one, and the same every time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scripted_target import ScriptedTarget, following, hashing

@@ -1,7 +1,5 @@
 """Branches are the leaves, numbered so that each node's are a range."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,17 +1,12 @@
 """Which draft models fit a target model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pytest
 
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
-from speclsp.engine.llama.vocabulary import (
-    load_vocabulary,
-    vocabulary_difference,
-)
+from speclsp.engine.llama.vocabulary import load_vocabulary, vocabulary_difference
 from speclsp.prompt.vocabulary_protocol import FimTokenIds
 
 TEXTS = tuple(f"t{token}" for token in range(300))

@@ -1,7 +1,5 @@
 """OpenMP's threads spin briefly at barriers, unless the environment says how they wait."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -13,11 +11,7 @@ SHOW = "import os, speclsp.engine.llama; print(os.environ.get('GOMP_SPINCOUNT'))
 
 @pytest.mark.parametrize(
     ("given", "spins"),
-    [
-        ({}, "1000"),
-        ({"GOMP_SPINCOUNT": "7"}, "7"),
-        ({"OMP_WAIT_POLICY": "passive"}, "None"),
-    ],
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "None")],
 )
 def test_threads_wait_as_the_environment_says(given, spins):
     names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")

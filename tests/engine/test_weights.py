@@ -1,7 +1,5 @@
 """What the loader keeps, and the memory that it leaves to a draft model."""
 
-from __future__ import annotations
-
 import shutil
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Engines in a runtime folder of their own; each test leaves no process behind."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A window's completer across a socket: what it sends, answers by itself, and survives."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

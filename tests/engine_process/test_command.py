@@ -1,7 +1,5 @@
 """``speclsp engine status``, ``stop`` and ``log``."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

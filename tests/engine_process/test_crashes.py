@@ -1,7 +1,5 @@
 """Engine processes that die or cannot start: windows go on, and say what is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

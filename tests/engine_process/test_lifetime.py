@@ -1,7 +1,5 @@
 """The engine's main loop: windows come and go, and the process ends orderly."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -14,13 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from echo_engines import (
-    PROGRAM,
-    PlainConnection,
-    is_running,
-    wait_for_end,
-    wait_until,
-)
+from echo_engines import PROGRAM, PlainConnection, is_running, wait_for_end, wait_until
 
 from speclsp.embedded import embedded_target
 from speclsp.engine.llama import fit

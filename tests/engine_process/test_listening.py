@@ -1,7 +1,5 @@
 """`speclsp engine --listen`: real engines and sockets, and windows elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

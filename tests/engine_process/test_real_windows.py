@@ -3,8 +3,6 @@
 ``make kills`` kills it 50 times; ``SPECLSP_KILLS`` and ``SPECLSP_KILLS_SEED`` choose others.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

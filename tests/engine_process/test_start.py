@@ -1,7 +1,5 @@
 """Finding and starting engines: one by name, whoever races, dies or meddles."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -15,14 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from echo_engines import (
-    PROGRAM,
-    Engines,
-    is_running,
-    plain_connection,
-    wait_for_end,
-    wait_until,
-)
+from echo_engines import PROGRAM, Engines, is_running, plain_connection, wait_for_end, wait_until
 from suspended import suspend
 
 import speclsp
@@ -36,11 +27,7 @@ from speclsp.settings import Settings
 
 N_WINDOWS, N_ROUNDS = 8, 16
 FOREIGN_UID = 12345
-WINDOW = (
-    sys.executable,
-    str(Path(__file__).parents[1] / "support" / "racing_window.py"),
-    *PROGRAM,
-)
+WINDOW = (sys.executable, str(Path(__file__).parents[1] / "support" / "racing_window.py"), *PROGRAM)
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root may act for another user")
 
 

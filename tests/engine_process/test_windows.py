@@ -1,7 +1,5 @@
 """Several windows on one engine: what they share, what is their own, and whose turn it is."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 import time

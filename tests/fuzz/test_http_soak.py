@@ -3,8 +3,6 @@
 ``SPECLSP_HTTP_SOAK_SECONDS`` is how long they ask, ``SPECLSP_HTTP_SOAK_SEED`` what they do.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

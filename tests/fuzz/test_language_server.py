@@ -4,8 +4,6 @@
 A seed that fails is run again by ``make fuzz SEED=…``, and becomes a test.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -5,8 +5,6 @@ plot.  ``ENGINE=own`` measures a server that loads the models itself.  ``FILES=2
 many files as the caches have room for, and takes hours to fill them.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

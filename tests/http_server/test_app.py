@@ -1,7 +1,5 @@
 """The endpoints of a real ``speclsp http`` process with the embedded model."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

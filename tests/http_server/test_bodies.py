@@ -1,7 +1,5 @@
 """Bodies of requests: what is read of them, and what is refused in llama-server's words."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.http_server.bodies import (

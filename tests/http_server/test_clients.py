@@ -1,7 +1,5 @@
 """Clients' windows, and what becomes of their requests, on scripted completers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Connections that ask for nothing, of a real ``speclsp http`` and of uvicorn alone."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

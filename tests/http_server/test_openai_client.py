@@ -1,7 +1,5 @@
 """OpenAI's own client against a real ``speclsp http`` process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import openai

@@ -5,8 +5,6 @@ test compares it with a real one where there is one (tests/support/built_llama_s
 ``SPECLSP_RECORD_SHAPES=1`` writes it anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.error

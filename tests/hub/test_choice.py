@@ -1,7 +1,5 @@
 """Which model a name means: a file, a preset, or a repository."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

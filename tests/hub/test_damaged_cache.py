@@ -3,8 +3,6 @@
 ``make damaged`` tries 2,000 caches, the tests a sample.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

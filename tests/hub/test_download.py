@@ -1,7 +1,5 @@
 """Downloads from a hub on loopback: what goes wrong is told once, and nothing half is used."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """From an empty folder to a completion: ``speclsp serve --model auto`` and a hub on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

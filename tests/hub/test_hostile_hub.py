@@ -1,7 +1,5 @@
 """A hub that means harm, be it a mirror or whoever answers as it, against ``models pull``."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

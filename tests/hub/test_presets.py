@@ -1,7 +1,5 @@
 """The table of presets: what auto chooses, what fits, and the facts that docs/models.md repeats."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``speclsp ngram pull``: what is published arrives whole and checked, or the old file stays."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import ssl

@@ -1,7 +1,5 @@
 """The real models, loaded once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

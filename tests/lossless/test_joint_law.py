@@ -7,8 +7,6 @@ compared with what they have to be.  Verifiers that are wrong in a known way sho
 would notice.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from bisect import bisect_right
@@ -26,12 +24,7 @@ from speclsp.decoding.sampling import SamplingParams, SeededSampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.verify import verify_chain, verify_tree
 from speclsp.drafting.cost import straight_curve
-from speclsp.drafting.drafter import (
-    Candidate,
-    Draft,
-    DraftContext,
-    DraftTree,
-)
+from speclsp.drafting.drafter import Candidate, Draft, DraftContext, DraftTree
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.token_tree import is_chain
 

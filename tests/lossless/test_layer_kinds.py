@@ -4,8 +4,6 @@ The models have random weights: what they say means nothing, so every choice is 
 draft is right only where a test knows the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

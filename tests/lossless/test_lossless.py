@@ -7,8 +7,6 @@ or to a filter's edge (:mod:`speclsp.decoding.margins`).  After a tolerated mism
 goes on from the reference's tokens.  How many were tolerated is printed and bounded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

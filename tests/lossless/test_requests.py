@@ -6,8 +6,6 @@ pool of n-grams that all of them share are answered both ways, and where a reque
 the target's own choice at the first differing token was nearly even (:mod:`tests.support.margins`).
 """
 
-from __future__ import annotations
-
 import sysconfig
 import time
 from collections.abc import Iterator

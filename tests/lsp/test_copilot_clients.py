@@ -3,8 +3,6 @@
 Something is renamed, the next edit is accepted, and undone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ A stand-in for Zeta 2 behind an OpenAI-compatible server rewrites the region of 
 rule, as a model does that has understood the change.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -3,8 +3,6 @@
 Each entry of ``TEXTS`` and ``ERRORS`` is one behaviour, and a server process meets them all.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -259,10 +257,7 @@ async def test_items_begin_with_the_selected_text_in_its_range(
     assert request.suffix == line[n_before + n_typed :] + ";\nb"
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [("(x)", ["path(x"]), ("(x, y", []), (")", [])],
-)
+@pytest.mark.parametrize(("answer", "expected"), [("(x)", ["path(x"]), ("(x, y", []), (")", [])])
 async def test_nothing_behind_the_selected_range_is_replaced(answer, expected, wire):
     wire.open("os.pa)\n")
     wire.completer.script = lambda asked: asked.answer(answer, n_replaced=1)
@@ -357,13 +352,7 @@ async def test_selected_range_over_lines_gives_nothing(wire):
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
-    [
-        ("", ("turn x", 2)),
-        ("tu", ("rn x", 4)),
-        ("turn x", None),
-        ("tx", None),
-        ("turn xy", None),
-    ],
+    [("", ("turn x", 2)), ("tu", ("rn x", 4)), ("turn x", None), ("tx", None), ("turn xy", None)],
 )
 async def test_typed_through_text_leaves_the_remainder(typed, expected, wire):
     wire.open("re\nend")

@@ -1,7 +1,5 @@
 """Documents that are too large: no suggestions, and one word about that."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever comes in, each request gets one answer and the next one works."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any
@@ -48,10 +46,7 @@ NOTIFICATIONS: dict[str, dict[str, Any]] = {
     "workspace/didChangeConfiguration": {"settings": {"speclsp": {}}},
     "workspace/didChangeWorkspaceFolders": {"event": {"added": [], "removed": []}},
     "textDocument/didShowCompletion": {"item": {"insertText": "x"}},
-    "textDocument/didPartiallyAcceptCompletion": {
-        "item": {"insertText": "x"},
-        "acceptedLength": 1,
-    },
+    "textDocument/didPartiallyAcceptCompletion": {"item": {"insertText": "x"}, "acceptedLength": 1},
     "$/cancelRequest": {"id": 4711},
     "$/setTrace": {"value": "off"},
     "window/workDoneProgress/cancel": {"token": "t"},

@@ -1,7 +1,5 @@
 """Models by name in an editor, with a hub on loopback: offered, downloaded, cancelled, loaded."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """``textDocument/copilotInlineEdit``: one edit or none, in the client's units, and reports."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Items that an edit puts into the text, where no command tells of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``speclsp serve`` as a process with the real engine, typed into as an editor does."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

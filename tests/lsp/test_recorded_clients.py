@@ -1,7 +1,5 @@
 """What Neovim's own client and completion plugins sent, replayed: tests/clients records it."""
 
-from __future__ import annotations
-
 import pytest
 from client_recordings import recorded_clients, recording
 from replayed_client import replayed_client

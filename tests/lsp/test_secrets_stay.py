@@ -1,7 +1,5 @@
 """A hundred secrets in files, buffers and edits of a real server: none of them leaves a trace."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Iterator

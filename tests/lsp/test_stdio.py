@@ -1,7 +1,5 @@
 """The server as a process on standard input and output."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

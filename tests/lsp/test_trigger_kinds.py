@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from speclsp.lsp.completion_requests import TriggerKinds

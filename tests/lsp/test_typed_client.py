@@ -1,7 +1,5 @@
 """The server under a client that checks every message against LSP's types."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path

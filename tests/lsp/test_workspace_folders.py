@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from lsp_wire import FOLDER, LspWire
 
 SECOND = "file:///home/user/second"

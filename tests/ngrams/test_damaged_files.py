@@ -3,8 +3,6 @@
 ``make damaged`` tries 2,000 damages of each layout, the tests a sample.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import random

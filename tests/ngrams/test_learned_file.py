@@ -1,7 +1,5 @@
 """A statistics file and its journal: every text counts once, whatever happens in between."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -3,8 +3,6 @@
 ``make damaged`` tries 2,000 contents, the tests a sample.
 """
 
-from __future__ import annotations
-
 import os
 import random
 

@@ -1,7 +1,5 @@
 """What a project index keeps for the next session, and what it notices then."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Vocabulary-only GGUFs of the families, small enough to be written by each test run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

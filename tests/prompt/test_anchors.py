@@ -1,7 +1,5 @@
 """Where the middle begins."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.prompt.windows import N_LINES_ABOVE, anchor_candidates, anchors_above, line_start

@@ -1,7 +1,5 @@
 """Context chunks keep their order, and go once, many together, when there are too many."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,8 +84,7 @@ def test_what_must_not_be_shown_is_taken_out():
 
 @given(
     st.lists(
-        st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(1, 30)), max_size=8),
-        max_size=8,
+        st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(1, 30)), max_size=8), max_size=8
     )
 )
 def test_never_more_than_the_budget_and_each_place_once(rounds):

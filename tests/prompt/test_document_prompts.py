@@ -1,7 +1,5 @@
 """Which prompt a cursor gets: counted against a cache that holds some former prompts."""
 
-from __future__ import annotations
-
 import ast
 from copy import copy
 from pathlib import Path
@@ -10,12 +8,7 @@ import pytest
 
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk
-from speclsp.prompt.document_prompts import (
-    N_PROMPTS,
-    ChunkSource,
-    DocumentPrompts,
-    PromptQuestion,
-)
+from speclsp.prompt.document_prompts import N_PROMPTS, ChunkSource, DocumentPrompts, PromptQuestion
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 

@@ -1,7 +1,5 @@
 """Each family's layout, token by token, on vocabularies that llama.cpp has loaded."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.errors import NotFimModelError

@@ -1,19 +1,12 @@
 """Token healing: the model is held to what was typed, byte by byte, and chooses freely after."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_models import ByteVocabulary
 
-from speclsp.decoding.sampling import (
-    GreedySampler,
-    SamplingParams,
-    SeededSampler,
-    make_sampler,
-)
+from speclsp.decoding.sampling import GreedySampler, SamplingParams, SeededSampler, make_sampler
 from speclsp.prompt.healing import HealingSampler, TokenPrefixes, healing_prefix
 
 

@@ -1,7 +1,5 @@
 """Prompts on the embedded model's vocabulary: budgets, and what typing leaves of a KV cache."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 from dataclasses import replace
@@ -223,9 +221,7 @@ def test_prompt_never_exceeds_its_budget(embedded, data):
     window = None
     prefix, suffix = data.draw(TEXTS), data.draw(TEXTS)
     for _ in range(data.draw(st.integers(1, 4))):
-        budget = PromptBudget(
-            n_prompt=data.draw(st.integers(16, 200)),
-        )
+        budget = PromptBudget(n_prompt=data.draw(st.integers(16, 200)))
         prompt = build_prompt(
             family,
             embedded,

@@ -1,7 +1,5 @@
 """User templates: the same layouts as the table's, and errors that say what to write."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.errors import TemplateError

@@ -1,7 +1,5 @@
 """Windows that keep still: cut at lines, dropped once, found again after edits above."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -4,8 +4,6 @@ On two quiet cores the parts of the 0.5B take five minutes together and those of
 pair among them; what each took is printed at the end.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePath

@@ -7,21 +7,12 @@ A failure means that speculation changes texts by more than rounding does: look 
 verification or in what is rolled back, and loosen no bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from exactness import Outcome, Reference, compare, run, sampling
-from published import (
-    golden,
-    loaded_target,
-    loaded_tokenizer,
-    model_path,
-    places,
-    why_missing,
-)
+from published import golden, loaded_target, loaded_tokenizer, model_path, places, why_missing
 from real_prompts import RealPrompt
 from scripted_drafters import OracleDrafter
 from scripted_proposers import adversarial_trees, oracle_trees

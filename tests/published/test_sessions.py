@@ -4,8 +4,6 @@ A failure means that an editor or a program gets no text, gets one that does not
 stands there, or waits for a prompt that the KV cache should hold.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

@@ -5,8 +5,6 @@ thresholds change it; ``make real MODELS=FOLDER WRITE=shown`` writes it anew.  N
 it depends on time: no limit by time ends a text, and a pass verifies whole drafts.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

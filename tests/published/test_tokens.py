@@ -6,19 +6,8 @@ masks or the KV cache are wrong: every text that users see is another one.
 ``make real MODELS=FOLDER WRITE=tokens`` records them anew.
 """
 
-from __future__ import annotations
-
 import pytest
-from published import (
-    N_SAME,
-    WRITES,
-    checksum,
-    fill,
-    golden,
-    own_tokens,
-    places,
-    write_golden,
-)
+from published import N_SAME, WRITES, checksum, fill, golden, own_tokens, places, write_golden
 
 from tests.support.margins import NEARLY_EVEN, greedy_margin
 

@@ -3,8 +3,6 @@
 The answers are as the servers' documentation and source give them, with the fields that matter.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -155,11 +153,7 @@ def test_a_window_takes_the_slot_that_was_used_longest_ago(slots, chosen):
 
 
 def test_llama_server_lays_out_what_we_cannot():
-    answers = {
-        "/props": LLAMA_PROPS,
-        "/v1/models": LLAMA_MODELS,
-        "/infill": [llama_event("1", 16)],
-    }
+    answers = {"/props": LLAMA_PROPS, "/v1/models": LLAMA_MODELS, "/infill": [llama_event("1", 16)]}
     with served(answers) as server:
         _, pieces, _, request = streamed(server, FIELDS)
     assert pieces == [Piece("1", (16,))]
@@ -258,9 +252,7 @@ def test_ollama():
     answers = {
         "/api/version": {"version": "0.12.11"},
         "/api/tags": {"models": [{"name": "coder:latest", "model": "coder:latest"}]},
-        "/api/show": {
-            "parameters": 'stop "<E>"\nnum_ctx                        8192',
-        },
+        "/api/show": {"parameters": 'stop "<E>"\nnum_ctx                        8192'},
         "/api/generate": lines,
     }
     with served(answers) as server:

@@ -1,7 +1,5 @@
 """What a remote engine does about servers that are slow, broken, hostile or gone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -18,14 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_http import (
-    Request,
-    ScriptedServer,
-    response,
-    scripted_server,
-    stream,
-    wait_until,
-)
+from scripted_http import Request, ScriptedServer, response, scripted_server, stream, wait_until
 
 from speclsp.errors import RemoteError, SettingsError
 from speclsp.remote.dialects import DIALECTS

@@ -1,7 +1,5 @@
 """A real llama-server as the remote engine."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -17,10 +15,7 @@ from speclsp.remote.engine import HttpEngine
 from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.settings import Settings
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(built_llama_server() is None, reason=WHY_NOT),
-]
+pytestmark = [pytest.mark.real, pytest.mark.skipif(built_llama_server() is None, reason=WHY_NOT)]
 
 PREFIX = "def add(first, second):\n    ret"
 FIM = RemotePrompt(prefix=PREFIX, suffix="\n\nprint(add(1, 2))\n")

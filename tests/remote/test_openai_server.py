@@ -1,7 +1,5 @@
 """llama-cpp-python's own server as a remote engine with OpenAI's API."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Iterator

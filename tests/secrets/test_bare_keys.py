@@ -1,7 +1,5 @@
 """Keys without their markers are masked wherever they were cut; checksums and names stay."""
 
-from __future__ import annotations
-
 import base64
 import random
 import string

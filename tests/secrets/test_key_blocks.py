@@ -1,7 +1,5 @@
 """Blocks between the markers of private keys are found, and nothing is seen too often."""
 
-from __future__ import annotations
-
 from speclsp.secrets.private_keys import key_blocks
 
 BEGIN = "-----BEGIN RSA PRIVATE KEY-----"

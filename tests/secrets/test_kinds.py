@@ -1,7 +1,5 @@
 """Every form of secret is masked, whole and while it is typed; ordinary code stays."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked

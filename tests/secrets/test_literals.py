@@ -1,7 +1,5 @@
 """The one reader of values: what it reads, and that it reads it a bounded number of times."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

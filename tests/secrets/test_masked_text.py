@@ -1,7 +1,5 @@
 """What is no secret stays; what is kept up to date equals what is made anew."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

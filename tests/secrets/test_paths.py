@@ -22,10 +22,7 @@ SECRET = """
 """
 
 
-@pytest.mark.parametrize(
-    "path",
-    SECRET.split(),
-)
+@pytest.mark.parametrize("path", SECRET.split())
 def test_secret(path):
     assert is_secret_path(path)
 
@@ -44,9 +41,6 @@ INNOCENT = """
 """
 
 
-@pytest.mark.parametrize(
-    "path",
-    INNOCENT.split(),
-)
+@pytest.mark.parametrize("path", INNOCENT.split())
 def test_not_secret(path):
     assert not is_secret_path(path)

@@ -1,7 +1,5 @@
 """The pieces of secrets by which texts that hold part of one are found."""
 
-from __future__ import annotations
-
 import random
 import string
 

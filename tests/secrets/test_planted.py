@@ -1,7 +1,5 @@
 """Every kind of secret is masked in a whole text, in one that is typed, and after every edit."""
 
-from __future__ import annotations
-
 import pytest
 from planted_secrets import planted_secrets
 

@@ -3,8 +3,6 @@
 Keys that begin as words do cannot be told from words; passwords have no such excuse.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The trail of changes, which is in prompts of next edits, holds no secret, typed or deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

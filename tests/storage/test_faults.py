@@ -3,8 +3,6 @@
 ``make faults`` runs every case, the tests a share of them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The table of suggestions: what is left of them, what was rejected, what is learned."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from typing import Any
@@ -14,12 +12,7 @@ from speclsp.decoding.session import SessionRecorder
 from speclsp.documents import AcceptedText, TextEdit
 from speclsp.requests import PlacedCompletion
 from speclsp.statistics import SessionStats
-from speclsp.suggestions.ledger import (
-    MAX_SUGGESTIONS,
-    Ledger,
-    Offers,
-    Suggestion,
-)
+from speclsp.suggestions.ledger import MAX_SUGGESTIONS, Ledger, Offers, Suggestion
 
 PLACE = request_at("a = 1\nx = ¦\n")
 

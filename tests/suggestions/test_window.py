@@ -1,7 +1,5 @@
 """Requests that the model is spared, over the in-process completer with a scripted model."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import threading

@@ -1,7 +1,5 @@
 """What a window's completer gets to see of its documents: masked once per change, in order."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import gc

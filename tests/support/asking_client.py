@@ -3,8 +3,6 @@
 It decides and sends nothing; :class:`EditingClient` types with it into a real server.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The llama-server that the tests ask: named, built by the script of the peers, or installed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

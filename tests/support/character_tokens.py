@@ -1,7 +1,5 @@
 """Texts whose tokens are their characters, for drafters' tests that can be read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ client has no such thing, or a sentence about what stays the client's own.  The 
 docs/editors.md is drawn from these files.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

@@ -1,7 +1,5 @@
 """What clients send, kept in ``tests/clients/recordings``, and what is left out of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

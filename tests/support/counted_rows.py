@@ -1,7 +1,5 @@
 """A stream of samples that can be told apart: a process of its own imports it by this name."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import cast

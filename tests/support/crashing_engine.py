@@ -4,8 +4,6 @@ Run as ``python crashing_engine.py engine run …``.  A prompt that holds one of
 ``CRASHES`` ends the process or lets it hang; with ``CRASHING_ENGINE_LOAD`` loading does.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

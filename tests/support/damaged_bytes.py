@@ -1,7 +1,5 @@
 """A file's bytes, damaged at random places: what disks, cuts of power and other programs leave."""
 
-from __future__ import annotations
-
 import random
 import struct
 

@@ -3,8 +3,6 @@
 The format is specified in ggml's docs/gguf.md.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A session of requests, for the tests of what is said of it."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from speclsp.statistics import DrafterStats, RequestStats

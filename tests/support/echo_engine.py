@@ -8,8 +8,6 @@ With ``ECHO_ENGINE_PATIENCE`` it waits that many seconds for its first window, a
 cannot start its first so many threads.  A window that sends ``log N`` makes it log N lines.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """Starts engines that echo (``echo_engine.py``) and waits for processes."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A folder for the shared engines of a test run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 

@@ -1,19 +1,12 @@
 """Generations with drafts compared with the target's own tokens, token by token."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from real_prompts import RealPrompt
 
-from speclsp.decoding.sampling import (
-    GreedySampler,
-    SamplingParams,
-    SeededSampler,
-    make_sampler,
-)
+from speclsp.decoding.sampling import GreedySampler, SamplingParams, SeededSampler, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.target import Target
 from speclsp.drafting.drafter import DraftContext, Drafter

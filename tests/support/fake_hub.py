@@ -1,7 +1,5 @@
 """A hub on loopback that speaks as much of Hugging Face's API as a download needs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

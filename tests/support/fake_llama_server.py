@@ -5,8 +5,6 @@ to, ``refuses`` answers 400, ``forgets`` ends at the third request, ``tires`` cl
 after each answer without saying so, and ``drafts_nothing`` says so.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

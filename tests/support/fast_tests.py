@@ -5,8 +5,6 @@ test would start or load is to be marked ``real``, since a thread cannot skip it
 that take seconds without either, ``slow``.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Generator

@@ -9,8 +9,6 @@ SHARE is the part of the cases that is run, 1 for all.  Prints counts as JSON, o
 that lost something.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import hashlib

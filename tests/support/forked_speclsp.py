@@ -3,8 +3,6 @@
 Python's start and imports take a second, a fork none: for what a run does, not for how it starts.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import json

@@ -4,8 +4,6 @@ It answers, for each open document, its version, its text as the server has it, 
 window's masked text is what masking that text whole gives.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

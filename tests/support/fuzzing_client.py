@@ -1,7 +1,5 @@
 """A language client that sends what it is told, whatever it is, and checks what comes back."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ They were written before the rules were last changed.  A form that a rule is wri
 ``secret_forms.py``, and another one takes its place.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.support.secret_forms import forms

@@ -4,8 +4,6 @@ Whatever it does, ``tests/hub/test_hostile_hub.py`` holds the same of all: nothi
 appears or changes, and no name in the cache leads to bytes that nobody verified.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import zlib
@@ -433,9 +431,7 @@ TABLE: list[Behaviour] = [
     ),
     Behaviour("no such file", "answered 404", file=lambda r: [response(404)]),
     Behaviour(
-        "the bytes are elsewhere",
-        "",
-        file=lambda r: [response(302, b"", "Location: /honest/file")],
+        "the bytes are elsewhere", "", file=lambda r: [response(302, b"", "Location: /honest/file")]
     ),
     # What was there before.
     Behaviour("other bytes under the checksum's name", "", prepare=_blob_of_others),

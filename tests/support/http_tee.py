@@ -1,7 +1,5 @@
 """A server between a client and an HTTP server: it passes bytes on, and keeps the requests."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import io

@@ -1,7 +1,5 @@
 """All text that a server has left on disk: files as they are, and stored tokens as their text."""
 
-from __future__ import annotations
-
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Their vocabulary is the embedded target's.  Each of the architectures takes toke
 way, which is what they are for; what they say means nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """llama.cpp's statistics layout, written and read number by number as ``ngram-cache.cpp`` does."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """A real llama-server with the embedded model, for tests of what asks one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -5,8 +5,6 @@ Prints a JSON line for each: name, outcome (``answered``, ``refused``, ``ended``
 ``raised``), details, and MiB.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

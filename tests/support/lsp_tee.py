@@ -4,8 +4,6 @@
 in FOLDER: ``["client", MESSAGE]``, ``["server", MESSAGE]``, and ``["ended", STATUS]`` at the end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

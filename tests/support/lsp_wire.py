@@ -1,7 +1,5 @@
 """A raw JSON-RPC client of a server in the same event loop: no framing, no types, no mercy."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -3,8 +3,6 @@
 They are drawn from a seed, so that nothing that looks like a key stands in this repository.
 """
 
-from __future__ import annotations
-
 import base64
 import random
 from dataclasses import dataclass

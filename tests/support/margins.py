@@ -14,8 +14,6 @@ Three facts make the bounds, with logits that are off by at most ε:
   the set's share P moves by at most 2ε in log-odds, log(P / (1 − P)).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What a masked text owes to the rules, and what to the secrets that it had before."""
 
-from __future__ import annotations
-
 from speclsp.secrets.masked_text import MaskedText, _with_placeholders, masked
 from speclsp.secrets.spans import Span, merged
 

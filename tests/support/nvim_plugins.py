@@ -1,7 +1,5 @@
 """The clients that run in Neovim: how each is set up by the documents, asked and accepted."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import dataclass, field

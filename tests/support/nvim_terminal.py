@@ -3,8 +3,6 @@
 Its state is looked at through its socket.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

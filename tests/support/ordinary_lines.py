@@ -6,8 +6,6 @@ languages and formats that people write; words that begin as keys do; documents 
 
 # ruff: noqa: E501  # a row is one line of somebody's file
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 

@@ -1,7 +1,5 @@
 """Copies of a model with other vocabularies: other ids and names, or fewer tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,10 +38,7 @@ def write_with_fewer_tokens(source: Path, goal: Path, *, n_merges: int) -> None:
     left_out = {merge.replace(" ", "") for merge in merges[n_merges:]}
     left_out -= {merge.replace(" ", "") for merge in merges[:n_merges]}
     kept = [idx for idx, token in enumerate(tokens) if token not in left_out]
-    changed: dict[str, Any] = {
-        _TOKENS: [tokens[idx] for idx in kept],
-        _MERGES: merges[:n_merges],
-    }
+    changed: dict[str, Any] = {_TOKENS: [tokens[idx] for idx in kept], _MERGES: merges[:n_merges]}
     for key, field in fields.items():
         if key.startswith("tokenizer.ggml.") and key.endswith("_token_id"):
             changed[key] = kept.index(int(field.contents()))

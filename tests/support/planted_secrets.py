@@ -5,8 +5,6 @@ They are drawn from a seed, so that nothing that looks like a key stands in this
 
 # ruff: noqa: E501  # a row of the table is one line of somebody's file
 
-from __future__ import annotations
-
 import random
 import string
 from collections.abc import Callable

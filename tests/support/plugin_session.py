@@ -1,7 +1,5 @@
 """A Neovim with a plugin, and a real server behind a tee that writes down what the plugin sends."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The prompt of one request by itself, as benchmarks and tests want it."""
 
-from __future__ import annotations
-
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow
 from speclsp.prompt.families import FimFamily
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout, PromptWindow

@@ -3,8 +3,6 @@
 ``SPECLSP_REAL_MODELS`` names the folder that has them; without one the tests are skipped.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import zlib

@@ -1,7 +1,5 @@
 """The embedded target in Q8_0, made where a test needs it: the repository keeps F16 alone."""
 
-from __future__ import annotations
-
 import ctypes
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Reads lines: ``connect`` answers with the engine's process id and whether this w
 ``close`` with ``closed``.
 """
 
-from __future__ import annotations
-
 import sys
 
 from echo_engines import PlainConnection, plain_connection

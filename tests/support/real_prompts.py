@@ -1,7 +1,5 @@
 """Fill-in-the-middle prompts cut from the standard library's Python sources, line-anchored."""
 
-from __future__ import annotations
-
 import os
 import sysconfig
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Zeta 1 and Zeta 2 are as their models want them; those for Sweep's models take t
 block.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """An OpenAI-compatible server that keeps every byte that it receives, and answers with one text."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

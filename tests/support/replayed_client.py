@@ -1,7 +1,5 @@
 """A real server that gets a recorded client's messages, one after the other."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

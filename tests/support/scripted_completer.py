@@ -1,7 +1,5 @@
 """A completer that does as it is told, and writes down what it was asked."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Drafters that behave in one extreme way each, for the tests of losslessness."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

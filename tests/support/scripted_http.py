@@ -1,7 +1,5 @@
 """An HTTP server that sends what a test scripts, byte by byte if need be."""
 
-from __future__ import annotations
-
 import json
 import socketserver
 import ssl

@@ -1,7 +1,5 @@
 """A scripted model family for the completer's tests: one token per byte, and a loader to steer."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
@@ -122,11 +120,7 @@ class ScriptedLoader:
         )
 
     def weights(
-        self,
-        settings: Settings,
-        tokenizer: Tokenizer,
-        progress: Progress,
-        log: Log,
+        self, settings: Settings, tokenizer: Tokenizer, progress: Progress, log: Log
     ) -> Weights:
         assert self.gate.wait(60)
         if self.error is not None:

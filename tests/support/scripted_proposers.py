@@ -1,7 +1,5 @@
 """Proposers of token trees that behave in one extreme way each, for the tests of losslessness."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from operator import index
 

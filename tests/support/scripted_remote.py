@@ -1,20 +1,12 @@
 """A scripted remote engine: it answers with given pieces, and keeps what it was sent."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Generator
 from typing import Any
 
 from speclsp.errors import RemoteError
-from speclsp.remote.messages import (
-    Piece,
-    RemoteModel,
-    RemoteParams,
-    RemotePrompt,
-    RemoteStats,
-)
+from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
 DEAD = RemoteError("The remote engine at desk:8080 cannot be reached.", remedy="Start it.")
 
@@ -25,11 +17,7 @@ class ScriptedRemote:
     def __init__(self, *pieces: str, model: RemoteModel | None = None) -> None:
         self.pieces = [Piece(piece) for piece in pieces]
         self.model = model or RemoteModel(
-            kind="llama-server",
-            name="qwen2.5-coder-7b",
-            n_ctx=4096,
-            takes_text=True,
-            logprobs=True,
+            kind="llama-server", name="qwen2.5-coder-7b", n_ctx=4096, takes_text=True, logprobs=True
         )
         self.vocabulary: dict[str, list[int]] = {}
         """The tokens of texts that the server is asked about."""

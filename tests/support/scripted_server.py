@@ -3,8 +3,6 @@
 What the text before the cursor ends with decides what the completer does.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

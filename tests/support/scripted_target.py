@@ -4,8 +4,6 @@ Its logits are a pure function of the tokens in its cache, so decoding one token
 in a batch agree to the last bit.  It refuses what the real one refuses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 

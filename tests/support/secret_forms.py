@@ -6,8 +6,6 @@ drawn text of a line is its secret.  Nothing that looks like a key stands in thi
 
 # ruff: noqa: E501  # a form is one line of somebody's file
 
-from __future__ import annotations
-
 import base64
 import random
 import string

@@ -1,7 +1,5 @@
 """What is shown of secrets while they are typed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -4,8 +4,6 @@ The benchmarks and the end-to-end tests type through it.  Positions are code poi
 offers the position encoding utf-32 only.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import deque

@@ -1,7 +1,5 @@
 """A server program: started with its log in a file, and always ended."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

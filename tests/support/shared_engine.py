@@ -1,7 +1,5 @@
 """Completers of windows across a socket, whose engine's side runs in an event loop of the test."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

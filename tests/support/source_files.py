@@ -1,7 +1,5 @@
 """Source files of a corpus as tests need them."""
 
-from __future__ import annotations
-
 import hashlib
 
 from training.corpus import SourceFile

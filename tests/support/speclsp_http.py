@@ -1,7 +1,5 @@
 """A real ``speclsp http`` process with the embedded model, and requests to it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A process that is stopped when the test goes on, not soon."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

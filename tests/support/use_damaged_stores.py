@@ -5,8 +5,6 @@ by SQL, or files beside it.  Then the store is opened, read, written, and opened
 Prints counts as JSON; ends at the first case in which anything but a report comes of it.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """A vocabulary of bytes, and a check that completes at a cursor marker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """What is left of a text that would leave the document's brackets and strings without a partner."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,12 +43,7 @@ CUT = {
         'expect(z.parse(a, "b").toBe();',
         "expect",
     ),
-    "a brace that the next line has": (
-        "python",
-        "f({\n    'a': 1,\n    ▮\n}\n)\n",
-        "}",
-        "",
-    ),
+    "a brace that the next line has": ("python", "f({\n    'a': 1,\n    ▮\n}\n)\n", "}", ""),
     "a brace that the block has": (
         "c",
         "void f() {\n  if (x) {\n    ▮\n  }\n}\n",

@@ -1,7 +1,5 @@
 """The block alone, line by line; whole completions are in ``test_stopping.py``."""
 
-from __future__ import annotations
-
 import pytest
 from typed_requests import request_between
 

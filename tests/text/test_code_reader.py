@@ -1,7 +1,5 @@
 """What is open at a place in code, and what a text closes of it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Characters split over tokens."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

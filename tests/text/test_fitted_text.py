@@ -1,7 +1,5 @@
 """A program's text around a cursor: ended and fitted as an editor's, with the program's limits."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which lines open a block."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.text.languages import CONTINUATION_WORDS, closes_block, opens_block

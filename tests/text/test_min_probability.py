@@ -1,7 +1,5 @@
 """A text ends before the token with which its joint probability falls below the least one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

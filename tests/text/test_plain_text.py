@@ -1,7 +1,5 @@
 """What ends a program's text, and what of it may be told while it grows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

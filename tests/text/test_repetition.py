@@ -1,7 +1,5 @@
 """Loops of lines and of characters."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.text.repetition import repeated_characters, repeated_lines

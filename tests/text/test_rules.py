@@ -1,7 +1,5 @@
 """One line or several, from the settings and the text at the cursor."""
 
-from __future__ import annotations
-
 import pytest
 from typed_requests import request_between
 

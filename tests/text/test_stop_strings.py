@@ -1,7 +1,5 @@
 """Stop strings in a text that comes in parts, beside a search for each alone."""
 
-from __future__ import annotations
-
 import random
 
 from speclsp.text.stop_strings import StopStrings

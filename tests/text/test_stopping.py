@@ -1,7 +1,5 @@
 """Completions at a cursor, byte by byte: where they end and what is inserted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -113,13 +111,7 @@ CASES = {
         "function f()\n  g()\nend",
         "block",
     ),
-    "a block that stays on the line": (
-        "python",
-        "f(▮)\n",
-        "a, b)\ng(\n",
-        "f(a, b)\n",
-        "block",
-    ),
+    "a block that stays on the line": ("python", "f(▮)\n", "a, b)\ng(\n", "f(a, b)\n", "block"),
     "a block that goes on behind text": (
         "javascript",
         "f(▮)",
@@ -284,13 +276,7 @@ CASES = {
         f"x = {list(range(1, 21))}\n",
         "lines",
     ),
-    "a call that the next line closes": (
-        "python",
-        "f(▮\n)\n",
-        "a, b)\n",
-        "f(a, b\n)\n",
-        "block",
-    ),
+    "a call that the next line closes": ("python", "f(▮\n)\n", "a, b)\n", "f(a, b\n)\n", "block"),
     "ends by a keyword": (
         "ruby",
         "class A\n  def f(x)\n    ▮\nend\n",
@@ -341,13 +327,7 @@ CASES = {
         "x = z if y else 1\n",
         "lines",
     ),
-    "spaces at the end of the line are not": (
-        "python",
-        "x = ▮\n",
-        "1  \n",
-        "x = 1\n",
-        "lines",
-    ),
+    "spaces at the end of the line are not": ("python", "x = ▮\n", "1  \n", "x = 1\n", "lines"),
 }
 
 
@@ -362,12 +342,7 @@ def test_completion(complete, name):
 @pytest.mark.parametrize(
     ("language", "document", "generated", "expected"),
     [
-        (
-            "markdown",
-            "Run it:\n\n▮\n",
-            "```sh\nmake\n```\n",
-            "Run it:\n\n```sh\nmake\n```\n",
-        ),
+        ("markdown", "Run it:\n\n▮\n", "```sh\nmake\n```\n", "Run it:\n\n```sh\nmake\n```\n"),
         (
             "python",
             'def f():\n    """Add.\n\n    ▮\n    """\n',

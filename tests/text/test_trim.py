@@ -1,7 +1,5 @@
 """Where the completion meets the rest of the line."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.text.fitting import fitted_to_line

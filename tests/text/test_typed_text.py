@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from typed_requests import request_at
 

@@ -1,7 +1,5 @@
 """Line ends of the file, and the width of indentation."""
 
-from __future__ import annotations
-
 import pytest
 
 from speclsp.text.rules import indent_width, newline_of

@@ -26,22 +26,12 @@ from training.corpus import (  # noqa: E402
     write_list,
     write_manifest,
 )
-from training.export import (  # noqa: E402
-    About,
-    read_gguf,
-    write_gguf,
-)
+from training.export import About, read_gguf, write_gguf  # noqa: E402
 from training.folder import ROLES, VERSION, Checkpoint, WorkFolder, file_hash  # noqa: E402
 from training.growth import grown, pruned  # noqa: E402
 from training.measurement import MeasuredModel  # noqa: E402
 from training.model import Model, attention  # noqa: E402
-from training.presets import (  # noqa: E402
-    CPU,
-    GPU,
-    PRESETS,
-    Budget,
-    Shape,
-)
+from training.presets import CPU, GPU, PRESETS, Budget, Shape  # noqa: E402
 from training.producers import Row  # noqa: E402
 from training.steps import (  # noqa: E402
     export,

@@ -1,7 +1,5 @@
 """A project to type into, and Neovims to type with."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

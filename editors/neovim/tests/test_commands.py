@@ -1,7 +1,5 @@
 """`:Speclsp`, `:checkhealth speclsp` and the status line."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

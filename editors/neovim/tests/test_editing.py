@@ -1,7 +1,5 @@
 """What the plugin must leave alone: typing, macros, repeats, folds, other kinds of buffers."""
 
-from __future__ import annotations
-
 import random
 import time
 

@@ -1,7 +1,5 @@
 """Next edits in real Neovims, mostly by a scripted model: what is shown, and what keys do."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """`:Speclsp install`, with a Python that writes down what it is asked for."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

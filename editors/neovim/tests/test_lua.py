@@ -1,7 +1,5 @@
 """The Lua side by itself: its linter, its help, and its pure parts."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`:Speclsp model`: a list to choose from, the download, and what is kept of the choice."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

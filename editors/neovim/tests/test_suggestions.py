@@ -1,7 +1,5 @@
 """Ghost text as a user meets it: it comes, is taken in whole or in part, and goes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Neovim in a real terminal: what is on the screen."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """The script that builds llama-server, with a CMake that compiles nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a comparison reads beforehand, whom it types to, and where it decodes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``peers`` with the embedded model, beside a program that is like llama-server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

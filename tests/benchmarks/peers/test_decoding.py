@@ -1,16 +1,11 @@
 """Where decoding is compared, and what our own sides say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import cast
 
 import pytest
 
-from benchmarks.decoding import (
-    DecodePlace,
-    Decoder,
-)
+from benchmarks.decoding import DecodePlace, Decoder
 from benchmarks.machine import loaded_models
 from benchmarks.peers.decoding import OURS_HUMAN, OwnDecoders, PlaceFinder, server_side
 from benchmarks.peers.llama_server import LlamaServerSession

@@ -1,7 +1,5 @@
 """A server's process, and what is said to it, with a program that answers like llama-server."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """llama-server's configurations: how each is started, and what each does, where it is there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which requests llama.vim sends, and which it answers itself."""
 
-from __future__ import annotations
-
 from benchmarks.peers.infill import InfillAnswer, JsonObject
 from benchmarks.peers.llama_vim import LlamaVim
 from benchmarks.peers.vim_buffer import VimBuffer, vim_buffer

@@ -1,7 +1,5 @@
 """The ring of chunks."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,14 +1,6 @@
 """What llama.vim finds again among the answers that it had."""
 
-from __future__ import annotations
-
-from benchmarks.peers.llama_vim import (
-    N_CHARS_BACK,
-    N_REMEMBERED,
-    VimMemory,
-    key_of,
-    keys_of,
-)
+from benchmarks.peers.llama_vim import N_CHARS_BACK, N_REMEMBERED, VimMemory, key_of, keys_of
 from benchmarks.peers.vim_buffer import LocalContext, local_context, vim_buffer
 
 

@@ -1,7 +1,5 @@
 """Our side by HTTP: a real server with the embedded model, asked by llama.vim's logic."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """One llama-server, asked by speclsp and by llama.vim's logic."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

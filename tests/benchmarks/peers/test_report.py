@@ -1,7 +1,5 @@
 """A comparison as tables and JSON."""
 
-from __future__ import annotations
-
 import json
 
 from benchmarks.decoding import (

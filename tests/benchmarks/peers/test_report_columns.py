@@ -1,7 +1,5 @@
 """What the columns of a comparison say of rounds."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.decoding import DECODE_COLUMNS, Decoded

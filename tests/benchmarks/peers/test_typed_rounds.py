@@ -1,7 +1,5 @@
 """A session typed to several sides in alternating rounds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
@@ -12,12 +10,7 @@ from benchmarks.cases import EditCase
 from benchmarks.decoding import rotated
 from benchmarks.peers.contract import PeerOptions
 from benchmarks.peers.own import OURS, OURS_PLAIN, our_peers, own_settings
-from benchmarks.peers.typed_rounds import (
-    WARM_UP,
-    PeerRun,
-    type_to_all,
-    typed_runs_of,
-)
+from benchmarks.peers.typed_rounds import WARM_UP, PeerRun, type_to_all, typed_runs_of
 from speclsp.errors import EngineError
 from speclsp.settings import Settings
 from speclsp.statistics import RequestStats

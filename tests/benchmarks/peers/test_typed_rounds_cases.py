@@ -1,7 +1,5 @@
 """Which cases are typed in which round."""
 
-from __future__ import annotations
-
 from benchmarks.cases import EditCase
 from benchmarks.peers.typed_rounds import case_lines, typed_rounds
 from tests.benchmarks.case_folders import case

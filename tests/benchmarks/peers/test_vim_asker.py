@@ -1,7 +1,5 @@
 """llama.vim in a replay: files that are entered, left and gone back to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What llama.vim takes from a buffer."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.peers.vim_buffer import (

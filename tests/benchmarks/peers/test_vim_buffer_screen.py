@@ -1,7 +1,5 @@
 """What llama.vim shows of an answer."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.peers.vim_buffer import shown_suggestion, vim_buffer

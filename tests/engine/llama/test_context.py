@@ -1,7 +1,5 @@
 """The KV cache and the batch of a real context."""
 
-from __future__ import annotations
-
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -56,10 +54,7 @@ def tokens(vocabulary: LlamaVocabulary) -> list[int]:
 def held_positions(target: LlamaTarget) -> tuple[int, int]:
     """First and last position in llama.cpp's own cache; (-1, -1) for none."""
     memory = llama.llama_get_memory(target._context)
-    return (
-        llama.llama_memory_seq_pos_min(memory, 0),
-        llama.llama_memory_seq_pos_max(memory, 0),
-    )
+    return (llama.llama_memory_seq_pos_min(memory, 0), llama.llama_memory_seq_pos_max(memory, 0))
 
 
 def test_facts_of_the_embedded_model(target):

@@ -3,8 +3,6 @@
 ``make damaged`` loads every variant, the tests a sample.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

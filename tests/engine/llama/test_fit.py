@@ -1,7 +1,5 @@
 """How many layers and how large a KV cache are tried, on which GPUs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +36,7 @@ def plan(
 ) -> tuple[int, int]:
     settings = Settings(**changes)
     attempt = first_attempt(
-        read_gguf_header(path),
-        settings,
-        gpus,
-        n_bytes_reserved=n_bytes_reserved,
+        read_gguf_header(path), settings, gpus, n_bytes_reserved=n_bytes_reserved
     )
     return attempt.n_gpu_layers, attempt.n_ctx
 
@@ -176,12 +171,7 @@ def ladder(first: Attempt, n_layers: int, n_ctx_min: int) -> list[tuple[int, int
             [(3, 8192), (2, 8192), (1, 8192), (0, 8192), (0, 4096), (0, 2048)],
         ),
         # many layers go an eighth at a time
-        (
-            Attempt(33, 4096),
-            33,
-            4096,
-            [(n, 4096) for n in (33, 29, 25, 21, 17, 13, 9, 5, 1, 0)],
-        ),
+        (Attempt(33, 4096), 33, 4096, [(n, 4096) for n in (33, 29, 25, 21, 17, 13, 9, 5, 1, 0)]),
         # it ends at the least exactly
         (Attempt(0, 3000), 1, 1000, [(0, 3000), (0, 1500), (0, 1000)]),
         # a cache that is below the least already is not made larger

@@ -1,7 +1,5 @@
 """Forks of a KV cache: each sees the beginning that it shares and its own tokens, nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scripted_target import ScriptedTarget, hashing

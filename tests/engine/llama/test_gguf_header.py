@@ -1,7 +1,5 @@
 """A GGUF header is read, damaged and cut."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

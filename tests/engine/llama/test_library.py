@@ -1,7 +1,5 @@
 """llama.cpp's log and devices."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -90,11 +88,7 @@ def test_a_line_in_pieces_becomes_one_and_a_failing_sink_harms_nothing():
     log.receive(2, b"....\n")
     log.receive(4, b"broken \xff bytes\n")
     log.receive(2, None)
-    assert lines == [
-        ("warning", "one two"),
-        ("warning", "three"),
-        ("error", "broken \ufffd bytes"),
-    ]
+    assert lines == [("warning", "one two"), ("warning", "three"), ("error", "broken \ufffd bytes")]
 
 
 def test_the_log_goes_to_the_sink_of_the_moment(model_folder):

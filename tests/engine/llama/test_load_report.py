@@ -181,11 +181,7 @@ llama_kv_cache: size =  112.00 MiB (  4096 cells,  28 layers,  1/1 seqs), K (f16
 def test_sums_by_device():
     sums = mib_by_device(LOG, ["CUDA0"])
     assert sums == {
-        "CPU": {
-            "weights": 308.23,
-            "compute": pytest.approx(15.65),
-            "KV cache": 16.0,
-        },
+        "CPU": {"weights": 308.23, "compute": pytest.approx(15.65), "KV cache": 16.0},
         "CUDA0": {"weights": 1256.39, "KV cache": 96.0, "compute": 299.75},
     }
 

@@ -1,7 +1,5 @@
 """Loading: where the layers go, and what happens where memory is short."""
 
-from __future__ import annotations
-
 import types
 from pathlib import Path
 from typing import Any

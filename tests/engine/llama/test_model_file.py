@@ -1,7 +1,5 @@
 """Bad model files: what is said of them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -59,10 +57,7 @@ def test_a_truncated_model_is_damaged_or_incomplete(model_folder, tmp_path, n_by
     for load in (
         lambda: load_vocabulary(path),
         lambda: load_target(
-            path,
-            Settings(),
-            progress=lambda share: True,
-            log=lambda level, line: None,
+            path, Settings(), progress=lambda share: True, log=lambda level, line: None
         ),
     ):
         with pytest.raises(ModelError) as caught:

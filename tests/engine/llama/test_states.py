@@ -1,7 +1,5 @@
 """KV states copied out and in: the same tokens, and the logits that a prefill gives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Token trees in one decode: every node sees its own path, and the cache keeps the right one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Vocabularies: tokens, text and special tokens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

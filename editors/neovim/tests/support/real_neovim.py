@@ -1,7 +1,5 @@
 """Real Neovims, driven through their API, with the real server and the embedded model."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -3,8 +3,6 @@
 It rewrites the region of its prompt by a rule, and suggests nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 CODE = """def total(prices, rate):
