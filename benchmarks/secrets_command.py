@@ -15,9 +15,7 @@ from benchmarks.tables import Table
 from speclsp.secrets.kinds import ISSUED, LED
 from speclsp.secrets.masked_text import PLACEHOLDER, masked
 from speclsp.secrets.paths import is_secret_path
-from tests.support.held_out_forms import HELD_OUT
-from tests.support.ordinary_lines import ORDINARY_LINES, OrdinaryLine
-from tests.support.secret_forms import FORMS, Form
+from tests.support.secret_forms import FORMS, HELD_OUT, ORDINARY_LINES, Form
 from tests.support.secret_prefixes import AFTER, BEFORE, leaks, n_shown, shows
 
 _TESTS: Final = re.compile(
@@ -72,9 +70,9 @@ def masked_lines(folder: Path) -> tuple[int, int, list[str]]:
     return n_files, n_lines, found
 
 
-def masked_ordinary_lines() -> list[OrdinaryLine]:
+def masked_ordinary_lines() -> list[tuple[str, str]]:
     """Return the lines written by hand that are masked, and should not be."""
-    return [o for o in ORDINARY_LINES if PLACEHOLDER in masked(BEFORE + o.text + AFTER, o.name)]
+    return [o for o in ORDINARY_LINES if PLACEHOLDER in masked(BEFORE + o[1] + AFTER, o[0])]
 
 
 def n_masked_while_typed(folder: Path, n_lines: int, seed: int = 1) -> int:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from indexed_project import write
 from msgspec import structs
-from planted_secrets import planted_secrets
 from recorded_edits import RecordedAnswer, recorded_answers
 from scripted_models import ScriptedLoader
 from scripted_remote import ScriptedRemote
+from secret_forms import planted_secrets
 from shared_engine import AcrossSocket
 
 from speclsp.answers import EditResult

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from planted_secrets import planted_secrets
 from recording_server import recording_server
 from scripted_http import response, scripted_server
 from scripted_models import ByteVocabulary, ScriptedLoader
 from scripted_remote import DEAD, ScriptedRemote
+from secret_forms import planted_secrets
 from typed_requests import TypedWindow, request_at, typed_completer
 
 from speclsp.answers import CompletionResult

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from indexed_project import write
 from kept_texts import kept_texts
-from planted_secrets import Planted, planted_secrets
 from scripted_models import ByteVocabulary, ScriptedLoader
+from secret_forms import Planted, planted_secrets
 from typed_requests import request_between, typed_completer
 
 from speclsp.answers import CompletionResult

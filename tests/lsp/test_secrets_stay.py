@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from kept_texts import kept_texts
-from planted_secrets import Planted, planted_secrets
+from secret_forms import Planted, planted_secrets
 
 from speclsp.embedded import embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary

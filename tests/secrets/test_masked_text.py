@@ -4,7 +4,7 @@ import random
 
 import pytest
 from masked_by_rules import update_checked
-from planted_secrets import planted_secrets
+from secret_forms import planted_secrets
 
 from speclsp.documents import TextEdit
 from speclsp.secrets.masked_text import (

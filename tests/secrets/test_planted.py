@@ -1,7 +1,7 @@
 """Every kind of secret is masked in a whole text, in one that is typed, and after every edit."""
 
 import pytest
-from planted_secrets import planted_secrets
+from secret_forms import planted_secrets
 
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, before_secret, masked
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from planted_secrets import planted_secrets
 from scripted_completer import ScriptedCompleter
+from secret_forms import planted_secrets
 
 from speclsp.documents import Document
 from speclsp.settings import Settings

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from masked_by_rules import update_checked
-from planted_secrets import planted_secrets
 from scripted_completer import ScriptedCompleter
+from secret_forms import planted_secrets
 from typed_requests import request_between
 
 from speclsp.answers import CompletionResult
