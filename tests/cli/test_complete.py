@@ -4,14 +4,13 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from forked_speclsp import run_speclsp
+from forked_speclsp import ForkedSpeclsp, run_speclsp
 
 pytestmark = pytest.mark.real
 
@@ -263,21 +262,12 @@ def test_one_place_is_completed_with_the_whole_project(tmp_path):
     assert "still building" not in outcome.stderr.decode()
 
 
-INTERRUPTIBLE = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module("speclsp", run_name="__main__", alter_sys=True)
-"""
-"""Runs speclsp as a shell's foreground does: what a script starts with & ignores SIGINT, and so do
-the tests' processes then."""
-
-
 class Process:
     """A process that is spoken to line by line."""
 
     def __init__(self, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTIBLE, "complete", "--threads", "1", *options],
+        self.process = ForkedSpeclsp(
+            ["complete", "--threads", "1", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

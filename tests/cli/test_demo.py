@@ -1,11 +1,10 @@
 import re
-import subprocess
-import sys
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from forked_speclsp import run_speclsp
 from rich.console import Console
 from rich.text import Text
 
@@ -183,20 +182,14 @@ def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal):
 def test_the_demo_without_a_terminal(tmp_path):
     svg = tmp_path / "demo.svg"
     options = ["--fast", "--n-predict", "16", "--deadline-ms", "60000", "--svg", str(svg)]
-    outcome = subprocess.run(
-        [sys.executable, "-m", "speclsp", "demo", *options],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        cwd=tmp_path,
-    )
+    outcome = run_speclsp("demo", *options, folder=tmp_path)
     assert outcome.returncode == 0, outcome.stderr
+    stdout = outcome.stdout.decode()
     for scene in SCENES:
-        assert f"--- {scene.path}" in outcome.stdout
+        assert f"--- {scene.path}" in stdout
     table = {
         cells[0]: cells[1:]
-        for line in outcome.stdout.splitlines()
+        for line in stdout.splitlines()
         if len(cells := re.split(r" {2,}", line.strip())) == 3
     }
     assert int(table["suggestions accepted"][1].split(" of ")[0]) >= 5
@@ -204,20 +197,14 @@ def test_the_demo_without_a_terminal(tmp_path):
     per_pass = [float(cell) for cell in table["tokens per target pass"]]
     assert per_pass[0] == 1.0
     assert per_pass[1] >= 1.3
-    assert "\x1b" not in outcome.stdout
+    assert "\x1b" not in stdout
     assert svg.read_text().startswith("<svg")
     assert [path.name for path in tmp_path.iterdir()] == ["demo.svg"]
 
 
 @pytest.mark.real
 def test_a_demo_without_a_model_says_so(tmp_path):
-    outcome = subprocess.run(
-        [sys.executable, "-m", "speclsp", "demo", "--model", str(tmp_path / "missing.gguf")],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    outcome = run_speclsp("demo", "--model", str(tmp_path / "missing.gguf"))
     assert outcome.returncode == 1
-    assert "missing.gguf" in outcome.stderr
-    assert "Traceback" not in outcome.stderr
+    assert b"missing.gguf" in outcome.stderr
+    assert b"Traceback" not in outcome.stderr

@@ -39,15 +39,22 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(target)}
 
 
-def test_the_example_is_listed(installed):
-    outcome = subprocess.run(
-        [sys.executable, "-m", "speclsp", "drafters"],
+def run(
+    command: str, environment: dict[str, str], *options: str, data: str = ""
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "speclsp", command, *options],
+        input=data,
         capture_output=True,
-        text=True,
-        env=installed,
+        encoding="utf-8",
+        env=environment,
         timeout=600,
         check=True,
     )
+
+
+def test_the_example_is_listed(installed):
+    outcome = run("drafters", installed)
     (row,) = [line for line in outcome.stdout.splitlines() if "echo" in line]
     assert row.split() == ["off", "echo", "speclsp-echo", "1.0:", "speclsp_echo:create"]
 
@@ -60,15 +67,7 @@ def test_the_example_drafts(installed):
     texts = []
     # Mode auto goes by times and may find that no draft pays, above all on a busy machine.
     for options in (["--drafters", "echo", "--mode", "first"], ["--no-speculation"]):
-        outcome = subprocess.run(
-            [sys.executable, "-m", "speclsp", "complete", "--threads", "1", *options],
-            input=json.dumps(request),
-            capture_output=True,
-            encoding="utf-8",
-            env=installed,
-            timeout=600,
-            check=True,
-        )
+        outcome = run("complete", installed, "--threads", "1", *options, data=json.dumps(request))
         result = json.loads(outcome.stdout)["result"]
         texts.append(result["text"])
         if "echo" in options:

@@ -1,8 +1,6 @@
 """``speclsp explain`` on the real model: what it says is what the engine does."""
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,8 +58,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def explain(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["explain", *arguments], catch_exceptions=False)
+def explain(*arguments: str, command: str = "explain") -> Result:
+    return CliRunner().invoke(cli, [command, *arguments], catch_exceptions=False)
 
 
 def test_the_parts_add_up_and_chunks_have_reasons(project):
@@ -140,12 +138,15 @@ def test_places_where_nothing_is_asked(project):
     write(project / "private.py", "x = 1\n")
     for place, why in (
         ("cart.py:3:5", "the line holds a secret"),
-        (".env:1:3", "looks as if it held secrets"),
-        ("private.py:1:3", ".gitignore or the setting exclude"),
+        (".env:1:3", "the file looks as if it held secrets"),
+        ("private.py:1:3", ".gitignore or the setting exclude leaves the file out"),
     ):
-        result = explain(f"{project}/{place}", "--project", str(project))
+        arguments = (f"{project}/{place}", "--project", str(project))
+        result = explain(*arguments)
         assert result.exit_code == 0
         assert why in result.stdout
+        result = explain(*arguments, command="complete")
+        assert (result.stdout, result.stderr) == ("\n", f"No completion: {why}.\n")
 
 
 @pytest.mark.parametrize(
@@ -197,12 +198,6 @@ def test_names_with_brackets_are_printed_as_they_are(project):
         assert held_back in result.stdout
 
 
-def run_speclsp(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "speclsp", *arguments], capture_output=True, text=True, check=True
-    )
-
-
 SHAPES = (
     "class Shape:\n    def __init__(self, width, height):\n        self.width = width\n"
     "        self.\n"
@@ -211,43 +206,27 @@ SHAPES = (
 
 def test_the_suggestion_comes_first_and_complete_prints_it_alone(project):
     place = f"{write(project / 'shapes.py', SHAPES)}:4:14"
-    said = json.loads(run_speclsp("explain", place, "--json").stdout)
+    said = json.loads(explain(place, "--json").stdout)
     assert said["suggestion"]
     assert said["why_not"] == ""
-    shown = run_speclsp("explain", place).stdout
+    shown = explain(place).stdout
     assert shown.startswith(f"{place}: the suggestion is\n\n    {said['suggestion']}\n")
-    alone = run_speclsp("complete", place)
+    alone = explain(place, command="complete")
     assert alone.stdout == f"{said['suggestion']}\n"
     assert alone.stderr == ""
 
 
 def test_why_nothing_is_suggested_while_typing(project):
     shapes = write(project / "shapes.py", SHAPES)
-    inside_a_word = run_speclsp("explain", f"{shapes}:2:19").stdout
+    inside_a_word = explain(f"{shapes}:2:19").stdout
     assert "inside a word nothing is asked while you type" in inside_a_word
-    unsure = run_speclsp("explain", f"{shapes}:4:14", "--min-probability", "1").stdout
+    unsure = explain(f"{shapes}:4:14", "--min-probability", "1").stdout
     assert "is below min_probability, 1" in unsure
     assert "By hand:\n\n    " in unsure
 
 
-@pytest.mark.parametrize(
-    ("place", "why"),
-    [
-        ("cart.py:3:5", "the line holds a secret"),
-        (".env:1:3", "the file looks as if it held secrets"),
-        ("private.py:1:3", ".gitignore or the setting exclude leaves the file out"),
-    ],
-)
-def test_complete_says_why_there_is_nothing(project, place, why):
-    write(project / ".env", "PORT=1\n")
-    write(project / ".gitignore", "private.py\n")
-    write(project / "private.py", "x = 1\n")
-    result = run_speclsp("complete", f"{project}/{place}", "--project", str(project))
-    assert (result.stdout, result.stderr) == ("\n", f"No completion: {why}.\n")
-
-
 def test_complete_takes_one_place_or_one_text(project):
-    result = CliRunner().invoke(cli, ["complete", f"{project / 'cart.py'}:1:1", "-p", "x = "])
+    result = explain(f"{project / 'cart.py'}:1:1", "-p", "x = ", command="complete")
     assert result.exit_code == 2
     assert "Give one of FILE:LINE:COL and --prompt." in result.output
 
@@ -283,5 +262,5 @@ def test_the_next_edit_and_its_prompt(project):
 def test_a_model_without_next_edits_says_so(project):
     result = explain(f"{project / 'cart.py'}:7:5", "--next-edit")
     assert "no next edits: the model is not known to propose them." in result.output
-    unused = CliRunner().invoke(cli, ["explain", "x:1:1", "--before", str(project / "cart.py")])
+    unused = explain("x:1:1", "--before", str(project / "cart.py"))
     assert unused.exit_code == 2

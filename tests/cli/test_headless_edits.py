@@ -1,12 +1,11 @@
-"""``nextEdit`` of ``speclsp complete``, in real processes."""
+"""``nextEdit`` of ``speclsp complete``."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from forked_speclsp import run_speclsp
 from recording_server import RecordingServer, recording_server
 
 pytestmark = pytest.mark.real
@@ -23,14 +22,9 @@ def asking(msg_id: int, **params: Any) -> dict[str, Any]:
 
 def answers(requests: list[dict[str, Any]], *options: str) -> dict[int, dict[str, Any]]:
     """Return the answers of one process, by id."""
-    run = subprocess.run(
-        [sys.executable, "-m", "speclsp", "complete", "--no-persist", *options],
-        input="".join(json.dumps(request) + "\n" for request in requests),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    data = "\n".join(map(json.dumps, requests)).encode()
+    run = run_speclsp("complete", "--no-persist", *options, data=data)
+    assert run.returncode == 0, run.stderr
     lines = [json.loads(line) for line in run.stdout.splitlines()]
     found = {line["id"]: line for line in lines}
     assert len(lines) == len(found), "a request was answered twice"

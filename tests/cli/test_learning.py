@@ -1,14 +1,15 @@
 """What real processes learn: counted once, and there after they were killed."""
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
+from forked_speclsp import ForkedSpeclsp
 
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import load_vocabulary
@@ -31,12 +32,8 @@ class Process:
     """``speclsp complete``, fed line by line."""
 
     def __init__(self, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "speclsp", "complete", *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        self.process = ForkedSpeclsp(
+            ["complete", *options], stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True
         )
 
     def ask(self, method: str, **params: Any) -> Any:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from forked_speclsp import run_speclsp
 from llama_cpp_statistics import record
 
 import speclsp.cli
@@ -28,9 +29,9 @@ def test_every_subcommand_exists_and_has_a_help_text(name):
 def test_an_error_that_the_log_has_shown_is_printed_once(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
     model = tmp_path / "none.gguf"
-    outcome = run("-m", "speclsp", "explain", f"{tmp_path / 'a.py'}:1:5", "--model", str(model))
+    outcome = run_speclsp("explain", f"{tmp_path / 'a.py'}:1:5", "--model", str(model))
     assert outcome.returncode == 1
-    assert outcome.stderr.count(f"There is no model file at {model}") == 1
+    assert outcome.stderr.count(f"There is no model file at {model}".encode()) == 1
 
 
 def test_help_lists_the_subcommands_and_imports_none_of_them():
@@ -64,8 +65,8 @@ def test_a_path_that_is_not_utf8_is_printed(tmp_path, monkeypatch):
 
 
 def test_an_unknown_subcommand_is_a_usage_error():
-    outcome = run("-m", "speclsp", "compleat")
-    assert outcome.returncode == 2
+    outcome = CliRunner().invoke(cli, ["compleat"])
+    assert outcome.exit_code == 2
     assert "compleat" in outcome.stderr
 
 

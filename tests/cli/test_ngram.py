@@ -2,8 +2,6 @@
 
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,15 +80,11 @@ def test_tokens_of_the_trial_model_are_told_unless_it_is_named(
 ):
     arguments = tuple(str(embedded_target()) if a == "TARGET" else a for a in arguments)
     file = tmp_path / "f"
-    for command in (("build", project, "-o", file), ("evaluate", file, project, "--tokens", "9")):
-        process = subprocess.run(
-            [sys.executable, "-m", "speclsp", "ngram", *map(str, command), *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert ("tokens are those of the trial model" in process.stderr) == is_told
-        assert ("--model" in process.stderr) == is_told
+    build = ("build", project, "-o", file, "--processes", "1")
+    for command in (build, ("evaluate", file, project, "--tokens", "9")):
+        stderr = run(*command, *arguments).stderr
+        assert ("tokens are those of the trial model" in stderr) == is_told
+        assert ("--model" in stderr) == is_told
 
 
 @pytest.mark.parametrize("command", ["build", "evaluate", "merge", "info", "verify", "convert"])
@@ -251,7 +245,8 @@ def test_a_folder_to_build_from_that_is_not_there(tmp_path):
 def test_no_file_without_ngrams_is_written(project, tmp_path):
     static, empty = tmp_path / "static", tmp_path / "empty"
     options = ("--format", "llama.cpp", "--order")
-    assert run("build", project, "-o", static, *options, "2").exit_code == 0
+    built = run("build", project, "-o", static, *options, "2", "--processes", "1")
+    assert built.exit_code == 0
     with pytest.raises(SpecLspError, match="no n-grams that --order 1 keeps"):
         run("convert", static, "-o", empty, *options, "1")
     assert not empty.exists()
@@ -261,7 +256,7 @@ def test_no_file_without_ngrams_is_written(project, tmp_path):
 def test_evaluate_goes_through_as_many_tokens_as_it_is_told(project, tmp_path):
     # Short files, so that their ends are most of what is gone through.
     file = tmp_path / "file"
-    assert run("build", project, "-o", file).exit_code == 0
+    assert run("build", project, "-o", file, "--processes", "1").exit_code == 0
     result = run("evaluate", file, project, "--tokens", "600")
     (n_tokens,) = {line.split()[4] for line in result.output.splitlines() if "text so far" in line}
     assert 600 <= int(n_tokens) < 1200

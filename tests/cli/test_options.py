@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from typing import Any
 
 import click
@@ -8,6 +6,7 @@ from click.testing import CliRunner
 
 from speclsp import settings
 from speclsp.cli import options
+from speclsp.cli.main import cli
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.settings_resolution import NOT_NEEDED, resolve
 
@@ -149,12 +148,7 @@ def test_help_of_settings_names_every_setting_once_under_its_group(parsed):
 
 @pytest.mark.parametrize("command", ["serve", "complete", "explain", "bench", "doctor", "demo"])
 def test_help_shows_a_commands_own_options_and_where_the_settings_are(command):
-    run = subprocess.run(
-        [sys.executable, "-m", "speclsp", command, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    run = CliRunner().invoke(cli, [command, "--help"])
     shown = {name for name in settings.FIELDS if f"{options.long_option(name)} " in run.stdout}
     assert shown <= {"model", "multiline", "deadline_ms"}  # texts name these
     assert "--help-settings" in run.stdout
