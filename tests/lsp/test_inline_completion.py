@@ -1,3 +1,4 @@
+import itertools
 from typing import Any
 
 import pytest
@@ -9,18 +10,18 @@ from speclsp.secrets.masked_text import MaskedText, Masking
 from speclsp.suggestions.window import Window
 
 # The cursor is at ¦.  What the marker stands in is what the client has open.
-TEXTS = {
-    "ascii": "a = 1\nb = ¦2\n",
-    "crlf": "a = 1\r\nb = ¦2\r\nc\r\n",
-    "cr": "a = 1\rb = ¦2\rc",
-    "two bytes": "é = 1\nüü = ¦ñ\n",
-    "three bytes": "# 日本語\n名 = ¦値\r\n",
-    "astral": "s = '😋'\nt = '😋𝒳¦😀'\r\nu\n",
-    "form feed": "a\n\x0cb\x0b = ¦1\n\x85\u2028c\n",
-    "empty": "¦",
-    "end": "abc¦",
-    "empty last line": "abc\r\n¦",
-}
+TEXTS = (
+    "a = 1\nb = ¦2\n",
+    "a = 1\r\nb = ¦2\r\nc\r\n",
+    "a = 1\rb = ¦2\rc",
+    "é = 1\nüü = ¦ñ\n",
+    "# 日本語\n名 = ¦値\r\n",
+    "s = '😋'\nt = '😋𝒳¦😀'\r\nu\n",
+    "a\n\x0cb\x0b = ¦1\n\x85\u2028c\n",
+    "¦",
+    "abc¦",
+    "abc\r\n¦",
+)
 
 
 def n_units(text: str, encoding: str) -> int:
@@ -32,28 +33,24 @@ def lines_of(text: str) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-@pytest.mark.parametrize("name", TEXTS)
-async def test_position_means_the_same_place_in_every_encoding(name, encoding, connect):
+async def test_position_means_the_same_place_in_every_encoding(encoding, connect):
     wire = connect()
     result = await wire.initialize(encoding=encoding)
     assert result["capabilities"]["positionEncoding"] == encoding
-    prefix, suffix = TEXTS[name].split("¦")
-    wire.open(prefix + suffix)
-    line = len(lines_of(prefix)) - 1
-    character = n_units(lines_of(prefix)[-1], encoding)
-    n_after = len(lines_of(suffix)[0])
     wire.completer.script = lambda asked: asked.answer("😋x", n_replaced=1)
-
-    (item,) = await wire.ghost(line, character)
-
-    request = wire.completer.asked[0].request
-    assert request.prefix == "\n".join(lines_of(prefix))
-    assert request.suffix == "\n".join(lines_of(suffix))
-    replaced = n_units(lines_of(suffix)[0][: min(1, n_after)], encoding)
-    assert item["range"] == span(line, character, character + replaced)
-    assert item["insertText"] == "😋x"
+    for text in TEXTS:
+        prefix, suffix = text.split("¦")
+        wire.open(prefix + suffix)
+        line = len(lines_of(prefix)) - 1
+        character = n_units(lines_of(prefix)[-1], encoding)
+        (item,) = await wire.ghost(line, character)
+        request = wire.completer.asked[-1].request
+        assert request.prefix == "\n".join(lines_of(prefix))
+        assert request.suffix == "\n".join(lines_of(suffix))
+        replaced = n_units(lines_of(suffix)[0][:1], encoding)
+        assert item["range"] == span(line, character, character + replaced)
+        assert item["insertText"] == "😋x"
 
 
 async def test_changes_that_arrive_together_are_masked_once(connect, monkeypatch):
@@ -100,14 +97,10 @@ async def test_incremental_edits_in_every_encoding(encoding, connect):
     assert document.version == 3
 
 
-async def test_first_known_encoding_of_the_client_is_chosen(connect):
-    wire = connect()
+async def test_first_known_encoding_of_the_client_is_chosen_or_utf_16(connect, wire):
     able = {"general": {"positionEncodings": ["utf-7", "utf-32", "utf-8"]}}
-    result = await wire.initialize(able)
+    result = await connect().initialize(able)
     assert result["capabilities"]["positionEncoding"] == "utf-32"
-
-
-async def test_encoding_is_utf_16_where_the_client_names_none(wire):
     assert wire.server.session.encoding == "utf-16"
 
 
@@ -130,17 +123,6 @@ async def test_item_is_complete(wire):
     assert (request.uri, request.language_id) == (URI, "python")
 
 
-@pytest.mark.parametrize("kind", [0, 1, 2])
-async def test_trigger_kinds_of_old_and_new_clients(kind, wire):
-    wire.open("x")
-    assert len(await wire.ghost(0, 1, triggerKind=kind)) == 1
-
-
-async def test_unknown_trigger_kind_is_refused(wire):
-    wire.open("x")
-    assert await wire.refusal(INLINE, at(0, 1, triggerKind=99)) == -32602
-
-
 @pytest.mark.parametrize("position", [(0, 99), (99, 0), (99, 99), (2**31 - 1, 2**31 - 1)])
 async def test_position_beyond_the_text_is_moved_into_it(position, wire):
     wire.open("abc")
@@ -148,12 +130,9 @@ async def test_position_beyond_the_text_is_moved_into_it(position, wire):
     assert item["range"] == span(0, 3, 3)
 
 
-async def test_unknown_document_gets_an_empty_list(wire):
+async def test_empty_list_of_an_unknown_document_and_while_the_engine_loads(wire):
     assert await wire.ghost(0, 0, uri="file:///nowhere.py") == []
     assert wire.completer.asked == []
-
-
-async def test_empty_list_while_the_engine_loads(wire):
     wire.open("x")
     wire.completer.loading = True
     assert await wire.ghost(0, 1) == []
@@ -168,14 +147,11 @@ async def test_empty_list_before_the_completer_is_there(connect):
     assert wire.completers == []
 
 
-@pytest.mark.parametrize("kind", ["no text", "cancelled"])
-async def test_result_without_use_is_an_empty_list(kind, wire):
+async def test_result_without_use_is_an_empty_list(wire):
     wire.open("x")
-    wire.completer.script = (
-        (lambda asked: asked.answer(""))
-        if kind == "no text"
-        else (lambda asked: asked.answer("half", finish_reason="cancelled"))
-    )
+    wire.completer.script = lambda asked: asked.answer("")
+    assert await wire.ghost(0, 1) == []
+    wire.completer.script = lambda asked: asked.answer("half", finish_reason="cancelled")
     assert await wire.ghost(0, 1) == []
 
 
@@ -215,46 +191,33 @@ async def test_item_begins_with_the_selected_text_and_uses_its_range(wire):
     assert request.suffix == ".x\n"
 
 
-async def test_empty_selected_text_keeps_its_range(wire):
-    wire.open("ab")
-    selected = {"range": span(0, 2, 2), "text": ""}
-    (item,) = await wire.ghost(0, 2, selectedCompletionInfo=selected)
-    assert item["range"] == span(0, 2, 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-@pytest.mark.parametrize(
-    ("line", "n_before", "n_typed", "text"),
-    [
-        ("os.pa", 3, 2, "path"),
-        ("os.PA", 3, 2, "path"),  # the popup's item is spelt otherwise than what was typed
-        ("console.", 7, 1, ".log"),
-        ("x = 𝒳é", 4, 2, "𝒳éß"),
-        ("x = foobar", 4, 6, "fob"),
-        ("x", 1, 0, "y"),
-        ("for", 0, 3, "for i in x:\r\n    pass"),
-    ],
+SELECTED = (
+    ("os.pa", 3, 2, "path"),
+    ("os.PA", 3, 2, "path"),  # the popup's item is spelt otherwise than what was typed
+    ("console.", 7, 1, ".log"),
+    ("x = 𝒳é", 4, 2, "𝒳éß"),
+    ("x = foobar", 4, 6, "fob"),
+    ("x", 1, 0, "y"),
+    ("for", 0, 3, "for i in x:\r\n    pass"),
 )
-async def test_items_begin_with_the_selected_text_in_its_range(
-    line, n_before, n_typed, text, encoding, newline, connect
-):
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+async def test_items_begin_with_the_selected_text_in_its_range(encoding, connect):
     wire = connect()
     await wire.initialize(encoding=encoding)
-    wire.open(f"a{newline}{line};{newline}b")
     wire.completer.script = lambda asked: asked.answer("(😋)")
-    start = n_units(line[:n_before], encoding)
-    end = n_units(line[: n_before + n_typed], encoding)
-    selected = {"range": span(1, start, end), "text": text}
-
-    (item,) = await wire.ghost(1, end, selectedCompletionInfo=selected)
-
-    assert item["insertText"] == text + "(😋)"
-    assert item["range"] == span(1, start, end)
-    request = wire.completer.asked[0].request
-    assert request.prefix == "a\n" + line[:n_before] + text.replace("\r\n", "\n")
-    assert request.suffix == line[n_before + n_typed :] + ";\nb"
+    for newline, (line, n_before, n_typed, text) in itertools.product(("\n", "\r\n"), SELECTED):
+        wire.open(f"a{newline}{line};{newline}b")
+        start = n_units(line[:n_before], encoding)
+        end = n_units(line[: n_before + n_typed], encoding)
+        selected = {"range": span(1, start, end), "text": text}
+        (item,) = await wire.ghost(1, end, selectedCompletionInfo=selected)
+        assert item["insertText"] == text + "(😋)"
+        assert item["range"] == span(1, start, end)
+        request = wire.completer.asked[-1].request
+        assert request.prefix == "a\n" + line[:n_before] + text.replace("\r\n", "\n")
+        assert request.suffix == line[n_before + n_typed :] + ";\nb"
 
 
 @pytest.mark.parametrize(("answer", "expected"), [("(x)", ["path(x"]), ("(x, y", []), (")", [])])
@@ -267,12 +230,20 @@ async def test_nothing_behind_the_selected_range_is_replaced(answer, expected, w
     assert [item["range"] for item in items] == [span(0, 3, 5)] * len(expected)
 
 
-async def test_selected_text_that_is_no_unicode(wire):
+async def test_selected_text_that_is_empty_over_lines_or_no_unicode(wire):
     wire.open("ab")
+    selected = {"range": span(0, 2, 2), "text": ""}
+    (item,) = await wire.ghost(0, 2, selectedCompletionInfo=selected)
+    assert item["range"] == span(0, 2, 2)
     selected = {"range": span(0, 0, 2), "text": "a\ud800"}
     (item,) = await wire.ghost(0, 2, selectedCompletionInfo=selected)
     assert item["insertText"] == "a\ufffdcompleted"
-    assert wire.completer.asked[0].request.prefix == "a\ufffd"
+    assert wire.completer.asked[-1].request.prefix == "a\ufffd"
+    wire.open("a\nb\n")
+    n_asked = len(wire.completer.asked)
+    selected = {"range": span(0, 0, 1, 1), "text": "ab"}
+    assert await wire.ghost(1, 1, selectedCompletionInfo=selected) == []
+    assert len(wire.completer.asked) == n_asked
 
 
 # --- several items --------------------------------------------------------------------------------
@@ -301,15 +272,9 @@ async def test_several_items_where_the_user_asks_the_surest_first(wire):
         ("three\n", ["three"]),
     ]
     assert [item["range"]["end"]["character"] for item in items] == [2, 3, 2]
-    (asked,) = wire.completer.asked
-    assert (asked.request.plain.trigger, asked.request.plain.n_candidates) == ("invoked", 3)
-
-
-async def test_one_candidate_while_typing(wire):
-    wire.open("f(")
-    await wire.ghost(0, 2)
-    (asked,) = wire.completer.asked
-    assert (asked.request.plain.trigger, asked.request.plain.n_candidates) == ("automatic", 1)
+    await wire.ghost(0, 2)  # while typing
+    plain = [asked.request.plain for asked in wire.completer.asked]
+    assert [(one.trigger, one.n_candidates) for one in plain] == [("invoked", 3), ("automatic", 1)]
 
 
 async def test_every_item_may_begin_with_the_selected_text(wire):
@@ -340,13 +305,6 @@ async def test_an_alternative_is_shown_and_accepted_by_its_own_id(wire):
     ]
 
 
-async def test_selected_range_over_lines_gives_nothing(wire):
-    wire.open("a\nb\n")
-    selected = {"range": span(0, 0, 1, 1), "text": "ab"}
-    assert await wire.ghost(1, 1, selectedCompletionInfo=selected) == []
-    assert wire.completer.asked == []
-
-
 # --- the document changes meanwhile ---------------------------------------------------------------
 
 
@@ -356,9 +314,7 @@ async def test_selected_range_over_lines_gives_nothing(wire):
 )
 async def test_typed_through_text_leaves_the_remainder(typed, expected, wire):
     wire.open("re\nend")
-    wire.completer.script = lambda asked: None
-    msg_id = wire.request(INLINE, at(0, 2))
-    await wire.until(lambda: wire.completer.asked)
+    msg_id = await wire.hold(at(0, 2))
     wire.change(2, {"range": span(0, 2, 2), "text": typed})
     wire.completer.asked[0].answer("turn x")
     items = (await wire.answer(msg_id))["result"]["items"]
@@ -372,9 +328,7 @@ async def test_typed_through_text_leaves_the_remainder(typed, expected, wire):
 
 async def test_typed_line_end_moves_the_range_to_the_next_line(wire):
     wire.open("if a:\r\n")
-    wire.completer.script = lambda asked: None
-    msg_id = wire.request(INLINE, at(0, 5))
-    await wire.until(lambda: wire.completer.asked)
+    msg_id = await wire.hold(at(0, 5))
     wire.change(2, {"range": span(0, 5, 5), "text": "\r\n  "})
     wire.completer.asked[0].answer("\n    pass")
     (item,) = (await wire.answer(msg_id))["result"]["items"]
@@ -384,31 +338,20 @@ async def test_typed_line_end_moves_the_range_to_the_next_line(wire):
 
 async def test_change_elsewhere_drops_the_suggestion(wire):
     wire.open("a\nb\n")
-    wire.completer.script = lambda asked: None
-    msg_id = wire.request(INLINE, at(1, 1))
-    await wire.until(lambda: wire.completer.asked)
+    msg_id = await wire.hold(at(1, 1))
     wire.change(2, {"range": span(0, 0, 1), "text": "z"})
     wire.completer.asked[0].answer("c")
     assert (await wire.answer(msg_id))["result"] == {"items": []}
 
 
-async def test_closing_the_document_cancels(wire):
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_closing_the_document_cancels(is_replaced, wire):
     wire.open("a")
-    wire.completer.script = lambda asked: None
-    msg_id = wire.request(INLINE, at(0, 1))
-    await wire.until(lambda: wire.completer.asked)
-    wire.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
-    assert (await wire.answer(msg_id))["error"]["code"] == -32800
-    assert wire.completer.asked[0].cancel.cancelled
-
-
-async def test_opening_under_another_spelling_of_the_uri_replaces_the_document(wire):
-    wire.open("a")
-    wire.completer.script = lambda asked: None
-    msg_id = wire.request(INLINE, at(0, 1))
-    await wire.until(lambda: wire.completer.asked)
-    other = URI.replace("mod.py", "m%6Fd.py")
-    wire.open("b", uri=other)
+    msg_id = await wire.hold()
+    if is_replaced:  # by one under another spelling of the URI
+        wire.open("b", uri=URI.replace("mod.py", "m%6Fd.py"))
+    else:
+        wire.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
     assert (await wire.answer(msg_id))["error"]["code"] == -32800
     assert wire.completer.asked[0].cancel.cancelled
     told = [call[:2] for call in wire.completer.calls if call[0].endswith("_document")]
@@ -458,9 +401,7 @@ async def test_burst_gets_one_answer_each(wire):
 
 async def test_cancel_request(wire):
     wire.open("a")
-    wire.completer.script = lambda asked: None
-    msg_id = wire.request(INLINE, at(0, 1))
-    await wire.until(lambda: wire.completer.asked)
+    msg_id = await wire.hold()
     wire.notify("$/cancelRequest", {"id": msg_id})
     wire.notify("$/cancelRequest", {"id": msg_id})
     assert (await wire.answer(msg_id))["error"]["code"] == -32800
@@ -503,7 +444,7 @@ async def test_documents_and_requests_name_their_file(wire):
 @pytest.mark.parametrize(("kind", "trigger"), [(0, "invoked"), (1, "invoked"), (2, "automatic")])
 async def test_the_completer_learns_who_asked(kind, trigger, wire):
     wire.open("x")
-    await wire.ghost(0, 1, triggerKind=kind)
+    assert len(await wire.ghost(0, 1, triggerKind=kind)) == 1
     assert wire.completer.asked[-1].request.plain.trigger == trigger
 
 

@@ -107,6 +107,14 @@ class LspWire:
         assert "error" in answer, answer
         return int(answer["error"]["code"])
 
+    async def hold(self, params: Any = None, method: str = INLINE) -> int:
+        """Send a request that the completer leaves open, and wait until it has it."""
+        n_asked = len(self.completer.asked)
+        self.completer.script = lambda _: None
+        msg_id = self.request(method, params or at(0, 1))
+        await self.until(lambda: len(self.completer.asked) > n_asked)
+        return msg_id
+
     # --- from the server -------------------------------------------------------------------------
 
     async def until(self, condition: Callable[[], Any]) -> Any:
