@@ -122,9 +122,16 @@ def shared_only(settings: Settings) -> Settings:
 
 
 def _not_default(settings: Settings, names: Iterable[str]) -> dict[str, Any]:
-    return {
-        name: getattr(settings, name) for name in names if getattr(settings, name) != default(name)
-    }
+    return {name: getattr(settings, name) for name in names if _is_given(settings, name)}
+
+
+def _is_given(settings: Settings, name: str) -> bool:
+    """Whether a setting has another value than its default, or has set a drafter's own to it."""
+    value = getattr(settings, name)
+    owns = SHARED.get(name, ())
+    return value != default(name) or any(
+        getattr(settings, own) == value != default(own) for own in owns
+    )
 
 
 def _normal(name: str) -> str:

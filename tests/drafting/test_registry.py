@@ -83,6 +83,28 @@ def unread(running: tuple[str, ...], **given: object) -> list[str]:
 
 
 @pytest.mark.parametrize(
+    ("drafter", "given"),
+    [
+        (
+            "ngram-map-k",
+            {"spec_ngram_size_n": 12, "spec_ngram_size_m": 48, "spec_ngram_min_hits": 1},
+        ),
+        (
+            "ngram-map-k4v",
+            {"spec_ngram_size_n": 8, "spec_ngram_size_m": 8, "spec_ngram_min_hits": 2},
+        ),
+        ("ngram-mod", {"spec_ngram_size_n": 24}),
+        ("ngram-simple", {}),
+    ],
+)
+def test_nothing_is_said_of_the_options_in_llama_servers_documents(
+    drafter: str, given: dict[str, object]
+) -> None:
+    # Some are defaults here, and set other drafters' sizes all the same.
+    assert unread((drafter,), drafters=drafter, draft_max=64, **given) == []
+
+
+@pytest.mark.parametrize(
     ("running", "given", "words"),
     [
         (
