@@ -44,6 +44,8 @@ class DrafterStats:
     ms_accept: float = 0.0
     ms_decode: float = 0.0
     """Of these, the time of the drafter's own model inside llama_decode."""
+    ms_steps: float = 0.0
+    """Of these, the time in passes after the prefill that verified a draft, its own or others'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,8 @@ class RequestStats:
     ms_single_passes: float = 0.0
     ms_draft_passes: float = 0.0
     """Target passes after the prefill that verified a draft, with drafting."""
+    ms_drafting: float = 0.0
+    """Of these, drafting: that of all drafters, and merging."""
     ms_total: float = 0.0
 
 

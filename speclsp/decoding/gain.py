@@ -1,8 +1,10 @@
 """What speculation gains, as measured and as expected (Leviathan et al. 2023, arXiv:2211.17192).
 
 A step is a target pass with a draft.  In its formulas p is the probability that a draft token is
-right if those before it are, k the draft's length, T_draft the drafter's own time per proposed
-token and T_target the time of a pass without a draft.
+right if those before it are, k the draft's length, T_draft the time of drafting for each of its
+tokens and T_target the time of a pass without a draft.  In a step that a draft model drafted for,
+the look-ups were asked, too, and in other passes it may not have been: so T_draft is the time that
+all drafters took in the steps, divided by their drafts' lengths.
 
 The accepted tokens of a step are j with probability p^j · (1 − p) for j < k, and k with p^k.  Their
 mean, Σ j · p^j · (1 − p) + k · p^k, is exactly p · (1 − p^k) / (1 − p).  llama.cpp's documentation
@@ -22,10 +24,12 @@ class Expectation(NamedTuple):
 
     p: float
     k: float
-    draft_ms: float
+    draft_ms: float = 0.0
     """T_draft."""
-    target_ms: float
-    """T_target; the mean time of all passes where each had a draft."""
+    target_ms: float = 0.0
+    """T_target; 0 where every pass had a draft, or none after the prefill."""
+    pass_ms: float = 0.0
+    """T(k+1): the mean time of a step without drafting."""
 
     @property
     def n_accepted(self) -> float:
@@ -43,7 +47,10 @@ class Expectation(NamedTuple):
         return _powers(self.p, self.k + 1.0)
 
     def speedup(self, pass_ratio: float = 1.0) -> float:
-        """Return n_tokens / (T(k+1)/T(1) + k · T_draft / T_target); the ratio is 1 by default."""
+        """Return n_tokens / (T(k+1)/T(1) + k · T_draft / T_target); the ratio is 1 by default.
+
+        T_target is known.
+        """
         return self.n_tokens / (pass_ratio + self.k * self.draft_ms / self.target_ms)
 
 
@@ -54,16 +61,19 @@ def _powers(p: float, n: float) -> float:
 
 def expectation(stats: RequestStats) -> Expectation | None:
     """Return the expected gain of a step; None if no draft was verified."""
-    target_ms = single_pass_ms(stats)
-    if target_ms is None and stats.n_decode_passes:
-        target_ms = stats.ms_verify / stats.n_decode_passes
-    if not target_ms or not stats.n_tried or not stats.n_draft_depths:
+    if not stats.n_tried or not stats.n_draft_depths:
         return None
     p, k = stats.n_accepted / stats.n_tried, stats.n_draft_depths / stats.n_draft_passes
-    drafters = stats.drafters.values()
-    n_proposed = sum(one.n_proposed for one in drafters)
-    draft_ms = sum(map(own_ms, drafters)) / n_proposed if n_proposed else 0.0
-    return Expectation(p, k, draft_ms, target_ms)
+    target_ms, n_steps = single_pass_ms(stats), n_timed_steps(stats)
+    if target_ms is None or not n_steps:
+        return Expectation(p, k)
+    pass_ms = (stats.ms_draft_passes - stats.ms_drafting) / n_steps
+    return Expectation(p, k, stats.ms_drafting / n_steps / k, target_ms, pass_ms)
+
+
+def n_timed_steps(stats: RequestStats) -> int:
+    """Return how many passes after the prefill had a draft."""
+    return stats.n_decode_passes - stats.n_single_passes
 
 
 def own_ms(drafter: DrafterStats) -> float:

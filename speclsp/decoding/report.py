@@ -9,7 +9,6 @@ prefill that carried no draft, thus for the same model, context lengths and load
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from speclsp.answers import CompletionResult, EditResult
 from speclsp.decoding.advice import advice_lines
@@ -17,6 +16,7 @@ from speclsp.decoding.gain import (
     expectation,
     measured_speedup,
     measured_step_speedup,
+    n_timed_steps,
     own_ms,
     single_pass_ms,
     tokens_per_pass,
@@ -272,13 +272,13 @@ def _speculation_lines(stats: SessionStats) -> list[str]:
             f"({totals.n_predicted} tokens / {totals.n_target_passes} passes)"
         ),
         f"speed-up = {measured}",
-        *(_draft_pass_lines(totals, stats.verify_ms) if totals.n_target_passes else ()),
+        *(_draft_pass_lines(totals) if totals.n_target_passes else ()),
         draft_acceptance_line(totals),
         *(drafter_line(name, one) for name, one in totals.drafters.items()),
     ]
 
 
-def _draft_pass_lines(totals: RequestStats, verify_ms: Sequence[tuple[int, float]]) -> list[str]:
+def _draft_pass_lines(totals: RequestStats) -> list[str]:
     """Return the lines on passes with a draft: their gain as expected and as measured."""
     share = 100.0 * totals.n_draft_passes / totals.n_target_passes
     lines = [
@@ -289,13 +289,19 @@ def _draft_pass_lines(totals: RequestStats, verify_ms: Sequence[tuple[int, float
         return lines
     n_accepted = totals.n_accepted / totals.n_draft_passes
     measured = measured_step_speedup(totals)
-    speedup = (
-        "E[speed-up of a step] = E[tokens per step]/(1 + k·T_draft/T_target) = "
-        f"{expected.speedup():.2f}x"
-    )
-    if len(verify_ms) > 1 and verify_ms[0][0] == 1:
-        ratio = _interpolated(expected.k + 1.0, verify_ms) / verify_ms[0][1]
-        speedup += f"; with T(k+1)/T(1) = {ratio:.2f}: {expected.speedup(ratio):.2f}x"
+    speedup = "E[speed-up of a step] = E[tokens per step]/(1 + k·T_draft/T_target): not known"
+    times = ""
+    if measured is not None:
+        ratio = expected.pass_ms / expected.target_ms
+        speedup = (
+            "E[speed-up of a step] = E[tokens per step]/(1 + k·T_draft/T_target) = "
+            f"{expected.speedup():.2f}x; with T(k+1)/T(1) = {ratio:.2f}: "
+            f"{expected.speedup(ratio):.2f}x; measured {measured:.2f}x"
+        )
+        times = (
+            f", T_draft = {expected.draft_ms:.3f} ms ({_drafting_by(totals, expected.k)}), "
+            f"T_target = {expected.target_ms:.2f} ms"
+        )
     return [
         *lines,
         (
@@ -306,20 +312,17 @@ def _draft_pass_lines(totals: RequestStats, verify_ms: Sequence[tuple[int, float
             f"E[tokens per step] = (1 - p^(k+1))/(1 - p) = {expected.n_tokens:.2f}, "
             f"measured {1.0 + n_accepted:.2f}"
         ),
-        f"{speedup}; " + ("not measured" if measured is None else f"measured {measured:.2f}x"),
-        (
-            f"with p = {expected.p:.3f}, k = {expected.k:.2f}, T_draft = "
-            f"{expected.draft_ms:.3f} ms, T_target = {expected.target_ms:.2f} ms"
-        ),
+        speedup,
+        f"with p = {expected.p:.3f}, k = {expected.k:.2f}{times}",
     ]
 
 
-def _interpolated(x: float, points: Sequence[tuple[int, float]]) -> float:
-    """Return y at ``x`` on the line through points (x, y); the last y beyond the last point."""
-    for (x0, y0), (x1, y1) in pairwise(points):
-        if x <= x1:
-            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
-    return points[-1][1]
+def _drafting_by(totals: RequestStats, k: float) -> str:
+    """Return T_draft by drafter, in steps with a draft of ``k`` tokens on the mean."""
+    n_tokens = n_timed_steps(totals) * k
+    by_name = {name: one.ms_steps for name, one in totals.drafters.items()}
+    by_name["merging"] = totals.ms_drafting - sum(by_name.values())
+    return ", ".join(f"{name} {max(0.0, ms) / n_tokens:.3f}" for name, ms in by_name.items())
 
 
 def _cost_lines(stats: SessionStats) -> list[str]:

@@ -58,6 +58,7 @@ class PassCounts:
     ms_decode: float = 0.0
     ms_single_passes: float = 0.0
     ms_draft_passes: float = 0.0
+    ms_drafting: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -188,7 +189,7 @@ class Passes:
 
     def step(self) -> FinishReason | None:
         """Make one pass after the prefill."""
-        began = self.clock()
+        began, ms_draft_before = self.clock(), self.counts.ms_draft
         pending = self.pending()
         # Where going back took more than the draft, a draft now would be taken back further still.
         tree = self.draft(1) if len(pending) == 1 else NO_TREE
@@ -206,6 +207,7 @@ class Passes:
             self.counts.ms_single_passes += self._ms_since(started)
         else:
             self.counts.ms_draft_passes += self._ms_since(began)
+            self.counts.ms_drafting += self.counts.ms_draft - ms_draft_before
         return finish
 
     def pending(self) -> Sequence[int]:

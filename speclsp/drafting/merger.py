@@ -122,6 +122,8 @@ class DraftMerger:
         self._start_pass()
 
     def _start_pass(self) -> None:
+        for drafter in self._drafters:
+            drafter.start_pass()
         self._trie: CandidateTrie | None = None
         self._grown = GrownTree()
         self._n_candidates = 0
@@ -186,6 +188,8 @@ class DraftMerger:
             verified -= behind  # nothing below the output's end was compared with the output
             if verified:
                 drafter.accept(len(verified & accepted), len(verified))
+            if self._n_generated:  # the prefill's pass is the prompt's
+                drafter.count_step()
 
     def stats(self) -> dict[str, DrafterStats]:
         """Counts and times since the last :meth:`begin`, by drafter name."""

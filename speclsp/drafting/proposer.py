@@ -144,6 +144,21 @@ class MeasuredDrafter:
         self._drafted_at: Counter[int] = Counter()
         self._accepted_at: Counter[int] = Counter()
         self._ns_native = 0
+        self._ms_before = 0.0
+        """What the drafter had taken before the present pass."""
+
+    def start_pass(self) -> None:
+        """Begin to time a pass."""
+        self._ms_before = self._ms
+
+    def count_step(self) -> None:
+        """Count the time since the pass began as that of a pass with a draft."""
+        self._counts["ms_steps"] += self._ms - self._ms_before
+
+    @property
+    def _ms(self) -> float:
+        counts = self._counts
+        return float(counts["ms_begin"] + counts["ms_draft"] + counts["ms_accept"])
 
     def begin(self) -> None:
         """Let the drafter begin the request."""

@@ -555,6 +555,9 @@ def test_times_add_up_and_draftless_passes_give_t1():
     assert 0 < stats.ms_draft < stats.ms_predict
     assert stats.ms_single_passes < stats.ms_predict
     assert 0 < stats.ms_draft_passes <= stats.ms_predict
+    # The prefill's draft is no step, and drafting is part of a step.
+    by_drafter = sum(one.ms_steps for one in stats.drafters.values())
+    assert 0 < by_drafter <= stats.ms_drafting < min(stats.ms_draft, stats.ms_draft_passes)
     single = run(target()).stats
     assert 0 < single.ms_single_passes <= single.ms_predict
     assert single.ms_verify <= single.ms_single_passes

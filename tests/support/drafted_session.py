@@ -19,6 +19,7 @@ LOOKUP = DrafterStats(
     ms_begin=1.2345,
     ms_draft=23.0,
     ms_accept=0.5,
+    ms_steps=20.0,
 )
 
 
@@ -43,5 +44,6 @@ def totals(**changes) -> RequestStats:
         ms_verify=4000.0,
         ms_single_passes=1170.0,
         ms_draft_passes=3600.0,
+        ms_drafting=60.0,
     )
     return dataclasses.replace(stats, **changes)
