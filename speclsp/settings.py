@@ -453,8 +453,8 @@ class Settings:
     mode: DraftMode = _setting(
         "auto",
         _SPECULATION,
-        "How drafts are joined: all drafters in one `tree` or one best `chain`, `auto` for a "
-        "tree where it saves time, or `first` for the first drafter that drafts, as llama.cpp "
+        "How drafts are joined: all drafters in one `tree` or one best `chain`, `auto` for what "
+        "saves time, or `first` for the first drafter that drafts, as llama.cpp "
         "does.",
     )
     p_split: _Probability = _setting(

@@ -103,6 +103,8 @@ class MeasuredDrafter:
         self._limits = limits
         self._branching = drafter if isinstance(drafter, TreeDrafter) else None
         self._model = drafter if isinstance(drafter, ModelDrafter) else None
+        self.sources: dict[str, str] = {}
+        """The names that the table of p̂ has for its sources."""
         self._is_own = type(drafter).__module__.startswith("speclsp.")
         """Whether its candidates need no check."""
         self._n_told = min(2, len(inspect.signature(drafter.accept).parameters))
@@ -179,6 +181,10 @@ class MeasuredDrafter:
         n_max = self._most(n_max)
         return self._called("candidates", self._usable_candidates, generated, n_max) or []
 
+    def source(self, own: str) -> str:
+        """Return the name that the table of p̂ has for a source of the drafter."""
+        return self.sources.setdefault(own, f"{self.name}:{own}" if own else self.name)
+
     def accept(self, n_accepted: int, n_verified: int) -> None:
         """Tell the drafter how much of its draft was verified, and how much became output."""
         self._called("accept", self.drafter.accept, *(n_accepted, n_verified)[: self._n_told])
@@ -249,18 +255,22 @@ class MeasuredDrafter:
         assert self._branching is not None
         candidates = list(self._branching.candidates(generated, n_max))
         n_vocab, n_min = self._context.n_vocab, max(1, self._limits.n_min)
-        ends, held = self._context.end_tokens, self._context.held
+        ends, held, sources = self._context.end_tokens, self._context.held, self.sources
         if not (self._is_own or _are_usable(candidates, n_max, n_vocab)):
-            plain = map(_plain, candidates)
+            plain = [_plain(one) for one in candidates]
+            check_tokens([token for one in plain for token in one.tokens], n_vocab)
             candidates = [one for one in plain if _are_usable([one], n_max, n_vocab)]
         kept: list[Candidate] = []
         n_proposed = 0
-        for tokens, source, match_length, n_places, probabilities in candidates:
-            n_tokens = len(tokens) if ends.isdisjoint(tokens) else self._n_before_end(tokens)
-            cut = tokens[:n_tokens], source, match_length, n_places, probabilities[:n_tokens]
-            if n_tokens >= n_min and (not held.data or held.admits(generated, cut[0])):
-                kept.append(Candidate(*cut))
-                n_proposed += n_tokens
+        for whole, source, match_length, n_places, probabilities in candidates:
+            tokens = whole if ends.isdisjoint(whole) else whole[: self._n_before_end(whole)]
+            n_tokens = len(tokens)
+            if n_tokens < n_min or (held.data and not held.admits(generated, tokens)):
+                continue
+            full = sources.get(source) or self.source(source)
+            own = probabilities[:n_tokens] if probabilities else ()
+            kept.append(Candidate(tokens, full, match_length, n_places, own))
+            n_proposed += n_tokens
         self._counts["n_proposed_drafts"] += len(kept) > 0
         self._counts["n_proposed"] += n_proposed
         return kept
@@ -310,17 +320,23 @@ def _plain(candidate: Candidate) -> Candidate:
 
 
 def usable(draft: Draft, n_max: int, n_vocab: int) -> Draft:
-    """Return ``draft`` cut to ``n_max`` tokens and before the first that is not in the vocabulary.
+    """Return ``draft`` cut to ``n_max`` tokens; all numbers become Python's own.
 
-    ``n_vocab`` 0 means that the vocabulary's size is not known.  All numbers become Python's own.
-    Raises TypeError for tokens and match lengths that are no integers.
+    Raises TypeError for tokens and match lengths that are no integers, and what
+    :func:`check_tokens` raises.
     """
     tokens = tuple(map(index, draft.tokens[: max(n_max, 0)]))
-    for place, token in enumerate(tokens):
-        if token < 0 or (n_vocab and token >= n_vocab):
-            tokens = tokens[:place]
-            break
     if not tokens:
         return NO_DRAFT
+    check_tokens(tokens, n_vocab)
     probabilities = tuple(map(float, draft.probabilities[: len(tokens)]))
     return Draft(tokens, draft.source, index(draft.match_length), probabilities)
+
+
+def check_tokens(tokens: Sequence[int], n_vocab: int) -> None:
+    """Raise ValueError for tokens outside the vocabulary; ``n_vocab`` 0 if its size is not known.
+
+    The message is the same for all, since one message is reported once.
+    """
+    if tokens and (min(tokens) < 0 or (n_vocab and max(tokens) >= n_vocab)):
+        raise ValueError(f"it drafted tokens outside the vocabulary, which has {n_vocab:,}")

@@ -72,6 +72,6 @@ def test_drafts_end_before_a_token_that_ends_the_output():
     drafter = MeasuredDrafter(Stubborn())
     drafter.start(DraftContext(prompt=(), end_tokens=frozenset({3})), lambda: 0.0)
     assert drafter.draft([], 8) == NO_DRAFT
-    assert drafter.candidates([], 8) == [Candidate((1,), "a", 1, 1.0, ())]
+    assert drafter.candidates([], 8) == [Candidate((1,), "stubborn:a", 1, 1.0, ())]
     stats = drafter.stats()
     assert (stats.n_proposed_drafts, stats.n_proposed) == (1, 1)
