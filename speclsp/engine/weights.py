@@ -29,7 +29,7 @@ from speclsp.hub.references import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.vocabulary_protocol import Vocabulary
-from speclsp.settings import FIELDS, Settings, info
+from speclsp.settings import FIELDS, Settings, info, shown_name
 
 MAX_PROMPT = 2048
 """Default limit of prompt tokens.  A larger prompt makes every jump to another place slower."""
@@ -187,6 +187,7 @@ class LlamaLoader:
             log=log,
             n_bytes_reserved=n_bytes_reserved,
         )
+        _tell_of_experts(settings, "", tokenizer.vocabulary, path, log)
         given = repr([getattr(settings, name) for name in _OF_PASSES])
         placed = (target.n_ctx, *target.model.layers.items())
         pass_cost = self._pass_costs.setdefault(
@@ -241,6 +242,20 @@ def cost_true_remark(metadata: Mapping[str, object]) -> str:
     return f"cost-true: the times of {cost_of}, the text of {metadata.get(TEXT_OF_KEY)}"
 
 
+def _tell_of_experts(
+    settings: Settings, prefix: str, vocabulary: Vocabulary, path: Path, log: Log
+) -> None:
+    """Warn where the settings of ``prefix`` place experts of a model that has none."""
+    metadata = vocabulary.metadata
+    n_experts = metadata.get(f"{metadata.get('general.architecture')}.expert_count", "0")
+    for name in (f"{prefix}cpu_moe", f"{prefix}n_cpu_moe"):
+        if getattr(settings, name) and n_experts == "0":
+            log(
+                "warning",
+                f"{shown_name(name)} changes nothing: {path.name} is no mixture of experts",
+            )
+
+
 def load_draft_model(
     path: Path,
     settings: Settings,
@@ -293,6 +308,7 @@ def load_draft_model(
             f"The model {path} cannot take tokens back, so it cannot draft.",
             remedy="Choose a draft model without recurrent layers.",
         )
+    _tell_of_experts(settings, "spec_draft_", own_vocabulary, path, log)
     crossing = None
     if difference:
         target = cast("SpelledVocabulary", vocabulary)

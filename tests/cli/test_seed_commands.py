@@ -107,6 +107,8 @@ def test_a_pasted_command_line_gets_the_drafters_that_it_names(command):
         ("-np", "-np is not needed: "),
         ("-devd", "The draft model computes on the CPU."),
         ("--spec-replace", "spec_replace changes nothing"),
+        ("-cmoed", "spec_draft_cpu_moe changes nothing: embedded-draft-q8_0.gguf is no mixture"),
+        ("-ncmoed", "spec_draft_n_cpu_moe changes nothing: embedded-draft-q8_0.gguf is no"),
     ):
         assert (told in log) == (option in words)
     if "-md" in words and "--spec-type" not in words:
