@@ -24,7 +24,6 @@ from benchmarks.edit_finding import Edit, find_edits
 from benchmarks.tables import Table
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import ScanTally, scan
-from speclsp.settings import Settings
 from speclsp.text.code_reader import read_code
 from speclsp.text.languages import LANGUAGES, language_of
 
@@ -137,15 +136,8 @@ def _lines_of_others(target: Path, name: str) -> list[bytes]:
 
 def _texts(root: Path, n_file_chars: int) -> dict[str, str]:
     """The project's texts by path, with their line ends."""
-    defaults = Settings()
     texts: dict[str, str] = {}
-    for file in scan(
-        root,
-        IgnoreRules(root, defaults.exclude),
-        ScanTally(),
-        max_file_size=4 * n_file_chars,
-        max_files=defaults.max_files,
-    ):
+    for file in scan(root, IgnoreRules(root, ()), ScanTally()):
         suffix = Path(file.path).suffix.lower()
         if suffix in LANGUAGES and suffix != ".pyi":  # stubs have no bodies to type
             try:

@@ -123,15 +123,8 @@ class ReplayProject:
 
     def _read(self, root: Path, settings: Settings) -> Corpus:
         corpus = Corpus()
-        found = scan(
-            root,
-            IgnoreRules(root, settings.exclude),
-            ScanTally(),
-            max_file_size=settings.max_file_size,
-            max_files=settings.max_files,
-        )
-        for file in found:
-            source = read_source(file.path, settings.max_file_size)
+        for file in scan(root, IgnoreRules(root, settings.exclude), ScanTally()):
+            source = read_source(file.path)
             if isinstance(source, SourceText):
                 self._texts[file.relative] = source
                 corpus.add(source.content, self._tokenize(source.text))

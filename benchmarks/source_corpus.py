@@ -18,7 +18,6 @@ from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.token_index import FileKey
 from speclsp.project.source_text import SourceText, read_source
 
-_MAX_FILE_BYTES: Final = 524_288
 _VARIED_SHARE: Final = 0.01
 _KEY_BYTES: Final = 16
 _FOLDERS: Final = ("stdlib", "purelib")
@@ -55,7 +54,7 @@ def source_corpus(
     for number in random.permutation(len(paths)).tolist():
         if n_found >= n_tokens:
             break
-        source = read_source(paths[number], _MAX_FILE_BYTES)
+        source = read_source(paths[number])
         if not isinstance(source, SourceText):
             continue
         tokens = tokenize(source.text)

@@ -392,8 +392,6 @@ class Settings:
         "Further files to leave out of the index and, with `mask_secrets`, to suggest nothing in: "
         "patterns as in .gitignore.",
     )
-    max_file_size: _Positive = _setting(524288, _PROJECT, "Largest file to index, in bytes.")
-    max_files: _Positive = _setting(20000, _PROJECT, "Maximum files to index per workspace folder.")
     mask_secrets: bool = _setting(
         True,
         replace(_PROJECT, of_machine=True),

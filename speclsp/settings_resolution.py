@@ -167,8 +167,7 @@ _NO_SETTINGS: dict[str, str] = {
         "n_jump": "the first request at another place evaluates 192 tokens, the rest follows in "
         "idle time.",
         "max_document_size": "documents of more than 4 million characters get no suggestions.",
-        "max_index_tokens": "the index of a folder holds 20 million tokens; set exclude or "
-        "max_files.",
+        "max_index_tokens": "the index of a folder holds 20 million tokens; set exclude.",
         "fit_ctx": "`fit` makes the KV cache no smaller than 2,048 tokens; set ctx_size.",
         "engine_drafts": "a remote engine is sent no drafts.",
         "spec_ngram_simple_size_n spec_ngram_map_k_size_n spec_ngram_map_k4v_size_n": "set "

@@ -171,7 +171,7 @@ def _places(root: Path, resolved: Settings, n_lines: int) -> list[LinePlace]:
     for file in files:
         if len(drawn) >= n_lines:
             break
-        source = read_source(file.path, resolved.max_file_size)
+        source = read_source(file.path)
         if not isinstance(source, SourceText):
             continue
         lines = list(_LINE.finditer(source.text))

@@ -63,8 +63,6 @@ _STRETCH: Final = 512
 
 _Path = partial(click.Path, path_type=Path)
 _ORDER = click.IntRange(1, MAX_BUILT_ORDER)
-_scan_settings = ("exclude", "max_file_size", "max_files")
-"""The settings that choose the files."""
 _output_option = click.option(
     "-o", "--output", required=True, type=OutputFile(), help="The file to write."
 )
@@ -81,7 +79,7 @@ def ngram() -> None:
     """
 
 
-@ngram.command(params=[*target_options(), *map(SettingOption, _scan_settings)])
+@ngram.command(params=[*target_options(), SettingOption("exclude")])
 @click.argument(
     "folders", metavar="DIR...", nargs=-1, required=True, type=_Path(exists=True, file_okay=False)
 )
@@ -159,7 +157,6 @@ def build(
         model=model.resolve(),
         fingerprint=vocabulary.fingerprint,
         orders=tuple(orders),
-        max_file_size=resolved.max_file_size,
         n_rows=rows_in(memory * 2**20),
     )
     n_processes = processes or physical_cpu_count()
@@ -323,7 +320,7 @@ def verify(paths: tuple[Path, ...], **options: Any) -> None:
 @ngram.command(
     params=[
         *target_options(),
-        *map(SettingOption, (*_scan_settings, "drafters", "draft_max")),
+        *map(SettingOption, ("exclude", "drafters", "draft_max")),
     ]
 )
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
@@ -346,7 +343,7 @@ def evaluate(paths: tuple[Path, ...], folder: Path, n_tokens: int, **options: An
     resolved = _target_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)
     found, _ = found_files([folder], resolved)
-    texts = list(texts_tokens(found, resolved.max_file_size, vocabulary))
+    texts = list(texts_tokens(found, vocabulary))
     if not texts:
         raise StoreError(f"{folder} has no source files.", remedy="Name a folder that has some.")
     stretches = list(_stretches(texts, n_tokens))

@@ -12,6 +12,7 @@ import hashlib
 import multiprocessing
 import os
 import shutil
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -70,13 +71,12 @@ class Corpus:
     fingerprint: str
     """The vocabulary's."""
     orders: tuple[int, ...]
-    max_file_size: int
     n_rows: int
     """Maximum rows that a task sorts at once."""
 
     def part(self, *content: object) -> Path:
         """Return the folder of a part, whose name is a hash of what its content depends on."""
-        key = (__version__, self.fingerprint, self.orders, self.max_file_size, self.n_rows, content)
+        key = (__version__, self.fingerprint, self.orders, self.n_rows, content)
         return self.work / hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()
 
 
@@ -99,30 +99,18 @@ def found_files(folders: Sequence[Path], settings: Settings) -> tuple[list[Found
     found: dict[str, FoundFile] = {}
     warnings: dict[str, None] = {}
     for folder in folders:
-        root, tally = folder.resolve(), ScanTally()
+        root = folder.resolve()
         rules = IgnoreRules(root, settings.exclude)
-        files = scan(
-            root,
-            rules,
-            tally,
-            max_file_size=settings.max_file_size,
-            max_files=settings.max_files,
-        )
+        files = scan(root, rules, ScanTally(), max_files=sys.maxsize)
         found |= {file.path: file for file in files}
         warnings |= dict.fromkeys(rules.too_large)
-        if tally.truncated:
-            warnings[f"Only {settings.max_files} files of a folder are read: see --max-files."] = (
-                None
-            )
     return list(found.values()), list(warnings)
 
 
-def texts_tokens(
-    files: Iterable[FoundFile], max_file_size: int, vocabulary: LlamaVocabulary
-) -> Iterator[TokenArray]:
+def texts_tokens(files: Iterable[FoundFile], vocabulary: LlamaVocabulary) -> Iterator[TokenArray]:
     """Yield the tokens of the files that are source text, with secrets masked."""
     for file in files:
-        source = read_source(file.path, max_file_size)
+        source = read_source(file.path)
         if isinstance(source, SourceText):
             yield vocabulary.tokenize(source.text)
 
@@ -246,7 +234,7 @@ def _count_shard(corpus: Corpus, shard: tuple[FoundFile, ...]) -> tuple[int, int
                 f"{corpus.model} has another vocabulary on this worker.",
                 remedy="Give all workers the same model file.",
             )
-        texts = list(texts_tokens(shard, corpus.max_file_size, vocabulary))
+        texts = list(texts_tokens(shard, vocabulary))
         done = (len(texts), sum(tokens.size for tokens in texts))
         store(part, count_tokens(texts, corpus.orders), done)
     n_files, n_tokens = done

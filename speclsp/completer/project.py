@@ -24,12 +24,7 @@ from speclsp.statistics import IndexStats
 from speclsp.storage.locations import WaitLimit
 from speclsp.storage.token_store import TokenStore
 
-INDEX_SETTINGS: Final = (
-    "index_project",
-    "max_file_size",
-    "max_files",
-    "exclude",
-)
+INDEX_SETTINGS: Final = ("index_project", "exclude")
 """Settings that change what is indexed."""
 
 

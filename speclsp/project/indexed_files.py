@@ -92,7 +92,7 @@ class IndexedFiles:
 
     def take(self, file: FoundFile) -> SourceText | None:
         """Read and outline a file; return its text where it still has to be tokenised."""
-        source = read_source(file.path, self._settings.max_file_size, self._mask)
+        source = read_source(file.path, self._mask)
         self._outline(file, "" if source is None else source.text)
         if source is None or not self._settings.index_project:
             self._record(file, None)
@@ -177,7 +177,7 @@ class IndexedFiles:
 
     def text(self, relative: str) -> str | None:
         """Return the text of an outlined file; None if it can no longer be read."""
-        source = read_source(str(Path(self._root, relative)), _MAX_OUTLINED_BYTES, self._mask)
+        source = read_source(str(Path(self._root, relative)), self._mask)
         return None if source is None else source.text
 
     @property

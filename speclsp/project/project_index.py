@@ -22,7 +22,7 @@ from speclsp.errors import SpecLspError
 from speclsp.events import Event, EventQueue, LogLevel, LogLine, Problem, Progress, ProgressReport
 from speclsp.project.ignore import IGNORE_FILE, IgnoreRules
 from speclsp.project.indexed_files import IndexedFiles, Outlines
-from speclsp.project.scan import FoundFile, ScanTally, examine, scan
+from speclsp.project.scan import MAX_FILES, FoundFile, ScanTally, examine, scan
 from speclsp.project.source_text import SourceText
 from speclsp.project.watch import Watcher, plan_watches
 from speclsp.settings import Settings
@@ -374,14 +374,7 @@ class ProjectIndex:
         self._files.flush(self._pause)
 
     def _found(self, tally: ScanTally) -> list[FoundFile]:
-        files = scan(
-            Path(self._root),
-            self._rules,
-            tally,
-            max_file_size=self._settings.max_file_size,
-            max_files=self._settings.max_files,
-            pause=self._pause,
-        )
+        files = scan(Path(self._root), self._rules, tally, pause=self._pause)
         # Files next to the open ones are the most likely sources of drafts.
         near = {path.rpartition("/")[0] for path in self._files.open_paths}
         return sorted(files, key=lambda file: file.path.rpartition("/")[0] not in near)
@@ -420,7 +413,7 @@ class ProjectIndex:
             # A path that is a file or missing now may have been a folder.
             if is_folder or is_rules or self._files.holds_below(path):
                 return True
-            file = examine(Path(self._root), relative, max_file_size=self._settings.max_file_size)
+            file = examine(Path(self._root), relative)
             if file is None:
                 gone.append(path)
             elif self._files.has_changed(file):
@@ -428,7 +421,7 @@ class ProjectIndex:
         self._files.forget(gone)
         known = set(self._files.paths())
         added = [file for file in news if file.path not in known]
-        skipped = added[max(0, self._settings.max_files - len(known)) :]
+        skipped = added[max(0, MAX_FILES - len(known)) :]
         self._read([file for file in news if file not in skipped])
         return False
 
@@ -439,8 +432,8 @@ class ProjectIndex:
         warnings = [f"exclude: {text!r} is no pattern" for text in self._rules.bad_patterns]
         warnings += self._rules.too_large
         if tally.truncated:
-            n_files = self._settings.max_files
-            warnings.append(f"only the first {n_files} files are indexed (max_files)")
+            text = f"only the first {MAX_FILES} files are indexed; `exclude` leaves files out"
+            warnings.append(text)
         if tally.n_unreadable:
             warnings.append(f"{tally.n_unreadable} folders cannot be read")
         for warning in warnings:

@@ -16,6 +16,9 @@ from speclsp.secrets.masked_text import masked
 Mask = Callable[[str, str], str]
 """Takes a text and the path of its file; returns the text without secrets."""
 
+MAX_BYTES: Final = 512 << 10
+"""Bytes of the largest file that is read: masking and tokenising it takes 0.4 s of processor time
+(0.28 and 0.55 µs a character with Qwen2.5-Coder's vocabulary)."""
 _SNIFFED_BYTES: Final = 8192
 _LONGEST_LINE: Final = 20_000
 _LONG_MEAN_LINE: Final = 400
@@ -33,17 +36,17 @@ class SourceText:
     content: bytes
 
 
-def read_source(path: str, max_file_size: int, mask: Mask = masked) -> SourceText | None:
+def read_source(path: str, mask: Mask = masked) -> SourceText | None:
     """Read a regular file of UTF-8 text; does not follow links nor block on pipes.
 
-    Returns None for a file that is unreadable, larger than ``max_file_size`` bytes, binary or
+    Returns None for a file that is unreadable, larger than ``MAX_BYTES``, binary or
     minified.
     """
     try:
-        data = read_regular(path, max_file_size + 1, flags=NO_LINKS)
+        data = read_regular(path, MAX_BYTES + 1, flags=NO_LINKS)
     except (OSError, ValueError):
         return None
-    text = None if len(data) > max_file_size else _decoded(data)
+    text = None if len(data) > MAX_BYTES else _decoded(data)
     if text is None or _is_minified(text):
         return None
     # Files with equal bytes and different names may be masked differently.

@@ -46,7 +46,7 @@ prepare_to_serve()
 Path(".gitignore").write_text("ignored.py\\n")
 root = os.getcwd()
 assert IgnoredFiles([], print).is_ignored(root, os.path.join(root, "ignored.py"))
-assert read_source(".gitignore", 1000).text == "ignored.py\\n"
+assert read_source(".gitignore").text == "ignored.py\\n"
 completer = make_completer(Settings(engine="shared", persist=False))
 print(type(completer).__name__)
 completer.close()

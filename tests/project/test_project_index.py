@@ -14,6 +14,8 @@ from watchdog.observers.api import BaseObserver
 from speclsp.errors import EngineError, StoreError
 from speclsp.events import LogLine, Problem, Progress
 from speclsp.project import project_index
+from speclsp.project.scan import scan
+from speclsp.project.source_text import MAX_BYTES
 from speclsp.storage.token_store import TokenStore
 
 MakeIndex = Callable[..., IndexUnderTest]
@@ -40,11 +42,11 @@ class TestScan:
         write(project / "ignored.py", lines(1))
         write(project / ".env", lines(2))
         write(project / "binary.py", b"\0" + lines(3).encode())
-        write(project / "huge.py", lines(4) * 100)
+        write(project / "huge.py", lines(4) * (MAX_BYTES // len(lines(4)) + 1))
         write(project / "node_modules" / "m.js", lines(5))
         write(project / "excluded" / "e.py", lines(6))
         write(project / "a.py", lines(7))
-        index = make_index(max_file_size=1000, exclude=["excluded/"]).open().built()
+        index = make_index(exclude=["excluded/"]).open().built()
         found = [index.follows(f"key {n} : ") for n in range(1, 8)]
         assert found == ["", "", "", "", "", "", "word7"]
         stats = index.index.stats()
@@ -99,12 +101,14 @@ class TestScan:
         index.open().built()
         assert seen == ["z/3.py", "z/4.py", "a/1.py", "b/2.py"]
 
-    def test_max_files(self, project, make_index):
+    def test_max_files(self, project, make_index, monkeypatch):
+        monkeypatch.setitem(scan.__kwdefaults__, "max_files", 3)
+        monkeypatch.setattr(project_index, "MAX_FILES", 3)
         for number in range(5):
             write(project / f"{number}.py", lines(number))
-        index = make_index(max_files=3).open().built()
+        index = make_index().open().built()
         assert index.index.stats().n_files == 3
-        assert "max_files" in index.of_type(LogLine)[0].message
+        assert "only the first 3 files" in index.of_type(LogLine)[0].message
 
     def test_switched_off(self, project, make_index):
         write(project / "a.py", lines(1))

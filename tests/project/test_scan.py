@@ -8,10 +8,10 @@ from indexed_project import write
 from speclsp.project import scan as scan_module
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import ScanTally, examine, scan
+from speclsp.project.source_text import MAX_BYTES
 
 
 def found(root: Path, tally: ScanTally | None = None, **arguments: Any) -> list[str]:
-    arguments = {"max_file_size": 1000, "max_files": 100, **arguments}
     tally = ScanTally() if tally is None else tally
     files = list(scan(root, IgnoreRules(root, ()), tally, **arguments))
     for file in files:
@@ -53,10 +53,10 @@ def test_pipes_and_sockets_are_passed_over(project):
 
 
 def test_what_is_huge_secret_or_empty_is_left_out(project):
-    write(project / "huge.py", "x" * 1001)
+    write(project / "huge.py", "x" * (MAX_BYTES + 1))
     write(project / ".env", "TOKEN=1")
     write(project / "empty.py", "")
-    write(project / "fits.py", "x" * 1000)
+    write(project / "fits.py", "x" * MAX_BYTES)
     tally = ScanTally()
     assert found(project, tally) == ["fits.py"]
     assert (tally.n_files, tally.n_skipped) == (1, 2)
@@ -109,7 +109,7 @@ def test_what_vanishes_meanwhile_is_passed_over(project):
     write(project / "a.py", "x")
     write(project / "sub" / "b.py", "x")
     write(project / "sub2" / "c.py", "x")
-    files = scan(project, IgnoreRules(project, ()), ScanTally(), max_file_size=1000, max_files=100)
+    files = scan(project, IgnoreRules(project, ()), ScanTally())
     assert next(files).relative == "a.py"
     (project / "sub" / "b.py").unlink()
     (project / "sub").rmdir()
@@ -133,14 +133,7 @@ def test_interrupted_between_folders(project):
         if n_folders == 3:
             raise KeyError
 
-    files = scan(
-        project,
-        IgnoreRules(project, ()),
-        ScanTally(),
-        max_file_size=1000,
-        max_files=100,
-        pause=pause,
-    )
+    files = scan(project, IgnoreRules(project, ()), ScanTally(), pause=pause)
     assert next(files).relative == "a/1.py"
     with pytest.raises(KeyError):
         next(files)
@@ -163,12 +156,12 @@ def test_odd_names(project):
 
 def test_examine(project):
     write(project / "a.py", "x")
-    write(project / "huge.py", "x" * 1001)
+    write(project / "huge.py", "x" * (MAX_BYTES + 1))
     write(project / ".env", "x")
     write(project / "empty.py", "")
     (project / "link.py").symlink_to("a.py")
-    file = examine(project, "a.py", max_file_size=1000)
+    file = examine(project, "a.py")
     assert file is not None
     assert file.path == str(project / "a.py")
     for name in ("huge.py", ".env", "empty.py", "link.py", "gone.py", "", "nul\0.py"):
-        assert examine(project, name, max_file_size=1000) is None
+        assert examine(project, name) is None
