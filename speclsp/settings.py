@@ -136,12 +136,6 @@ class Settings:
         "Prompt format of next edits; `auto` follows from the model's name and vocabulary. "
         "`analogy` is for models that were not trained for next edits.",
     )
-    min_edit_confidence: _Probability = _setting(
-        0.0,
-        _EDITS,
-        "Minimum probability of the token with which a next edit leaves the text as it is; 0 "
-        "shows every edit.",
-    )
     n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(
         3,
         _COMPLETION,

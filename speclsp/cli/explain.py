@@ -166,7 +166,7 @@ _WITHHELD: Final = {
     "declined": "it was declined here",
     "secret": "it touches a line with a masked secret",
     "refused": "the model gets no prompt of this text; the log says why",
-    "uncertain": "its first token is less probable than min_edit_confidence",
+    "uncertain": "the model is not sure of one of its tokens",
 }
 """Why an edit is withheld, by :class:`~speclsp.answers.EditResult`'s reason."""
 

@@ -259,9 +259,6 @@ class EditPlan(Plan[EditResult]):
             )
         if why is None and any(PLACEHOLDER in hunk.old + hunk.new for hunk in changed):
             why = "secret"
-        least = self.settings.min_edit_confidence
-        if why is None and any(each.probability < least for each in divergences[:1]):
-            why = "uncertain"
         if prompt.place is not None:
             # The window asks elsewhere where a region is left as it is; these are all regions.
             why = "kept" if why == "unchanged" else why

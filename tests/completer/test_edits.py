@@ -727,7 +727,7 @@ def test_each_departure_from_the_copy_has_a_probability(make):
         Piece(text, (), (math.log(p),)) for text, p in zip(texts, probabilities, strict=True)
     ]
     remote.pieces.append(Piece(">>>>>>> UPDATED\n", (), (math.log(0.25),)))
-    edited = make(remote, min_edit_confidence=0.6)
+    edited = make(remote)
     edited.become(CODE)
     result = edited.ask(0)
     assert [(one.line, round(one.probability, 3)) for one in result.divergences] == [
@@ -735,7 +735,7 @@ def test_each_departure_from_the_copy_has_a_probability(make):
         ("", 0.25),
     ]
     assert result.probability == result.divergences[0].probability
-    assert result.withheld == "uncertain"
+    assert result.withheld == ""
     assert remote.sent[0][1].wants_logprobs
 
 
