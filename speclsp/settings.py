@@ -31,7 +31,6 @@ CompletionItems = Literal["auto", "always", "never"]
 DraftMode = Literal["auto", "tree", "chain", "first"]
 SplitMode = Literal["none", "layer", "row", "tensor"]
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"]
-LazyMode = Literal["auto", "on", "off"]
 EngineKind = Literal["shared", "own"]
 LookupCacheUpdate = Literal["", "accepted", "generated", "off"]
 """What is counted in a statistics file; "" as ``accepted``, in speclsp's own files only."""
@@ -557,13 +556,6 @@ class Settings:
         "How to read model files: `none`, `mlock` and `dio` read them, the others map them into "
         "memory.",
         short="-lm",
-    )
-    lazy_mode: LazyMode = _setting(
-        "auto",
-        _MODEL,
-        "Read the rows of embedding tables by layer or by n-gram when they are needed: `auto` does "
-        "for tables of more than 4 GiB in mapped files.",
-        short="-lzm",
     )
     batch_size: _Positive = _setting(
         2048,

@@ -179,6 +179,10 @@ _NO_SETTINGS: dict[str, str] = {
         "spec_ngram_mod_n_max spec_ngram_cache_n_max": "set draft_max.",
         "spec_ngram_mod_n_min": "set draft_min.",
         "min_ngram_size": "a match of prompt-lookup has three tokens, or max_ngram_size if fewer.",
+        "max_file_size": "files of more than 512 KiB are not indexed.",
+        "max_files": "20,000 files of a folder are indexed; set exclude.",
+        "min_edit_confidence": "every next edit is shown, with its probability.",
+        "lazy_mode lzm": "llama.cpp reads tables of more than 4 GiB when they are needed.",
         "draft_sampling": "the draft model drafts its most probable tokens at every temperature.",
     }.items()
     for spelling in spellings.split()

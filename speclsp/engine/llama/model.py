@@ -27,7 +27,6 @@ from speclsp.errors import EngineUnavailableError, ModelLoadError
 from speclsp.settings import Settings
 
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
-_LAZY_MODES = {"off": 0, "auto": 1, "on": 2}
 _LOAD_MODES = {"auto": -1, "none": 0, "mmap": 1, "mlock": 2, "mmap+mlock": 3, "dio": 4}
 _ASSIGNED_LAYER = re.compile(r"layer +\d+ assigned to device ([^,]+)")
 
@@ -142,7 +141,6 @@ def open_model(
     native.n_gpu_layers = n_gpu_layers
     native.split_mode = _SPLIT_MODES[settings.split_mode]
     native.load_mode = _LOAD_MODES[settings.load_mode]
-    native.lazy_mode = _LAZY_MODES[settings.lazy_mode]
     native.main_gpu = settings.main_gpu
     # llama.cpp's kernels for Intel's AMX end the process where GCC 12 compiled them, and in some
     # virtual machines (its issue 20824 and pull request 26954).

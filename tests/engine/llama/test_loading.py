@@ -288,7 +288,6 @@ def test_names_that_are_not_there(path, changes, message, remedy):
         {"device": "none"},
         {"override_tensor": r"blk\.1.*=CPU,output=CPU", "load_mode": "none"},
         {"cpu_moe": True, "n_cpu_moe": 2, "n_cpu_ffn": 1},
-        {"lazy_mode": "on"},
         {"tensor_split": "3,1", "split_mode": "row"},
         {"load_mode": "mlock"},
         {"load_mode": "mmap"},
@@ -301,8 +300,7 @@ def test_placements_that_work_without_a_gpu(path, changes):
     target.close()
 
 
-@pytest.mark.parametrize(("mode", "value"), [("off", 0), ("auto", 1), ("on", 2)])
-def test_the_lazy_mode_is_llama_cpps(mode, value, path, monkeypatch):
+def test_the_lazy_mode_is_llama_cpps(path, monkeypatch):
     native, modes = llama.llama_model_load_from_file, []
 
     def noted(name: bytes, params: Any) -> Any:
@@ -310,9 +308,8 @@ def test_the_lazy_mode_is_llama_cpps(mode, value, path, monkeypatch):
         return native(name, params)
 
     monkeypatch.setattr(llama, "llama_model_load_from_file", noted)
-    load(path, lazy_mode=mode)[0].close()
-    assert modes == [value]
-    assert getattr(llama, f"LLAMA_LAZY_MODE_{mode.upper()}") == value
+    load(path)[0].close()
+    assert modes == [llama.LLAMA_LAZY_MODE_AUTO]
 
 
 def test_a_vocabulary_alone_is_no_model(gguf_maker):
