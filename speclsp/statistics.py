@@ -69,10 +69,11 @@ class RequestStats:
     n_draft_passes: int = 0
     """Target passes that verified a draft."""
     n_tried: int = 0
-    """Draft positions at which the target's choice was compared with the draft: the accepted ones,
-    and the first wrong one of each draft that was not right to its end."""
+    """Draft positions at which the target's choice was compared with a draft after the prefill: the
+    accepted ones, and the first wrong one of each draft that was not right to its end."""
     n_draft_depths: int = 0
-    """Sum of the drafts' depths: a draft without branches is as deep as it is long."""
+    """Sum of these drafts' depths: a draft without branches is as deep as it is long.  Where the
+    text ended with a token of a draft, that is no draft token here but the target's own."""
     n_single_passes: int = 0
     drafters: dict[str, DrafterStats] = field(default_factory=dict)
     ms_queue: float = 0.0

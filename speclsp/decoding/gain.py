@@ -27,7 +27,7 @@ class Expectation(NamedTuple):
     draft_ms: float = 0.0
     """T_draft."""
     target_ms: float = 0.0
-    """T_target; 0 where every pass had a draft, or none after the prefill."""
+    """T_target; 0 where every pass after the prefill had a draft."""
     pass_ms: float = 0.0
     """T(k+1): the mean time of a step without drafting."""
 
@@ -60,20 +60,26 @@ def _powers(p: float, n: float) -> float:
 
 
 def expectation(stats: RequestStats) -> Expectation | None:
-    """Return the expected gain of a step; None if no draft was verified."""
-    if not stats.n_tried or not stats.n_draft_depths:
+    """Return the expected gain of a step; None if no draft was verified after the prefill."""
+    n_steps, target_ms = n_draft_steps(stats), single_pass_ms(stats)
+    if not stats.n_tried or not stats.n_draft_depths or not n_steps:
         return None
-    p, k = stats.n_accepted / stats.n_tried, stats.n_draft_depths / stats.n_draft_passes
-    target_ms, n_steps = single_pass_ms(stats), n_timed_steps(stats)
-    if target_ms is None or not n_steps:
+    p = (n_step_tokens(stats) - n_steps) / stats.n_tried
+    k = stats.n_draft_depths / n_steps
+    if target_ms is None:
         return Expectation(p, k)
     pass_ms = (stats.ms_draft_passes - stats.ms_drafting) / n_steps
     return Expectation(p, k, stats.ms_drafting / n_steps / k, target_ms, pass_ms)
 
 
-def n_timed_steps(stats: RequestStats) -> int:
+def n_draft_steps(stats: RequestStats) -> int:
     """Return how many passes after the prefill had a draft."""
     return stats.n_decode_passes - stats.n_single_passes
+
+
+def n_step_tokens(stats: RequestStats) -> int:
+    """Return how many tokens these passes emitted; one without a draft emits one."""
+    return stats.n_predicted - stats.n_prefill_predicted - stats.n_single_passes
 
 
 def own_ms(drafter: DrafterStats) -> float:
@@ -107,6 +113,4 @@ def measured_step_speedup(stats: RequestStats) -> float | None:
     single_ms = single_pass_ms(stats)
     if single_ms is None or stats.ms_draft_passes <= 0.0:
         return None
-    # A pass without a draft emits one token.
-    n_tokens = stats.n_predicted - stats.n_prefill_predicted - stats.n_single_passes
-    return n_tokens * single_ms / stats.ms_draft_passes
+    return n_step_tokens(stats) * single_ms / stats.ms_draft_passes

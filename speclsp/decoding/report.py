@@ -16,7 +16,8 @@ from speclsp.decoding.gain import (
     expectation,
     measured_speedup,
     measured_step_speedup,
-    n_timed_steps,
+    n_draft_steps,
+    n_step_tokens,
     own_ms,
     single_pass_ms,
     tokens_per_pass,
@@ -287,7 +288,7 @@ def _draft_pass_lines(totals: RequestStats) -> list[str]:
     expected = expectation(totals)
     if expected is None:
         return lines
-    n_accepted = totals.n_accepted / totals.n_draft_passes
+    n_tokens = n_step_tokens(totals) / n_draft_steps(totals)
     measured = measured_step_speedup(totals)
     speedup = "E[speed-up of a step] = E[tokens per step]/(1 + k·T_draft/T_target): not known"
     times = ""
@@ -306,11 +307,11 @@ def _draft_pass_lines(totals: RequestStats) -> list[str]:
         *lines,
         (
             f"E[accepted] = p·(1 - p^k)/(1 - p) = {expected.n_accepted:.2f} (approximately "
-            f"(1 - p^k)/(1 - p) = {expected.n_accepted_roughly:.2f}), measured {n_accepted:.2f}"
+            f"(1 - p^k)/(1 - p) = {expected.n_accepted_roughly:.2f}), measured {n_tokens - 1.0:.2f}"
         ),
         (
             f"E[tokens per step] = (1 - p^(k+1))/(1 - p) = {expected.n_tokens:.2f}, "
-            f"measured {1.0 + n_accepted:.2f}"
+            f"measured {n_tokens:.2f}"
         ),
         speedup,
         f"with p = {expected.p:.3f}, k = {expected.k:.2f}{times}",
@@ -319,7 +320,7 @@ def _draft_pass_lines(totals: RequestStats) -> list[str]:
 
 def _drafting_by(totals: RequestStats, k: float) -> str:
     """Return T_draft by drafter, in steps with a draft of ``k`` tokens on the mean."""
-    n_tokens = n_timed_steps(totals) * k
+    n_tokens = n_draft_steps(totals) * k
     by_name = {name: one.ms_steps for name, one in totals.drafters.items()}
     by_name["merging"] = totals.ms_drafting - sum(by_name.values())
     return ", ".join(f"{name} {max(0.0, ms) / n_tokens:.3f}" for name, ms in by_name.items())

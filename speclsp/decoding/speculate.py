@@ -166,9 +166,11 @@ class Passes:
             tip = path[-1] if path else NO_NODE
             # The target's own token was compared with the children of the node that it follows.
             has_own = len(self.emitted) - n_before > len(path)
-            self.counts.n_tried += len(path) + (has_own and tip in tree.parents)
+            if self.counts.n_decode_passes:
+                n_right = len(path) if has_own else len(path) - 1
+                self.counts.n_tried += n_right + (has_own and tip in tree.parents)
+                self.counts.n_draft_depths += depth if has_own else n_right
             self.counts.n_draft_passes += 1
-            self.counts.n_draft_depths += depth
             self.counts.n_drafted += len(tree.tokens)
             self.counts.n_accepted += len(path)
             started = self.clock()

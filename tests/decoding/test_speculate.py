@@ -88,8 +88,11 @@ def check_books(
     assert stats.n_drafted == sum(d.n_drafted for d in drafters)
     assert stats.n_accepted == sum(d.n_accepted for d in drafters)
     assert stats.n_draft_passes == sum(d.n_drafts for d in drafters)
-    assert stats.n_accepted <= stats.n_tried <= stats.n_accepted + stats.n_draft_passes
-    assert stats.n_draft_passes <= stats.n_draft_depths <= stats.n_drafted
+    # What ended the text inside a draft counts as the target's own.
+    n_steps = stats.n_decode_passes - stats.n_single_passes
+    n_right = stats.n_predicted - stats.n_prefill_predicted - stats.n_single_passes - n_steps
+    assert 0 <= n_right <= stats.n_tried <= n_right + n_steps
+    assert stats.n_tried <= stats.n_draft_depths <= stats.n_drafted
     for drafter in drafters:
         assert sum(drafter.n_drafted_at) == drafter.n_drafted
         assert sum(drafter.n_accepted_at) == drafter.n_accepted
@@ -212,13 +215,12 @@ def test_an_oracle_saves_passes_and_its_first_draft_rides_in_the_prefill():
 
 def test_a_tree_is_walked_down_the_branch_that_the_target_takes():
     output = run(target()).tokens
-    a, b, c = output[:3]
+    first, a, b, c = output[:4]
     wrong_a, wrong_b, wrong_c = ((token + 1) % N_VOCAB for token in (a, b, c))
     tree = tree_of(
         [(-1, wrong_a), (0, b), (-1, a), (2, wrong_b), (2, b), (4, wrong_c), (3, c), (1, c)]
     )
-    trees = iter([tree])
-    proposer = TreeProposer(lambda generated: next(trees, tree_of([])))
+    proposer = TreeProposer(lambda generated: tree if generated == [first] else tree_of([]))
     model = target()
     generation = run(model, proposer, n_predict=20)
     assert generation.tokens == output
@@ -246,13 +248,16 @@ def test_paths_are_told_in_the_proposers_own_numbers():
 
 def test_a_stop_inside_a_tree_keeps_what_was_emitted():
     output = run(target()).tokens
-    tree = tree_of([(-1, (output[0] + 1) % N_VOCAB), (-1, output[0]), (1, output[1])])
+    tree = tree_of([(-1, (output[1] + 1) % N_VOCAB), (-1, output[1]), (1, output[2])])
     model = target()
-    proposer = TreeProposer(lambda generated: tree)
-    generation = run(model, proposer, stop=lambda token: token == output[0])
-    assert generation.tokens == output[:1]
-    assert list(model.cached) == [*PROMPT, output[0]]
-    assert (proposer.paths, generation.stats.n_tried) == ([(1,)], 1)
+    proposer = TreeProposer(lambda generated: tree if generated else tree_of([]))
+    stops = iter([False, True])
+    generation = run(model, proposer, stop=lambda _token: next(stops))
+    assert generation.tokens == output[:2]
+    assert list(model.cached) == [*PROMPT, *output[:2]]
+    assert proposer.paths == [(1,)]
+    # The token that ended the text counts as the target's own, and nothing behind it was compared.
+    assert (generation.stats.n_tried, generation.stats.n_draft_depths) == (0, 0)
 
 
 def test_branches_for_a_target_without_are_a_clear_error():
