@@ -193,7 +193,7 @@ class DraftMerger:
             verified = set(nodes)
             if not drafter.branches:
                 tokens = self._drafts.get(drafter.name, NO_DRAFT).tokens
-                verified = set(path_along(tokens, tree))
+                verified = set(path_along(tokens, tree)) if tokens else set()
             verified -= behind  # nothing below the output's end was compared with the output
             if verified:
                 drafter.accept(len(verified & accepted), len(verified))

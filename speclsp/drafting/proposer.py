@@ -146,21 +146,16 @@ class MeasuredDrafter:
         self._drafted_at: Counter[int] = Counter()
         self._accepted_at: Counter[int] = Counter()
         self._ns_native = 0
-        self._ms_before = 0.0
-        """What the drafter had taken before the present pass."""
+        self._ms_pass = 0.0
+        """What the drafter has taken in the present pass."""
 
     def start_pass(self) -> None:
         """Begin to time a pass."""
-        self._ms_before = self._ms
+        self._ms_pass = 0.0
 
     def count_step(self) -> None:
-        """Count the time since the pass began as that of a pass with a draft."""
-        self._counts["ms_steps"] += self._ms - self._ms_before
-
-    @property
-    def _ms(self) -> float:
-        counts = self._counts
-        return float(counts["ms_begin"] + counts["ms_draft"] + counts["ms_accept"])
+        """Count what was timed since then as the time of a pass with a draft."""
+        self._counts["ms_steps"] += self._ms_pass
 
     def begin(self) -> None:
         """Let the drafter begin the request."""
@@ -169,10 +164,10 @@ class MeasuredDrafter:
     def draft(self, generated: Sequence[int], n_max: int) -> Draft:
         """Return the drafter's draft: at most ``n_max`` tokens of the vocabulary."""
         draft = self._called("draft", self._drafted, generated, self._most(n_max)) or NO_DRAFT
-        held = self._context.held
-        if len(draft.tokens) < self._limits.n_min or not held.admits(generated, draft.tokens):
+        n_min, held = max(1, self._limits.n_min), self._context.held
+        if len(draft.tokens) < n_min or not held.admits(generated, draft.tokens):
             return NO_DRAFT
-        self._counts["n_proposed_drafts"] += len(draft.tokens) > 0
+        self._counts["n_proposed_drafts"] += 1
         self._counts["n_proposed"] += len(draft.tokens)
         return draft
 
@@ -237,7 +232,9 @@ class MeasuredDrafter:
             self.failure.__cause__ = error
             return None
         finally:
-            self._counts[ms] += (self._clock() - started) * 1e3
+            taken = (self._clock() - started) * 1e3
+            self._counts[ms] += taken
+            self._ms_pass += taken
 
     def _drafted(self, generated: Sequence[int], n_max: int) -> Draft:
         native_before = self._model.ns_native if self._model is not None else 0
