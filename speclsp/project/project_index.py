@@ -313,7 +313,9 @@ class ProjectIndex:
         progress, n_read = None, 0
         if not self._is_scanned:
             token = f"speclsp/index/{uuid.uuid4().hex}"
-            progress = ProgressReport(self._emit, token, f"Indexing {self._name}")
+            # Without an index the files are read for what they define, which the prompt takes.
+            verb = "Indexing" if self._settings.index_project else "Reading"
+            progress = ProgressReport(self._emit, token, f"{verb} {self._name}")
             self._files.forget_skipped()
         try:
             self._rules = IgnoreRules(Path(self._root), self._settings.exclude)

@@ -115,6 +115,8 @@ class TestScan:
         index = make_index(index_project=False).open().built()
         assert index.index.corpora() == ()
         assert index.tokenize.n_calls == 0
+        # The prompt still takes what the files define.
+        assert index.of_type(Progress)[0].title == "Reading project"
 
     def test_text_that_cannot_be_tokenised(self, project, make_index):
         write(project / "bad.py", "bad")
