@@ -99,6 +99,7 @@ class Window:
         with self._lock:
             self._settings = settings
             self._ledger.clear()
+            self._why_nothing = ""
         return self.completer.apply_settings(settings)
 
     def statistics(self) -> SessionStats:

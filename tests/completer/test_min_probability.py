@@ -103,6 +103,9 @@ def test_a_text_ends_where_the_model_is_unsure(make):
     stats = completer.statistics()
     assert (stats.n_withheld, stats.n_empty, stats.n_completions) == (1, 1, 0)
     assert stats.why_nothing == "not sure (0.24 of 0.3)"
+    # What another model would have shown is not known.
+    completer.apply_settings(Settings(model="other.gguf"))
+    assert completer.statistics().why_nothing == ""
 
 
 def test_words_before_that_are_shown(make):

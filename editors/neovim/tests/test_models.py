@@ -37,6 +37,12 @@ end)
 vim.wait(10000, function() return answer ~= nil end)
 return answer
 """
+NOTE_ANSWERS = """
+local server = require('speclsp.server')
+table.insert(server.on_answer, function()
+  vim.g.answers_of = server.status.model and server.status.model.title
+end)
+"""
 STATUSLINE = "return require('speclsp').statusline()"
 
 
@@ -68,21 +74,27 @@ def test_a_model_is_chosen_downloaded_and_kept(hub, bare, project, tmp_path):
     assert "(recommended" in first
     assert any(line.startswith(f"{TITLE}, 4.7 GB, Apache 2.0") for line in [first, *others])
     assert any("too slow on a CPU" in line or "too large: needs" in line for line in others)
-    bare.until(lambda: "downloading" in bare.lua(STATUSLINE))
+    bare.until(lambda: "downloading 50 %" in bare.lua(STATUSLINE))
+    bare.nvim.command("Speclsp status")
+    assert "downloading a model: 50 %" in bare.nvim.command_output("messages")
     bare.nvim.command("Speclsp model cancel")
     bare.until(lambda: "downloading" not in bare.lua(STATUSLINE))
     assert "trial model" in bare.lua(STATUSLINE)
-    # It goes on where it was cancelled.
-    hub.hold.set()
-    hub.hold = None
-    choose(bare)
-    bare.until(lambda: TITLE in bare.lua(STATUSLINE))
-    bare.until(lambda: f"speclsp: {TITLE} is ready." in bare.nvim.command_output("messages"))
-    choose(bare)
-    assert f"speclsp: {TITLE} is in use already." in bare.nvim.command_output("messages")
     bare.keys("Go")
     bare.type(START)
     assert bare.until_ghost()
+    # It goes on where it was cancelled.
+    hub.hold.set()
+    hub.hold = None
+    bare.lua(NOTE_ANSWERS)
+    choose(bare)
+    bare.until(lambda: TITLE in bare.lua(STATUSLINE))
+    # The cursor rests where the trial model suggested: the new model is asked without a key.
+    bare.until(lambda: bare.nvim.vars.get("answers_of") == TITLE)
+    assert bare.until_ghost()
+    bare.until(lambda: f"speclsp: {TITLE} is ready." in bare.nvim.command_output("messages"))
+    choose(bare)
+    assert f"speclsp: {TITLE} is in use already." in bare.nvim.command_output("messages")
     assert (tmp_path / "home/data/nvim/speclsp/preset").read_text() == f"{NAME}\n"
     # A new server takes the choice, too.
     bare.keys("<Esc>")

@@ -91,6 +91,8 @@ export class Client implements vscode.Disposable {
   private suggestedAt = "";
   /** The document and its version after the latest key. */
   private typedIn = "";
+  /** Whether a request is the extension's own, which the server takes as an automatic one. */
+  private isAskingAtRest = false;
   private current: Status = {
     state: "stopped",
     message: "",
@@ -152,7 +154,9 @@ export class Client implements vscode.Disposable {
         this.hasOpenProblem = false;
         void vscode.commands.executeCommand("notifications.hideToasts");
       }
-      if (this.current.state === "ready") this.askWhereTyped();
+      // What stands at the cursor is the former engine's.
+      if (this.current.state === "loading") this.suggestedAt = "";
+      if (this.current.state === "ready") void this.askWhereTyped();
     }
     const hasModel = this.current.model !== undefined && !this.current.model.is_trial;
     if (hasModel) void vscode.commands.executeCommand("setContext", HAS_MODEL, true);
@@ -298,8 +302,11 @@ export class Client implements vscode.Disposable {
     return {
       provideInlineCompletionItems: async (document, position, context, token, next) => {
         this.update({ nWaiting: this.current.nWaiting + 1 });
+        const triggerKind = this.isAskingAtRest
+          ? vscode.InlineCompletionTriggerKind.Automatic
+          : context.triggerKind;
         try {
-          const answer = await next(document, position, context, token);
+          const answer = await next(document, position, { ...context, triggerKind }, token);
           const items = Array.isArray(answer) ? answer : (answer?.items ?? []);
           if (!token.isCancellationRequested && items.length > 0) {
             this.answered(document, position, items);
@@ -363,16 +370,22 @@ export class Client implements vscode.Disposable {
   }
 
   /**
-   * Ask at a cursor that rests where the user typed while nothing could answer.
+   * Ask at a cursor that rests where the user typed while nothing, or another model, answered.
    *
-   * The editor itself asks again only at the next key.
+   * The editor itself asks again only at the next key, and where it has asked already only
+   * explicitly.
    */
-  private askWhereTyped(): void {
+  private async askWhereTyped(): Promise<void> {
     const editor = vscode.window.activeTextEditor;
     if (editor === undefined || versionOf(editor.document) !== this.typedIn) return;
     if (!suggestsIn(editor.document) || this.isSuggesting(editor)) return;
     if (minutesSnoozed(this.current) > 0) return;
-    void vscode.commands.executeCommand("editor.action.inlineSuggest.trigger", { explicit: false });
+    this.isAskingAtRest = true;
+    try {
+      await vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
+    } finally {
+      this.isAskingAtRest = false;
+    }
   }
 
   private documentChanged(event: vscode.TextDocumentChangeEvent): void {

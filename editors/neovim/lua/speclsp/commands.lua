@@ -128,6 +128,9 @@ function subcommands.status()
   if message ~= '' then
     lines[#lines + 1] = message
   end
+  if status.download then
+    lines[#lines + 1] = ('downloading a model: %s; :Speclsp model cancel stops it'):format(status.download)
+  end
   if not server.root_of(vim.api.nvim_get_current_buf()) then
     lines[#lines + 1] = server.NO_PROJECT
   end

@@ -135,8 +135,13 @@ local function use(preset, setting)
   keep(preset, setting)
 end
 
---- Show how far a download is in the status line.
-local function watch_progress()
+--- In Normal mode the command line says how far a download is at each step of so many per cent.
+local ECHO_EACH = 10
+
+--- Show how far a download is in the status line, and for those who have no such line below it.
+---@param title string
+local function watch_progress(title)
+  local echoed = 0
   vim.api.nvim_create_autocmd('LspProgress', {
     group = vim.api.nvim_create_augroup('speclsp.download', {}),
     callback = function(event)
@@ -147,6 +152,11 @@ local function watch_progress()
       local value = params.value
       token = value.kind ~= 'end' and params.token or nil
       server.status.download = value.kind ~= 'end' and ('%d %%'):format(value.percentage or 0) or nil
+      local step = math.floor((value.percentage or 0) / ECHO_EACH)
+      if value.kind == 'report' and step > echoed and vim.api.nvim_get_mode().mode == 'n' then
+        echoed = step
+        vim.api.nvim_echo({ { ('speclsp: downloading %s: %s'):format(title, value.message or '') } }, false, {})
+      end
       vim.api.nvim_exec_autocmds('User', { pattern = 'SpeclspStatus', modeline = false })
     end,
   })
@@ -162,7 +172,7 @@ local function take(preset, in_use, setting)
     return
   end
   if not preset.downloaded then
-    watch_progress()
+    watch_progress(preset.title)
     vim.notify(('speclsp: downloading %s; :Speclsp model cancel stops it.'):format(preset.title))
   end
   server.execute('speclsp.pullModel', { { name = preset.name } }, function()

@@ -317,6 +317,9 @@ local function client_config(cmd)
         local was_ready = M.status.state == 'ready'
         M.status.state, M.status.message = params.state, params.message or ''
         M.status.model, M.status.snoozed_until = params.model, params.snoozed_until
+        if params.state == 'loading' then -- they were the former engine's
+          M.status.latency_ms, M.status.why_nothing = nil, nil
+        end
         changed()
         M.on_status(M.status)
         if M.status.state == 'ready' and not was_ready then

@@ -159,12 +159,10 @@ local function first_of_a_key()
   end
 end
 
---- Ask at a cursor that rests where nothing could answer, once the engine is ready.
+--- Ask at a cursor that rests where nothing, or another model, answered, once the engine is ready.
 local function ready()
   vim.schedule(function()
-    if not M.visible() then
-      typed(current())
-    end
+    typed(current())
   end)
 end
 

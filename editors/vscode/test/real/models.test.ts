@@ -121,14 +121,27 @@ test("the walkthrough downloads a model; cancelling keeps the trial model", asyn
 });
 
 test("the download goes on, and the model is used from then on", async () => {
-  await hub.tell("go");
   await findModel();
   await press(notification(OFFER).first(), "Download");
+  await notification(/Downloading Qwen/)
+    .first()
+    .waitFor();
+  await editor.openFile("greetings.py");
+  await editor.toEnd();
+  await editor.type("def greet_guest(name: str) -> str:\n");
+  const text = await editor.untilGhost();
+  await hub.tell("go");
   await notification(/Qwen.* is ready/)
     .first()
     .waitFor();
   await editor.untilStatus(/^speclsp: ready(?!, trial)/);
   assert.match(settings(), /"speclsp\.model": "qwen/);
+  // The cursor rests where the trial model suggested: the new model is asked without a key.
+  await until("the new model suggests", () =>
+    / completion \w+: /.test(workbench.log().split("engine ready").at(-1) ?? ""),
+  );
+  assert.equal(await editor.untilGhost(), text, "the stand-in is the same model");
+  await editor.command("speclsp: First Steps");
   await until("the walkthrough's step is done", () =>
     editor.page
       .locator(".getting-started-step", { hasText: "Choose a model" })
@@ -138,9 +151,6 @@ test("the download goes on, and the model is used from then on", async () => {
   );
   await editor.picture("model-ready");
   await editor.openFile("greetings.py");
-  await editor.toEnd();
-  await editor.type("def greet_guest(name: str) -> str:\n");
-  assert.notEqual(await editor.untilGhost(), "");
 });
 
 test("the list of models tells which one is in use", async () => {
