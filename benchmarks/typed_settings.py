@@ -33,7 +33,7 @@ from benchmarks.figures import (
 )
 from benchmarks.progress import RunProgress
 from benchmarks.quality import LAYOUTS
-from benchmarks.report import Report
+from benchmarks.report import Report, printed_if_ended_early
 from benchmarks.tables import Table
 from benchmarks.typing_session import (
     STEPS,
@@ -186,17 +186,27 @@ def speculation(
     ]
     off, on = (replace(settings, speculation=is_on) for is_on in (False, True))
     sessions: list[tuple[TypedSession, TypedSession]] = []
-    with RunProgress() as progress:
+
+    def table() -> list[Table]:
+        return [drafts_table(*_by_side(sessions))] if sessions else []
+
+    with printed_if_ended_early(table), RunProgress() as progress:
         n_chars = 2 * sum(len(case.typed) for drawn in rounds for case in drawn)
         advance = functools.partial(progress.advance, progress.add_task("Typing", total=n_chars))
         for drawn, seed in zip(rounds, seeds, strict=True):
             sessions.append(typed_in_turns(drawn, (off, on), seed, advance, pauses=pauses))
-    without, with_drafts = ([one[idx] for one in sessions] for idx in (0, 1))
+    without, with_drafts = _by_side(sessions)
     figures = {
         "without": figures_of("without", _DRAFT_COLUMNS, without).by_round,
         "with": figures_of("with", _DRAFT_COLUMNS, with_drafts).by_round,
     }
-    return Report([drafts_table(without, with_drafts)], figures)
+    return Report(table(), figures)
+
+
+def _by_side(
+    sessions: Sequence[tuple[TypedSession, TypedSession]],
+) -> tuple[list[TypedSession], list[TypedSession]]:
+    return [off for off, _ in sessions], [on for _, on in sessions]
 
 
 def typed_in_turns(

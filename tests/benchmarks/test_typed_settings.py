@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from benchmarks import quality
+from benchmarks import quality, typed_settings
 from benchmarks.askers import Asker
 from benchmarks.cases import EditCase
 from benchmarks.commands import cli
@@ -157,3 +157,22 @@ def test_both_sides_generate_the_same_text(tmp_path, monkeypatch):
         by_step = zip(*(side[f"decoding_{step}"] for step in STEPS), strict=True)
         assert side["decoding"] == pytest.approx([sum(one) for one in by_step])
         assert min(side["decoding"]) > 0.0
+
+
+@pytest.mark.real
+def test_whole_rounds_are_printed_when_speculation_ends_early(cases, monkeypatch):
+    typed = []
+
+    def typed_in_turns(*arguments, pauses):
+        typed.append(arguments)
+        if len(typed) == 2:
+            raise KeyboardInterrupt
+        return whole(*arguments, pauses=pauses)
+
+    whole = typed_settings.typed_in_turns
+    monkeypatch.setattr(typed_settings, "typed_in_turns", typed_in_turns)
+    arguments = ("speculation", str(cases), "--rounds", "3", "--keys", "2", "--threads", "1")
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 1
+    assert "The run ended early" in result.output
+    assert "Typed sessions, 1 rounds" in result.output
