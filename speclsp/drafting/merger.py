@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from speclsp.drafting.acceptance import MEMORY, SMALL_MODEL, AcceptanceTable
+from speclsp.drafting.acceptance import SMALL_MODEL, AcceptanceTable
 from speclsp.drafting.cost import PRIOR_SLOPE, SHAPES, straight_curve
 from speclsp.drafting.drafter import (
     NO_CONTEXT,
@@ -48,6 +48,9 @@ from speclsp.statistics import DrafterStats
 _PRIOR_TRIES: Final = 8.0
 """How many tokens the prior of a draft model counts as: a few wrong ones say little."""
 
+_MEMORY: Final = 512.0
+"""Passes after which what a draft model got right has lost 1 − 1/e of its weight."""
+
 _FLAT: Final = 1.3
 """T(8) / T(1) up to which `auto` verifies trees.  With the texts of Qwen2.5-Coder they save 2 to
 3 % where it is 1.1; where it is 1.84, as on an H200, or 2.9, as on two cores, they only make work
@@ -72,7 +75,7 @@ class _ModelHits:
 
     def learn(self, draft: Sequence[int], emitted: Sequence[int]) -> None:
         """Learn from a pass, with the draft that the model was asked for, if any."""
-        keep = 1.0 - 1.0 / MEMORY
+        keep = 1.0 - 1.0 / _MEMORY
         self._right, self._tried = self._right * keep, self._tried * keep
         for token, own in zip(draft, emitted, strict=False):
             self._tried += 1.0
