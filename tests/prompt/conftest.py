@@ -1,5 +1,6 @@
 """Vocabulary-only GGUFs of the families, small enough to be written by each test run."""
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +9,6 @@ import gguf
 import pytest
 
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.prompt.prompt import FimPrompt
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 
@@ -84,173 +84,23 @@ def write_model(path: Path, model: TinyModel) -> None:
     writer.close()
 
 
-QWEN_FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
-STARCODER_FIM = ("<fim_prefix>", "<fim_middle>", "<fim_suffix>", "<fim_pad>")
-DEEPSEEK_FIM = ("<｜fim▁hole｜>", "<｜fim▁begin｜>", "<｜fim▁end｜>")
-CODELLAMA_FIM = ("▁<PRE>", "▁<MID>", "▁<SUF>", "▁<EOT>")
-
 MODELS = {
-    "qwen": TinyModel(
-        "bpe",
-        "qwen2",
-        control=("<|endoftext|>", *QWEN_FIM, "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),
-        ids={"fim_pre_token_id": "<|fim_prefix|>", "fim_suf_token_id": "<|fim_suffix|>"},
-        eos="<|endoftext|>",
-    ),
-    "starcoder2": TinyModel(
-        "bpe",
-        "starcoder",
-        control=("<|endoftext|>", *STARCODER_FIM, "<repo_name>", "<file_sep>"),
-        eos="<|endoftext|>",
-    ),
-    "granite-code": TinyModel(
-        "bpe",
-        "refact",
-        control=("<|endoftext|>", *STARCODER_FIM, "<filename>", "<gh_stars>", "<reponame>"),
-        eos="<|endoftext|>",
-    ),
-    "mellum": TinyModel(
-        "bpe",
-        "refact",
-        control=("<|endoftext|>", *STARCODER_FIM, "<filename>", "<gh_stars>", "<reponame>"),
-        eos="<|endoftext|>",
-        name="Mellum 4b Base",
-    ),
-    "mellum2": TinyModel(
-        "bpe",
-        "refact",
-        control=("<|endoftext|>", *STARCODER_FIM, "<filename>", "<gh_stars>", "<reponame>"),
-        eos="<|endoftext|>",
-        name="Mellum2 12B A2.5B Base",
-    ),
-    "granite-4": TinyModel(
-        "bpe",
-        "dbrx",
-        control=("<|end_of_text|>", *QWEN_FIM, "<|fim_pad|>", "<|start_of_role|>"),
-        eos="<|end_of_text|>",
-        name="Granite 4.0 1b Base",
-    ),
-    "glm": TinyModel(
-        "bpe",
-        "glm4",
-        control=("<|endoftext|>", "<|code_prefix|>", "<|code_middle|>", "<|code_suffix|>"),
-        eos="<|endoftext|>",
-    ),
-    "qwen3.5": TinyModel(
-        "bpe",
-        "qwen35",
-        control=(
-            "<|endoftext|>",
-            "<|im_start|>",
-            "<|im_end|>",
-            *QWEN_FIM,
-            "<|fim_pad|>",
-            "<|repo_name|>",
-            "<|file_sep|>",
-            "<think>",
-        ),
-        eos="<|endoftext|>",
-        name="Qwen3.5 9B",
-    ),
-    "deepseek-coder": TinyModel(
-        "bpe",
-        "deepseek-coder",
-        control=("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"),
-        user_defined=(*DEEPSEEK_FIM, "<|EOT|>"),
-        bos="<｜begin▁of▁sentence｜>",
-        eos="<｜end▁of▁sentence｜>",
-    ),
-    "deepseek-coder-v2": TinyModel(
-        "bpe",
-        "deepseek-llm",
-        control=("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", *DEEPSEEK_FIM),
-        bos="<｜begin▁of▁sentence｜>",
-        eos="<｜end▁of▁sentence｜>",
-    ),
-    "codegemma": TinyModel(
-        "spm",
-        control=("<pad>", "<eos>", "<bos>", *QWEN_FIM, "<|file_separator|>"),
-        bos="<bos>",
-        eos="<eos>",
-        add_space_prefix=False,
-    ),
-    "codellama": TinyModel(
-        "spm",
-        control=("<s>", "</s>"),
-        normal=CODELLAMA_FIM,
-        ids={"eot_token_id": "▁<EOT>"},
-        bos="<s>",
-        eos="</s>",
-    ),
-    "codellama-by-ids": TinyModel(
-        "spm",
-        control=("<s>", "</s>"),
-        normal=CODELLAMA_FIM,
-        ids={
-            "prefix_token_id": "▁<PRE>",
-            "suffix_token_id": "▁<SUF>",
-            "middle_token_id": "▁<MID>",
-            "eot_token_id": "▁<EOT>",
-        },
-        bos="<s>",
-        eos="</s>",
-    ),
-    "codestral": TinyModel(
-        "spm",
-        control=("<s>", "</s>", "[INST]", "[/INST]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]"),
-        bos="<s>",
-        eos="</s>",
-    ),
-    "seed-coder": TinyModel(
-        "bpe",
-        "seed-coder",
-        control=("<[begin▁of▁sentence]>", "<[end▁of▁sentence]>"),
-        user_defined=("<[fim-prefix]>", "<[fim-middle]>", "<[fim-suffix]>"),
-        bos="<[begin▁of▁sentence]>",
-        eos="<[end▁of▁sentence]>",
-    ),
-    "generic": TinyModel(
-        "bpe",
-        control=("<end>", "<before>", "<after>", "<gap>"),
-        ids={
-            "fim_pre_token_id": "<before>",
-            "fim_suf_token_id": "<after>",
-            "fim_mid_token_id": "<gap>",
-        },
-        eos="<end>",
-    ),
-    "generic-repository": TinyModel(
-        "bpe",
-        control=("<end>", "<before>", "<after>", "<gap>", "<where>", "<next>"),
-        ids={
-            "fim_pre_token_id": "<before>",
-            "fim_suf_token_id": "<after>",
-            "fim_mid_token_id": "<gap>",
-            "fim_rep_token_id": "<where>",
-            "fim_sep_token_id": "<next>",
-        },
-        eos="<end>",
-    ),
-    "chat": TinyModel("bpe", control=("<end>",), eos="<end>", name="Chatty 7B"),
-    "half": TinyModel(
-        "bpe",
-        control=("<end>", "<before>"),
-        ids={"fim_pre_token_id": "<before>"},
-        eos="<end>",
-        name="",
-    ),
+    name: TinyModel(**model)
+    for name, model in tomllib.loads(
+        (Path(__file__).parent / "models.toml").read_text(encoding="utf-8")
+    ).items()
 }
 
 Load = Callable[[str], LlamaVocabulary]
 
 
 @pytest.fixture(scope="session")
-def load_model(tmp_path_factory: pytest.TempPathFactory) -> Load:
+def load_model(tmp_path_factory):
     """Load one of the tiny models by name."""
     folder = tmp_path_factory.mktemp("vocabularies")
     loaded: dict[str, LlamaVocabulary] = {}
 
-    def load(name: str) -> LlamaVocabulary:
+    def load(name):
         if name not in loaded:
             path = folder / f"{name}.gguf"
             write_model(path, MODELS[name])
@@ -261,17 +111,17 @@ def load_model(tmp_path_factory: pytest.TempPathFactory) -> Load:
 
 
 @pytest.fixture(scope="session")
-def embedded() -> LlamaVocabulary:
+def embedded():
     """The vocabulary of the embedded model."""
     root = Path(__file__).parents[2]
     return load_vocabulary(root / "fixtures" / "models" / "embedded-target-f16.gguf")
 
 
 @pytest.fixture(scope="session")
-def spell() -> Callable[[LlamaVocabulary, FimPrompt], str]:
+def spell():
     """A prompt's tokens as text, special tokens as ⟦name⟧ so that plain text cannot look so."""
 
-    def spelled(vocabulary: LlamaVocabulary, prompt: FimPrompt) -> str:
+    def spelled(vocabulary, prompt):
         parts: list[bytes] = []
         for token in prompt.tokens:
             text = vocabulary.text(token)

@@ -247,24 +247,24 @@ def test_a_text_is_looked_at_a_bounded_number_of_times(text, monkeypatch):
     seen = 0
 
     class Counting:
-        def __init__(self, expression) -> None:
+        def __init__(self, expression):
             self.expression = expression
 
-        def match(self, text: str, *places: int, how: str = "match"):
+        def match(self, text, *places, how="match"):
             nonlocal seen
             found = getattr(self.expression, how)(text, *places)
             seen += 1 if found is None else found.end() - found.start() + 1
             return found
 
-        def fullmatch(self, text: str, *places: int):
+        def fullmatch(self, text, *places):
             return self.match(text, *places, how="fullmatch")
 
-        def search(self, text: str, start: int, end: int):
+        def search(self, text, start, end):
             nonlocal seen
             seen += end - start
             return self.expression.search(text, start, end)
 
-        def finditer(self, text: str):
+        def finditer(self, text):
             nonlocal seen
             seen += len(text)
             return self.expression.finditer(text)
@@ -282,7 +282,7 @@ def test_backslashes_before_a_slash_are_read_once():
 
 
 def test_what_is_more_than_may_be_seen_is_not_looked_at(monkeypatch):
-    def fail(text: str, start: int, end: int):
+    def fail(text, start, end):
         raise AssertionError(f"{end - start} characters were looked at")
 
     rng = random.Random(3)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from scripted_completer import ScriptedCompleter
 from secret_forms import planted_secrets
+from typed_requests import document_of
 
-from speclsp.documents import Document
 from speclsp.settings import Settings
 from speclsp.suggestions.masked_documents import MaskedDocuments
 from tests.support.secret_forms import FORMS
@@ -21,7 +21,7 @@ def trails(path: str, texts: list[str]) -> Iterator[str]:
     documents = MaskedDocuments(
         ScriptedCompleter(Settings()), masks=True, masks_late=False, clock=lambda: now
     )
-    documents.open(Document(uri=URI, path=path, language_id="", version=1, text=texts[0]))
+    documents.open(document_of(texts[0], uri=URI, path=path))
     for version, text in enumerate(texts[1:], 2):
         now += 0.3
         documents.change(URI, version, text)

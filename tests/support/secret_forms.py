@@ -117,7 +117,7 @@ def _from(name: str, n_chars: int, rng: random.Random) -> str:
     return text[: n_chars // 2] + rng.choice("234567") + text[n_chars // 2 :]
 
 
-def _read(file: str) -> list[Form]:
+def read_forms(file: str) -> list[Form]:
     """Read forms: a file's name, a blank and a line each, behind ``[kind]``; ``⏎`` ends a line."""
     forms: list[Form] = []
     kind, is_told_before = "", True
@@ -153,17 +153,17 @@ FORMS: Final = [
         )
         for kind in KINDS
     ),
-    *_read("forms.txt"),
+    *read_forms("forms.txt"),
 ]
 """An example of each kind, and forms in which earlier versions missed secrets."""
 
-HELD_OUT: Final = _read("held_out_forms.txt")
+HELD_OUT: Final = read_forms("held_out_forms.txt")
 """Forms that no rule was written for."""
 
-ORDINARY_LINES: Final = [(form.name, form.template) for form in _read("ordinary_lines.txt")]
+ORDINARY_LINES: Final = [(form.name, form.template) for form in read_forms("ordinary_lines.txt")]
 """Files' names and lines around what the rules look for that hold no secret."""
 
 
 def planted_secrets(seed: int = 1) -> list[Planted]:
     """Return a hundred made-up secrets of all kinds, in lines as real projects have them."""
-    return [form.planted(seed) for form in _read("planted.txt")]
+    return [form.planted(seed) for form in read_forms("planted.txt")]

@@ -1,8 +1,7 @@
 """A vocabulary of bytes, and a check that completes at a cursor marker."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +42,7 @@ class ByteVocabulary:
 
 
 @pytest.fixture(scope="session")
-def byte_vocabulary() -> Callable[..., ByteVocabulary]:
+def byte_vocabulary():
     return ByteVocabulary
 
 
@@ -59,10 +58,10 @@ class Completed:
 
 
 @pytest.fixture(scope="session")
-def rules_at() -> Callable[..., StopRules]:
+def rules_at():
     """The rules at a document's cursor marker."""
 
-    def make(document: str, language: str = "python", **wanted: Any) -> StopRules:
+    def make(document, language="python", **wanted):
         prefix, suffix = document.split("▮")
         request = request_between(
             uri="file:///a",
@@ -79,10 +78,10 @@ def rules_at() -> Callable[..., StopRules]:
 
 
 @pytest.fixture(scope="session")
-def complete(rules_at) -> Callable[..., Completed]:
+def complete(rules_at):
     """Feed a text byte by byte at a document's cursor marker, and insert what is left of it."""
 
-    def run(document: str, generated: str, language: str = "python", **wanted: Any) -> Completed:
+    def run(document, generated, language="python", **wanted):
         rules = rules_at(document, language, **wanted)
         text = CompletionText(ByteVocabulary(), rules)
         n_fed = 0

@@ -1,7 +1,6 @@
 """A text ends before the token with which its joint probability falls below the least one."""
 
 import math
-from collections.abc import Callable
 
 import pytest
 
@@ -25,12 +24,10 @@ class PieceVocabulary:
 
 
 @pytest.fixture
-def ended(rules_at) -> Callable[..., CompletionText]:
+def ended(rules_at):
     """Feed tokens with their probabilities until the text ends."""
 
-    def feed(
-        document: str, tokens: list[Token], least: float = 0.5, *, typed: str = ""
-    ) -> CompletionText:
+    def feed(document, tokens, least=0.5, *, typed=""):
         vocabulary = PieceVocabulary([piece for piece, _ in tokens])
         text = CompletionText(
             vocabulary,  # type: ignore[arg-type]  # what it reads of one

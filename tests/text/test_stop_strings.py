@@ -46,7 +46,7 @@ def test_a_character_takes_few_steps_however_many_strings_there_are():
     n_steps = 0
     step = finder._after
 
-    def counted(state: int, character: str) -> int:
+    def counted(state, character):
         nonlocal n_steps
         n_steps += 1
         return step(state, character)
