@@ -5,8 +5,10 @@ since two that wait for each other crawl on a busy machine.
 """
 
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engine_folder import engines_of_the_tests  # noqa: F401  # a fixture for all tests
@@ -66,6 +68,13 @@ def _mains_power() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what a test, and its processes, remember out of the user's folders and other tests'."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
     return MODELS
@@ -76,6 +85,13 @@ def q8_0_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The embedded target in Q8_0, which the repository does not keep."""
     path = tmp_path_factory.mktemp("quantised") / "embedded-target-q8_0.gguf"
     return write_q8_0(MODELS / "embedded-target-f16.gguf", path)
+
+
+@pytest.fixture
+def closed() -> Iterator[Callable[[Any], Any]]:
+    """Takes what has a method ``close``, calls it at the test's end, and returns it."""
+    with ExitStack() as stack:
+        yield lambda one: stack.enter_context(closing(one))
 
 
 def _load(path: Path) -> LlamaTarget:

@@ -18,7 +18,7 @@ def program(folder: Path, name: str, output: str = "") -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def machine(tmp_path, monkeypatch):
     """A Linux machine with compilers and nothing else."""
     for name in ("cc", "c++"):
         program(tmp_path, name)

@@ -2,8 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from typed_requests import document_of
 
-from speclsp.documents import Document, TextEdit, edit_between
+from speclsp.documents import TextEdit, edit_between
 from speclsp.open_documents import N_VERSIONS, Documents
 from speclsp.requests import CompletionRequest
 
@@ -28,7 +29,7 @@ def test_an_edit_reaches_up_to_a_cursor(old, new, data):
 def opened(*texts: str) -> Documents:
     documents = Documents()
     for number, text in enumerate(texts):
-        document = Document(uri=f"u{number}", path="a.py", language_id="", version=0, text=text)
+        document = document_of(text, uri=f"u{number}", version=0)
         documents.open(document)
     return documents
 

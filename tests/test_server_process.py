@@ -1,12 +1,10 @@
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from speclsp.events import LogLine
 from tests.support.server_process import InlineItem, ServerProcess, ServerProcessError
 
 SERVER = Path(__file__).parent / "support" / "scripted_server.py"
@@ -14,12 +12,12 @@ ARGV = [sys.executable, str(SERVER), "--stdio"]
 
 
 @pytest.fixture
-def heard() -> list[LogLine]:
+def heard():
     return []
 
 
 @pytest_asyncio.fixture
-async def server(tmp_path: Path, heard: list[LogLine]) -> AsyncIterator[ServerProcess]:
+async def server(tmp_path, heard):
     made = ServerProcess(on_log=heard.append)
     await made.start(ARGV, tmp_path, options={"log_level": "debug"})
     while not any("scripted completer made" in line.message for line in heard):

@@ -11,6 +11,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(autouse=True)
-def seam(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def seam(request, monkeypatch):
     kind = getattr(request, "param", "in-process")
     monkeypatch.setattr(typed_requests, "is_across_socket", kind == "across-socket")
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(private_folders):
+    """Each completer keeps to folders of its own."""

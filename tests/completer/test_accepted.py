@@ -3,14 +3,13 @@
 import dataclasses
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from scripted_models import ByteVocabulary, ScriptedLoader
 from typed_requests import request_between, typed_completer
+from waiting import until
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import accepted
@@ -18,7 +17,7 @@ from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import AcceptedText, WorkspaceFolder
-from speclsp.drafting.drafter import TokenArray, sum_of
+from speclsp.drafting.drafter import sum_of
 from speclsp.events import EventQueue, LogLine
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import open_statistics, write
@@ -30,12 +29,6 @@ from speclsp.storage.database import BusyError
 from speclsp.storage.locations import WaitLimit, accepted_store_path
 
 WAIT_S = 60
-
-
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 class Kept:
@@ -85,23 +78,8 @@ class Kept:
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[..., Kept]]:
-    made: list[Kept] = []
-
-    def make_kept(**options: Any) -> Kept:
-        made.append(Kept(**options))
-        return made[-1]
-
-    yield make_kept
-    for kept in made:
-        kept.close()
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
+def make(closed):
+    return lambda **options: closed(Kept(**options))
 
 
 def test_what_is_accepted_counts_at_once_and_in_the_next_session(make):
@@ -155,7 +133,7 @@ def test_a_request_waits_once_and_only_for_the_latest_texts(make, monkeypatch):
     may_read, may_count = threading.Event(), threading.Event()
     tokenize = ByteVocabulary.tokenize
 
-    def slowly(vocabulary: ByteVocabulary, text: str) -> TokenArray:
+    def slowly(vocabulary, text):
         (may_read if len(tokenised) < 2 else may_count).wait(WAIT_S)
         tokenised.append(text)
         return tokenize(vocabulary, text)
@@ -163,7 +141,7 @@ def test_a_request_waits_once_and_only_for_the_latest_texts(make, monkeypatch):
     waits: list[float | None] = []
     wait = threading.Event.wait
 
-    def counted(event: threading.Event, timeout: float | None = None) -> bool:
+    def counted(event, timeout=None):
         waits.extend([timeout] * (not event.is_set()))
         return wait(event, timeout)
 
@@ -228,7 +206,7 @@ def test_a_disk_that_cannot_be_written_is_one_warning(make, tmp_path):
 def test_another_writer_is_no_failure(make, monkeypatch):
     kept = make()
 
-    def busy(*_: object) -> None:
+    def busy(*_):
         raise BusyError("database is locked.")
 
     with monkeypatch.context() as patched:
@@ -329,40 +307,29 @@ def test_masking_and_persistence_stay_until_a_restart(tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_completer_learns_what_is_accepted_and_drafts_from_it():
+def test_the_completer_learns_what_is_accepted_and_drafts_from_it(closed):
     """The model says what the user accepted before; that is drafted and found right."""
     text = "return quite_a_long_name(1)"
     # The same place is asked about again and again, and the model is to answer each time.
     settings = Settings(drafters="ngram-cache", mode="first", suggestion_memory=False)
-    completer = typed_completer(settings, loader=ScriptedLoader(text))
+    completer = closed(typed_completer(settings, loader=ScriptedLoader(text)))
     completer.start()
 
-    def ask(prefix: str) -> tuple[str, int, str]:
-        request = request_between(
-            uri="file:///p/a.py",
-            path="a.py",
-            repo_name="p",
-            prefix=prefix,
-            suffix="",
-            language_id="python",
-            wait_for_model=True,
-        )
+    def ask(prefix):
+        request = request_between(prefix=prefix, language_id="python", wait_for_model=True)
         result = completer.complete(request, CancellationToken()).result(WAIT_S)
         return result.generated.text, result.stats.n_accepted, result.generated.completion_id
 
-    try:
-        for _ in range(3):
-            said, _, completion_id = ask("def f():\n    ")
-            assert said == text
-            for _ in range(2):  # the second time is the same acceptance
-                completer.accepted(completion_id)
-            ask(f"def f():\n    {text}\n")  # the line is left
-        until(lambda: AcceptedStore.open().uses())
-        # Another text before the cursor, so that only what was learned can match.
-        until(lambda: ask("class A:\n    ")[1] > len(text) // 2)
-        assert ask("class A:\n    ")[0] == text
-    finally:
-        completer.close()
+    for _ in range(3):
+        said, _, completion_id = ask("def f():\n    ")
+        assert said == text
+        for _ in range(2):  # the second time is the same acceptance
+            completer.accepted(completion_id)
+        ask(f"def f():\n    {text}\n")  # the line is left
+    until(lambda: AcceptedStore.open().uses())
+    # Another text before the cursor, so that only what was learned can match.
+    until(lambda: ask("class A:\n    ")[1] > len(text) // 2)
+    assert ask("class A:\n    ")[0] == text
 
 
 # --- what became a secret ------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
@@ -25,22 +24,13 @@ PLACES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
 Complete = Callable[..., CompletionResult]
 
 
 def completing(completer: TypedWindow, prefix: str, **fields: object) -> CompletionResult:
     request = request_between(
         uri="headless:a.py",
-        path="a.py",
-        repo_name="p",
         prefix=prefix,
-        suffix="",
         language_id="python",
         trigger="invoked",
         origin="program",
@@ -55,7 +45,7 @@ def completing(completer: TypedWindow, prefix: str, **fields: object) -> Complet
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[TypedWindow]:
+def real():
     completer = typed_completer(Settings(threads=1, persist=False))
     completer.start()
     yield completer
@@ -70,7 +60,7 @@ def sense(text: str) -> str:
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("place", PLACES)
 def test_candidates_of_the_real_model(place, temperature, real):
-    def complete(n_candidates: int) -> CompletionResult:
+    def complete(n_candidates):
         # A prompt that nothing of is known: its first line is this test's own.
         prefix = f"# {place} {temperature} {n_candidates > 1}\n{PLACES[place]}"
         return completing(
@@ -110,18 +100,15 @@ def test_candidates_of_the_real_model(place, temperature, real):
 
 
 @pytest.mark.real
-def test_mean_logprob_is_that_of_the_text_whatever_is_drafted(real):
-    plain = typed_completer(Settings(threads=1, persist=False, speculation=False))
+def test_mean_logprob_is_that_of_the_text_whatever_is_drafted(real, closed):
+    plain = closed(typed_completer(Settings(threads=1, persist=False, speculation=False)))
     plain.start()
-    try:
-        for prefix in PLACES.values():
-            drafted, alone = completing(real, prefix), completing(plain, prefix)
-            assert drafted.generated.text == alone.generated.text
-            assert drafted.generated.mean_logprob == pytest.approx(
-                alone.generated.mean_logprob, abs=0.01
-            )
-    finally:
-        plain.close()
+    for prefix in PLACES.values():
+        drafted, alone = completing(real, prefix), completing(plain, prefix)
+        assert drafted.generated.text == alone.generated.text
+        assert drafted.generated.mean_logprob == pytest.approx(
+            alone.generated.mean_logprob, abs=0.01
+        )
 
 
 # --- a scripted model -----------------------------------------------------------------------------
@@ -188,12 +175,9 @@ def scripted(choices: dict[str, dict[str, float]], **sizes: int) -> TypedWindow:
         }),
     ],
 )  # fmt: skip
-def test_texts_part_where_the_model_was_least_sure(n_candidates, expected):
-    completer = scripted(TREE)
-    try:
-        result = completing(completer, "x = 1\n", n_candidates=n_candidates)
-    finally:
-        completer.close()
+def test_texts_part_where_the_model_was_least_sure(n_candidates, expected, closed):
+    completer = closed(scripted(TREE))
+    result = completing(completer, "x = 1\n", n_candidates=n_candidates)
     assert result.generated.text == "ax1"
     assert result.generated.mean_logprob == pytest.approx(
         math.log((0.5 * 0.9 * 0.6) ** (1 / 3)), abs=1e-4
@@ -203,17 +187,14 @@ def test_texts_part_where_the_model_was_least_sure(n_candidates, expected):
     assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
-def test_each_token_is_evaluated_once():
+def test_each_token_is_evaluated_once(closed):
     loader = ChoosingLoader(TREE)
     settings = Settings(persist=False, index_project=False, speculation=False)
-    completer = typed_completer(settings, loader=loader)
+    completer = closed(typed_completer(settings, loader=loader))
     completer.start()
-    try:
-        completing(completer, "x = 0\n")
-        n_before = loader.target.n_tokens_evaluated
-        stats = completing(completer, "y = 1\n", n_candidates=3).stats
-    finally:
-        completer.close()
+    completing(completer, "x = 0\n")
+    n_before = loader.target.n_tokens_evaluated
+    stats = completing(completer, "y = 1\n", n_candidates=3).stats
     # The first text's tokens, but for the end token, are evaluated beside the prompt's, and so are
     # those of the alternatives from the one on by which they part.
     n_of_alternatives = len("b 1") + len("2")
@@ -221,66 +202,51 @@ def test_each_token_is_evaluated_once():
     assert n_evaluated == stats.n_prompt_evaluated + len("ax1") + n_of_alternatives
 
 
-def test_a_text_that_says_the_same_gives_way_to_another():
+def test_a_text_that_says_the_same_gives_way_to_another(closed):
     choices = {
         "": {"a": 0.6, " ": 0.3, "z": 0.1},
         " ": {"a": 1.0},
         "a": {"b": 1.0},
         " a": {"b": 1.0},
     }
-    completer = scripted(choices)
-    try:
-        result = completing(completer, "x = 1\n", n_candidates=2)
-    finally:
-        completer.close()
+    completer = closed(scripted(choices))
+    result = completing(completer, "x = 1\n", n_candidates=2)
     assert result.generated.text == "ab"
     assert [other.text for other in result.alternatives] == ["z"]
 
 
-def test_nothing_to_say_has_alternatives():
-    completer = scripted({"": {"": 0.6, "a": 0.3, "b": 0.1}})
-    try:
-        result = completing(completer, "x = 1\n", n_candidates=3)
-    finally:
-        completer.close()
+def test_nothing_to_say_has_alternatives(closed):
+    completer = closed(scripted({"": {"": 0.6, "a": 0.3, "b": 0.1}}))
+    result = completing(completer, "x = 1\n", n_candidates=3)
     assert result.generated.text == ""
     assert [other.text for other in result.alternatives] == ["a", "b"]
 
 
-def test_alternatives_keep_to_what_was_typed():
+def test_alternatives_keep_to_what_was_typed(closed):
     # The byte vocabulary holds back blanks alone, which all texts say again.
     choices = {"": {" ": 0.1, "q": 0.9}, " ": {" ": 0.2, "q": 0.8}, "  ": {"a": 0.6, "b": 0.4}}
-    completer = scripted(choices)
-    try:
-        result = completing(completer, "if x:\n  ", n_candidates=4)
-    finally:
-        completer.close()
+    completer = closed(scripted(choices))
+    result = completing(completer, "if x:\n  ", n_candidates=4)
     assert result.generated.text == "a"
     assert [other.text for other in result.alternatives] == ["b"]
     assert result.generated.mean_logprob == pytest.approx(math.log(0.6), abs=1e-4)
 
 
-def test_a_target_without_branches_has_no_alternatives():
-    completer = scripted(TREE, n_branches=1)
-    try:
-        result = completing(completer, "x = 1\n", n_candidates=4)
-    finally:
-        completer.close()
+def test_a_target_without_branches_has_no_alternatives(closed):
+    completer = closed(scripted(TREE, n_branches=1))
+    result = completing(completer, "x = 1\n", n_candidates=4)
     assert (result.generated.text, result.alternatives) == ("ax1", ())
 
 
-def test_alternatives_that_fail_leave_the_first_text():
-    completer = scripted(TREE)
+def test_alternatives_that_fail_leave_the_first_text(closed):
+    completer = closed(scripted(TREE))
 
-    def fail(forks: Sequence[int], tokens: Sequence[int]) -> None:
+    def fail(forks, tokens):
         raise DecodeError("no more")
 
-    try:
-        completing(completer, "x = 0\n")
-        loader = completer.window.completer._engine.models._loader
-        loader.target.decode_forks = fail
-        result = completing(completer, "x = 1\n", n_candidates=4)
-    finally:
-        completer.close()
+    completing(completer, "x = 0\n")
+    loader = completer.window.completer._engine.models._loader
+    loader.target.decode_forks = fail
+    result = completing(completer, "x = 1\n", n_candidates=4)
     assert (result.generated.text, result.alternatives) == ("ax1", ())
     assert completer.statistics().n_failed == 0

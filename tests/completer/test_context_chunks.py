@@ -1,7 +1,6 @@
 """Context from other files: what is chosen, when, and that nobody waits for it."""
 
 import ntpath
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from indexed_project import write
 from scripted_models import ScriptedLoader
-from typed_requests import remade, request_between
+from typed_requests import document_of, remade, request_between
 
 from speclsp.completer import context_chunks
 from speclsp.completer.context_chunks import ContextChunks
@@ -56,7 +55,7 @@ class OpenProject:
 
     def open(self, name: str, text: str) -> None:
         file = str(self.root / name)
-        document = Document(uri=name, path=name, language_id="", version=1, text=text, file=file)
+        document = document_of(text, uri=name, path=name, file=file)
         self.take(document)
 
     def take(self, document: Document) -> None:
@@ -68,13 +67,7 @@ class OpenProject:
 
     def request(self, name: str, prefix: str, *, origin: str = "program") -> PlacedCompletion:
         request = request_between(
-            uri=name,
-            path=name,
-            repo_name="p",
-            prefix=prefix,
-            suffix="",
-            file=str(self.root / name),
-            origin=origin,
+            uri=name, path=name, prefix=prefix, file=str(self.root / name), origin=origin
         )
         self.chunks.asked(request)
         return request
@@ -84,7 +77,7 @@ class OpenProject:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[OpenProject]:
+def project(tmp_path):
     write(tmp_path / "models.py", MODELS)
     project = OpenProject(tmp_path)
     yield project
@@ -115,9 +108,7 @@ def test_an_open_file_is_shown_as_it_is_in_its_buffer_where_paths_have_backslash
     project.index.reindex()
     text = MODELS.replace("area_of_it", "surface")
     file = ntpath.normpath(project.root / "pkg" / "models.py")
-    project.take(
-        Document(uri="m", path="pkg/models.py", language_id="", version=1, text=text, file=file)
-    )
+    project.take(document_of(text, uri="m", path="pkg/models.py", file=file))
     shown = {c.path: c.text for c in project.chosen("cart.py", CART)}
     assert "def surface(self)" in shown["pkg/models.py"]
 
@@ -132,7 +123,7 @@ def test_edits_of_other_documents(project):
 
 def test_a_buffer_of_no_folder_stays_in_the_prompt(project):
     text = "".join(f"seen_{n} = {n}\n" for n in range(60))
-    document = Document(uri="untitled:1", path="notes", language_id="", version=1, text=text)
+    document = document_of(text, uri="untitled:1", path="notes")
     for opened in (document, replace(document, text=text.replace("seen_9 = 9", "renamed = 9"))):
         project.take(opened)
     for _ in range(2):

@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 from indexed_project import write
 from scripted_models import ScriptedLoader
-from typed_requests import request_between, typed_completer
+from typed_requests import document_of, request_between, typed_completer
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import engine_thread
 from speclsp.completer.context_chunks import ContextChunks
-from speclsp.documents import Document, WorkspaceFolder
-from speclsp.prompt.chunks import ContextChunk
-from speclsp.requests import AnyPlaced
+from speclsp.documents import WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -37,9 +35,7 @@ class Typist:
     def show(self, name: str, text: str) -> None:
         file = str(self.root / name)
         version = self.versions[name] = self.versions.get(name, 0) + 1
-        document = Document(
-            uri=name, path=name, language_id="", version=version, text=text, file=file
-        )
+        document = document_of(text, uri=name, path=name, version=version, file=file)
         (self.completer.open_document if version == 1 else self.completer.change_document)(document)
 
     def ask(self, name: str, prefix: str) -> CompletionResult:
@@ -47,9 +43,7 @@ class Typist:
         request = request_between(
             uri=name,
             path=name,
-            repo_name="p",
             prefix=prefix,
-            suffix="",
             file=str(self.root / name),
             trigger="automatic",
             wait_for_model=True,
@@ -62,7 +56,7 @@ class Typist:
 
 
 @pytest.fixture
-def typist(tmp_path: Path):
+def typist(tmp_path):
     write(tmp_path / "models.py", MODELS)
     typist = Typist(tmp_path)
     yield typist
@@ -95,7 +89,7 @@ def test_another_choice_costs_no_keystroke_anything(typist):
 def test_idle_time_waits_for_a_slow_choice(typist, monkeypatch):
     choose = ContextChunks._choose
 
-    def slowly(self: ContextChunks, request: AnyPlaced) -> tuple[ContextChunk, ...]:
+    def slowly(self, request):
         time.sleep(3 * engine_thread.PAUSE_S)
         return choose(self, request)
 

@@ -3,16 +3,17 @@
 import dataclasses
 
 import numpy as np
+from typed_requests import document_of
 
 from speclsp.completer.deleted_texts import MOST_CHARS, DeletedTexts
-from speclsp.documents import Document, TextEdit
+from speclsp.documents import TextEdit
 
 
 class Editing:
     """A document that is edited, masked as the window masks it."""
 
     def __init__(self, text: str, uri: str = "u") -> None:
-        self.document = Document(uri=uri, path="a.py", language_id="", version=0, text=text)
+        self.document = document_of(text, uri=uri, version=0)
         self.deleted = DeletedTexts(lambda _document: True)
 
     def edit(self, edit: TextEdit) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from typed_requests import remade, request_between
+from typed_requests import document_of, remade, request_between
 
 from speclsp.completer.document_tokens import (
     MAX_CHARS,
@@ -27,12 +27,12 @@ class CountingTokenizer:
 
 
 @pytest.fixture
-def tokenize() -> CountingTokenizer:
+def tokenize():
     return CountingTokenizer()
 
 
 def document(uri: str, text: str, version: int = 1, path: str = "") -> Document:
-    return Document(uri=uri, path=path or uri, language_id="", version=version, text=text)
+    return document_of(text, uri=uri, path=path or uri, version=version)
 
 
 def as_text(tokens: np.ndarray) -> str:
@@ -60,8 +60,12 @@ def test_the_text_around_the_cursor_without_what_is_held_back(tokenize):
     assert Open().around(tokenize, "a = 1\nb = ", " + 2\n", 1) == ("a = 1\nb =", " + 2\n")
 
 
-def test_a_reopened_buffer_of_the_same_version_has_its_new_text(tokenize):
-    buffers = Open()
+@pytest.fixture
+def buffers():
+    return Open()
+
+
+def test_a_reopened_buffer_of_the_same_version_has_its_new_text(tokenize, buffers):
     buffers.documents.open(document("o", "old"))
     assert buffers.others(tokenize) == ["old"]
     buffers.documents.close("o")
@@ -90,8 +94,7 @@ def test_a_request_tokenises_a_piece_of_a_large_buffer_and_the_next_goes_on(toke
     assert tokenize.n_chars < 3000
 
 
-def test_warming_makes_a_piece_at_a_time_until_all_is_there(tokenize):
-    buffers = Open()
+def test_warming_makes_a_piece_at_a_time_until_all_is_there(tokenize, buffers):
     text = "".join(f"x = {line:05}\n" for line in range(12_000))
     buffers.documents.open(document("o", text))
     n_calls = 1
@@ -101,9 +104,8 @@ def test_warming_makes_a_piece_at_a_time_until_all_is_there(tokenize):
     assert buffers.others(tokenize) == [text]
 
 
-def test_a_key_in_a_notebook_tokenises_its_cell_only(tokenize):
+def test_a_key_in_a_notebook_tokenises_its_cell_only(tokenize, buffers):
     """The request's text is all cells, the document that is tokenised in a pause is one."""
-    buffers = Open()
     cells = {uri: f"{uri} = 1\n" * 500 for uri in ("first", "second", "third")}
     for uri, text in cells.items():
         buffers.documents.open(document(uri, text))
@@ -126,8 +128,7 @@ def test_a_key_in_a_notebook_tokenises_its_cell_only(tokenize):
     assert tokenize.n_chars < 1000
 
 
-def test_a_closed_notebook_leaves_no_tokens(tokenize):
-    buffers = Open()
+def test_a_closed_notebook_leaves_no_tokens(tokenize, buffers):
     for uri in ("first", "second"):
         buffers.documents.open(document(uri, f"{uri} = 1\n"))
         assert buffers.tokens.warm(uri, tokenize)
@@ -139,8 +140,7 @@ def test_a_closed_notebook_leaves_no_tokens(tokenize):
     assert not buffers.tokens._entries
 
 
-def test_the_cells_of_a_notebook_are_no_other_buffers(tokenize):
-    buffers = Open()
+def test_the_cells_of_a_notebook_are_no_other_buffers(tokenize, buffers):
     buffers.documents.open(document("other", "other = 1\n"))
     cells = [(f"cell {number}", 1) for number in range(2 * MAX_OTHER_DOCUMENTS)]
     for uri, _ in cells:
@@ -151,8 +151,7 @@ def test_the_cells_of_a_notebook_are_no_other_buffers(tokenize):
     assert [as_text(t) for t in buffers.tokens.others(request, tokenize)] == ["other = 1\n"]
 
 
-def test_another_large_buffer_counts_once_it_is_warm(tokenize):
-    buffers = Open()
+def test_another_large_buffer_counts_once_it_is_warm(tokenize, buffers):
     buffers.documents.open(document("o", "x = 1\n" * 20_000))
     assert buffers.others(tokenize) == []
     assert tokenize.n_chars == 0
@@ -174,8 +173,7 @@ def test_a_huge_buffer_is_seen_around_the_cursor_only(tokenize):
     assert len(before) + len(after) < 2 * MAX_CHARS
 
 
-def test_other_buffers_share_a_bound_and_secrets_are_left_out(tokenize):
-    buffers = Open()
+def test_other_buffers_share_a_bound_and_secrets_are_left_out(tokenize, buffers):
     for i in range(12):
         buffers.documents.open(document(f"o{i}", "x" * 30_000))
     buffers.documents.open(document("s", "SECRET=1", path=".env"))
@@ -186,8 +184,7 @@ def test_other_buffers_share_a_bound_and_secrets_are_left_out(tokenize):
     assert not any("SECRET" in text or "IGNORED" in text for text in others)
 
 
-def test_the_active_buffers_tokens_serve_the_next_one(tokenize):
-    buffers = Open()
+def test_the_active_buffers_tokens_serve_the_next_one(tokenize, buffers):
     text = "y = 2\n" * 10
     buffers.documents.open(document("u", text))
     buffers.around(tokenize, text, "")
@@ -197,12 +194,9 @@ def test_the_active_buffers_tokens_serve_the_next_one(tokenize):
     assert tokenize.n_chars == 0
 
 
-def test_deleted_text_is_tokenised_once_and_that_of_secret_files_not_at_all(tokenize):
-    buffers = Open()
+def test_deleted_text_is_tokenised_once_and_that_of_secret_files_not_at_all(tokenize, buffers):
     for uri in ("a.py", ".env", "ignored.py"):
-        former = Document(
-            uri=uri, path=uri, file=uri, language_id="", version=1, text=f"{uri:>30}\n"
-        )
+        former = document_of(f"{uri:>30}\n", uri=uri, path=uri, file=uri)
         buffers.tokens.deleted.changed(former, TextEdit(0, 31, ""))
     for _ in range(2):
         assert [as_text(t) for t in buffers.tokens.deleted.tokens(tokenize)] == [f"{'a.py':>30}\n"]

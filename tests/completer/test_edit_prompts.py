@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typed_requests import document_of
 
 from speclsp.cancellation import CancellationToken
+from speclsp.completer import edits
 from speclsp.completer.edits import edit_tokens
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.speculate import common_prefix_length
-from speclsp.documents import Document
 from speclsp.edits.formats import FORMATS
 from speclsp.embedded import embedded_draft
 from speclsp.requests import CompletionRequest, EditRequest
@@ -55,9 +56,7 @@ def session(edit_format: str, *, completes: bool) -> Iterator[Asked]:
     dice = random.Random(37)
     prompts: list[list[int]] = []
     try:
-        window.open_document(
-            Document(uri=URI, path="a.py", language_id="python", version=1, text="".join(lines))
-        )
+        window.open_document(document_of("".join(lines), uri=URI, language_id="python"))
         row = 10
         for version in range(2, N_EDITS + 2):
             row = (row + dice.randint(1, 6)) % (len(lines) - 1)
@@ -94,8 +93,12 @@ def session(edit_format: str, *, completes: bool) -> Iterator[Asked]:
     ("edit_format", "completes"),
     [("sweep-8", False), ("sweep-8", True), ("sweep-21", False), ("zeta-1", False)],
 )
-def test_a_request_evaluates_what_follows_the_first_changed_token(edit_format, completes):
+def test_a_request_evaluates_what_follows_the_first_changed_token(
+    edit_format, completes, monkeypatch
+):
     """Also with a completion before each request; states of fewer than 48 tokens are not kept."""
+    monkeypatch.setattr(edits, "_GROWTH", 0)  # Answers are nothing to this test: a few tokens do.
+    monkeypatch.setattr(edits, "_LEAST_PREDICTED", 4)
     asked = list(session(edit_format, completes=completes))
     assert len(asked) == N_EDITS
     for one in asked:

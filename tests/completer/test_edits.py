@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -18,12 +18,13 @@ from scripted_models import ScriptedLoader
 from scripted_remote import ScriptedRemote
 from secret_forms import planted_secrets
 from shared_engine import AcrossSocket
+from typed_requests import document_of
 
 from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import loaded_models
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document, TextEdit, WorkspaceFolder
+from speclsp.documents import TextEdit, WorkspaceFolder
 from speclsp.edits.edit import hunks, why_withheld
 from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, Region
 from speclsp.embedded import embedded_draft
@@ -102,14 +103,15 @@ class Edited:
             assert time.monotonic() < end
             time.sleep(0.005)
 
+    def close(self) -> None:
+        self.window.close()
+
     def become(self, text: str) -> None:
         self.version += 1
         if self.version > 1:
             self.window.change_document(URI, self.version, text)
             return
-        self.window.open_document(
-            Document(uri=URI, path=self.path, language_id="python", version=1, text=text)
-        )
+        self.window.open_document(document_of(text, uri=URI, path=self.path, language_id="python"))
 
     def ask(self, offset: int, **fields: Any) -> EditResult:
         request = EditRequest(
@@ -119,28 +121,17 @@ class Edited:
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[..., Edited]]:
-    made: list[Edited] = []
-
-    def make_one(
-        engine: ScriptedRemote | None = None,
-        *,
-        kind: Any = LocalCompleter,
-        local: Any = None,
-        **settings: Any,
-    ) -> Edited:
+def make(closed):
+    def make_one(engine=None, *, kind=LocalCompleter, local=None, **settings):
         path = settings.pop("path", "a.py")
         given = Settings(persist=False, idle_work="never", **settings)
         loader = None
         if engine is not None:
             given = replace(given, engine_url="http://desk:8080")
             loader = RemoteLoader(local or ScriptedLoader(), lambda _settings, _key: engine)
-        made.append(Edited(kind(given, loader=loader, clock=time.perf_counter), given, path))
-        return made[-1]
+        return closed(Edited(kind(given, loader=loader, clock=time.perf_counter), given, path))
 
-    yield make_one
-    for one in made:
-        one.window.close()
+    return make_one
 
 
 # What real models answered
@@ -150,10 +141,14 @@ def recorded_of_zeta_2() -> list[RecordedAnswer]:
     return [one for one in recorded_answers() if one.model == "zeta-2"]
 
 
+@pytest.fixture
+def remote():
+    return ReplayingRemote("zeta-2")
+
+
 @pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
-def test_recorded_answers_become_edits(make, kind):
+def test_recorded_answers_become_edits(make, kind, remote):
     """Whole buffers, by what the answer says; or the filter that withholds it."""
-    remote = ReplayingRemote("zeta-2")
     n_edits = n_withheld = 0
     for one in recorded_of_zeta_2():
         text, region = one.source.text, one.prompt.region
@@ -215,9 +210,8 @@ class AsRecorded(EditFormat):
         return self.one.edit_format.rewritten(prompt, answer)
 
 
-def test_all_98_answers_make_exact_buffers_or_stay_quiet(make, monkeypatch):
+def test_all_98_answers_make_exact_buffers_or_stay_quiet(make, monkeypatch, remote):
     """Each as the answer of a remote engine to its own prompt; losses are in tests/edits."""
-    remote = ReplayingRemote("zeta-2")
     counts: Counter[str] = Counter()
     for one in recorded_answers():
         monkeypatch.setitem(FORMATS, one.edit_format.name, AsRecorded(one))
@@ -249,8 +243,7 @@ def test_all_98_answers_make_exact_buffers_or_stay_quiet(make, monkeypatch):
 # What models are sent
 
 
-def test_the_prompt_has_the_trail_and_the_region(make):
-    remote = ReplayingRemote("zeta-2")
+def test_the_prompt_has_the_trail_and_the_region(make, remote):
     remote.answer = CODE.replace("result", "total") + ">>>>>>> UPDATED\n"
     edited = make(remote, edit_format="zeta-2")
     edited.become(CODE.replace("prices", "numbers"))
@@ -281,13 +274,8 @@ def test_similar_code_of_other_files_is_in_the_prompt(make, tmp_path, edit_forma
     edited.version = 1
     for shown in (False, True):
         edited.window.open_document(
-            Document(
-                uri=URI,
-                path="cart.py",
-                language_id="python",
-                version=1,
-                text=cart,
-                file=str(tmp_path / "cart.py"),
+            document_of(
+                cart, uri=URI, path="cart.py", language_id="python", file=str(tmp_path / "cart.py")
             )
         )
         assert edited.window.completer.wait_idle(WAIT_S)
@@ -333,9 +321,12 @@ def test_deleted_lines_in_prompts_hold_no_secrets(make):
         assert not any(secret in sent for secret in one.secrets), one.kind
 
 
-def test_what_was_declined_is_not_proposed_again_until_its_lines_change(make):
-    remote = ReplayingRemote("zeta-2")
-    edited = make(remote, edit_format="zeta-2")
+@pytest.fixture
+def edited(make, remote):
+    return make(remote, edit_format="zeta-2")
+
+
+def test_what_was_declined_is_not_proposed_again_until_its_lines_change(remote, edited):
     edited.become(CODE)
     remote.answer = CODE.replace("= 0", "= 0.0") + ">>>>>>> UPDATED\n"
     first = edited.ask(0)
@@ -352,10 +343,8 @@ def test_what_was_declined_is_not_proposed_again_until_its_lines_change(make):
 
 
 @pytest.mark.parametrize("is_reported", [True, False])
-def test_undoing_an_accepted_edit_declines_it(make, is_reported):
+def test_undoing_an_accepted_edit_declines_it(is_reported, remote, edited):
     """Whether the client reports it, or the text is as it was."""
-    remote = ReplayingRemote("zeta-2")
-    edited = make(remote, edit_format="zeta-2")
     edited.become(CODE)
     new = CODE.replace("= 0", "= 0.0")
     remote.answer = new + ">>>>>>> UPDATED\n"
@@ -370,9 +359,7 @@ def test_undoing_an_accepted_edit_declines_it(make, is_reported):
     assert (stats.n_accepted, stats.n_declined, stats.n_shown) == (1, 1, 1)
 
 
-def test_what_the_user_types_of_an_edit_is_not_asked_for_again(make):
-    remote = ReplayingRemote("zeta-2")
-    edited = make(remote, edit_format="zeta-2")
+def test_what_the_user_types_of_an_edit_is_not_asked_for_again(remote, edited):
     edited.become(CODE)
     new = CODE.replace("prices", "amounts")
     remote.answer = new + ">>>>>>> UPDATED\n"
@@ -395,9 +382,7 @@ def test_what_the_user_types_of_an_edit_is_not_asked_for_again(make):
     assert len(remote.sent) == 3
 
 
-def test_an_edit_of_a_text_that_changed_meanwhile_is_kept_for_what_is_typed_of_it(make):
-    remote = ReplayingRemote("zeta-2")
-    edited = make(remote, edit_format="zeta-2")
+def test_an_edit_of_a_text_that_changed_meanwhile_is_kept_for_what_is_typed_of_it(remote, edited):
     edited.become(CODE)
     new = CODE + "    return result\n"
     remote.answer = new + ">>>>>>> UPDATED\n"
@@ -414,8 +399,7 @@ def test_an_edit_of_a_text_that_changed_meanwhile_is_kept_for_what_is_typed_of_i
 
 
 @pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
-def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind):
-    remote = ReplayingRemote("zeta-2")
+def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind, remote):
     edited = make(remote, kind=kind, edit_format="zeta-2")
     edited.become(CODE)
     new = CODE + "    return result\n"
@@ -429,9 +413,7 @@ def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind):
     assert "// User accepted prediction:\n--- a/a.py" in remote.sent[1][0].text
 
 
-def test_an_accepted_suggestion_is_marked_while_the_cursor_is_still_in_it(make):
-    remote = ReplayingRemote("zeta-2")
-    edited = make(remote, edit_format="zeta-2")
+def test_an_accepted_suggestion_is_marked_while_the_cursor_is_still_in_it(remote, edited):
     begun = CODE + "    return "
     edited.become(begun)
     remote.answer = "result"
@@ -446,8 +428,7 @@ def test_an_accepted_suggestion_is_marked_while_the_cursor_is_still_in_it(make):
     assert "// User accepted prediction:\n--- a/a.py" in remote.sent[-1][0].text
 
 
-def test_the_trail_outlives_the_engine(make):
-    remote = ReplayingRemote("zeta-2")
+def test_the_trail_outlives_the_engine(make, remote):
     remote.answer = "NO_EDITS"
     edited = make(remote, kind=AcrossSocket, edit_format="zeta-2")
     edited.become(CODE.replace("prices", "numbers"))
@@ -463,8 +444,7 @@ def test_the_trail_outlives_the_engine(make):
     assert "-def total(numbers):\n" in remote.sent[-1][0].text
 
 
-def test_changes_of_closed_documents_are_forgotten(make):
-    remote = ReplayingRemote("zeta-2")
+def test_changes_of_closed_documents_are_forgotten(make, remote):
     remote.answer = "NO_EDITS"
     edited = make(remote, edit_format="zeta-2")
     edited.become(CODE.replace("prices", "numbers"))
@@ -492,9 +472,7 @@ def test_changes_of_other_folders_and_ignored_files_are_not_in_the_prompt(make, 
         uri = file.as_uri()
         old = CODE.replace("prices", f"numbers_of_{place}")
         window.open_document(
-            Document(
-                uri=uri, path=file.name, language_id="python", version=1, text=old, file=str(file)
-            )
+            document_of(old, uri=uri, path=file.name, language_id="python", file=str(file))
         )
         window.change_document(uri, 2, CODE)
     request = EditRequest(
@@ -518,15 +496,14 @@ def test_no_secret_in_a_files_name_reaches_the_prompt(make):
     assert secret not in remote.sent[0][0].text
 
 
-def test_what_takes_back_a_change_that_the_prompt_has_no_room_for_is_withheld(make):
-    remote = ReplayingRemote("zeta-2")
+def test_what_takes_back_a_change_that_the_prompt_has_no_room_for_is_withheld(make, remote):
     remote.model = replace(remote.model, n_ctx=400)
     edited = make(remote, edit_format="zeta-2")
     old = CODE.replace("prices", "numbers")
     edited.become(old)
     edited.become(CODE)
     edited.window.open_document(
-        Document(uri="file:///p/b.py", path="b.py", language_id="python", version=1, text="x\n")
+        document_of("x\n", uri="file:///p/b.py", path="b.py", language_id="python")
     )
     edited.window.change_document("file:///p/b.py", 2, "y = 1\n" * 150)
     remote.answer = old + ">>>>>>> UPDATED\n"
@@ -535,16 +512,15 @@ def test_what_takes_back_a_change_that_the_prompt_has_no_room_for_is_withheld(ma
 
 
 @pytest.mark.parametrize("where", ["old", "before"])
-def test_a_mark_in_another_files_change_leaves_that_change_out(make, where):
+def test_a_mark_in_another_files_change_leaves_that_change_out(make, where, remote):
     """The file itself gets no next edit; the others do."""
-    remote = ReplayingRemote("zeta-2")
     remote.answer = CODE.replace("result", "total") + ">>>>>>> UPDATED\n"
     edited = make(remote, edit_format="zeta-2")
     mark = "x = '<|user_cursor|>'\n"
     texts = [mark + "y = 1\n", ("" if where == "old" else mark) + "y = 2\n"]
     other = "file:///p/prompts.py"
     edited.window.open_document(
-        Document(uri=other, path="prompts.py", language_id="python", version=1, text=texts[0])
+        document_of(texts[0], uri=other, path="prompts.py", language_id="python")
     )
     edited.window.change_document(other, 2, texts[1])
     edited.become(CODE.replace("prices", "numbers"))
@@ -557,9 +533,7 @@ def test_a_mark_in_another_files_change_leaves_that_change_out(make, where):
 @pytest.mark.parametrize(
     ("text", "reason"), [("x = '<|user_cursor|>'\n", "refused"), ("", "unchanged")]
 )
-def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(make, text, reason):
-    remote = ReplayingRemote("zeta-2")
-    edited = make(remote, edit_format="zeta-2")
+def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(text, reason, remote, edited):
     edited.become(text)
     result = edited.ask(0)
     assert result.edit is None
@@ -690,9 +664,8 @@ def test_what_is_typed_with_pauses_is_one_edit(make):
 @pytest.mark.parametrize(
     ("kind", "can"), [("openai", True), ("mistral", False), ("deepseek", False)]
 )
-def test_an_api_of_prefix_and_suffix_says_so_once(make, kind, can):
+def test_an_api_of_prefix_and_suffix_says_so_once(make, kind, can, remote):
     """Codestral and DeepSeek take no other prompt; an OpenAI-compatible server takes any text."""
-    remote = ReplayingRemote("zeta-2")
     remote.model = RemoteModel(kind=kind, name="zeta-2", n_ctx=4096, takes_text=can)
     remote.answer = CODE.replace("result", "total") + ">>>>>>> UPDATED\n"
     edited = make(remote)
@@ -707,8 +680,7 @@ def test_an_api_of_prefix_and_suffix_says_so_once(make, kind, can):
     assert bool(remote.sent) == can
 
 
-def test_a_server_that_splits_the_formats_tokens_gets_no_prompt(make):
-    remote = ReplayingRemote("zeta-2")
+def test_a_server_that_splits_the_formats_tokens_gets_no_prompt(make, remote):
     remote.vocabulary = {"<[fim-suffix]>": [1, 2, 3]}
     edited = make(remote)
     edited.become(CODE)
@@ -777,7 +749,7 @@ def test_a_request_that_cannot_be_answered_ends_once(make, kind, how):
     edited = make(remote, kind=kind)
     edited.become(CODE)
 
-    async def ended() -> EditResult:
+    async def ended():
         cancel = CancellationToken()
         task = await begun(edited, remote, cancel)
         later = None
@@ -969,7 +941,7 @@ def test_completions_and_edits_do_not_end_each_other(make):
     edited = make(edit_format="sweep-8", mode="tree")
     edited.become(CODE)
 
-    async def both() -> tuple[EditResult, Any]:
+    async def both():
         request = EditRequest(uri=URI, version=1, offset=30, wait_for_model=True)
         edit = asyncio.create_task(edited.window.next_edits.next_edit(request, CancellationToken()))
         completion = asyncio.create_task(
@@ -989,7 +961,7 @@ def test_a_newer_request_supersedes_the_older_one(make):
     edited = make(edit_format="sweep-8", mode="tree")
     edited.become(CODE)
 
-    async def three() -> list[EditResult]:
+    async def three():
         request = EditRequest(uri=URI, version=1, offset=30, wait_for_model=True)
         return await asyncio.gather(
             *(

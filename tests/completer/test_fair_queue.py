@@ -3,6 +3,8 @@
 import threading
 import time
 
+import pytest
+
 from speclsp.completer import fair_queue
 from speclsp.completer.fair_queue import FairQueue
 
@@ -14,24 +16,26 @@ def drain(queue: FairQueue[str, str]) -> list[str]:
     return taken
 
 
-def test_documents_take_turns_and_keep_their_own_order():
-    queue: FairQueue[str, str] = FairQueue()
+@pytest.fixture
+def queue():
+    return FairQueue()
+
+
+def test_documents_take_turns_and_keep_their_own_order(queue):
     for job in ("a1", "a2", "a3"):
         assert queue.put("a", job, supersede=False) == []
     queue.put("b", "b1", supersede=False)
     assert drain(queue) == ["a1", "b1", "a2", "a3"]
 
 
-def test_a_newer_job_supersedes_only_its_own_document():
-    queue: FairQueue[str, str] = FairQueue()
+def test_a_newer_job_supersedes_only_its_own_document(queue):
     queue.put("a", "a1", supersede=True)
     queue.put("b", "b1", supersede=True)
     assert queue.put("a", "a2", supersede=True) == ["a1"]
     assert drain(queue) == ["a2", "b1"]
 
 
-def test_superseding_again_and_again_does_not_starve_the_other_document():
-    queue: FairQueue[str, str] = FairQueue()
+def test_superseding_again_and_again_does_not_starve_the_other_document(queue):
     queue.put("b", "b1", supersede=True)
     served = []
     for i in range(5):
@@ -40,8 +44,7 @@ def test_superseding_again_and_again_does_not_starve_the_other_document():
     assert "b1" in served[:2]
 
 
-def test_control_jobs_come_first_and_idle_jobs_last():
-    queue: FairQueue[str, str] = FairQueue()
+def test_control_jobs_come_first_and_idle_jobs_last(queue):
     queue.put_idle("warm a", "old")
     queue.put_idle("warm b", "idle b")
     queue.put_idle("warm a", "idle a")
@@ -52,8 +55,7 @@ def test_control_jobs_come_first_and_idle_jobs_last():
     assert not queue.waiting()
 
 
-def test_take_all_leaves_control_jobs():
-    queue: FairQueue[str, str] = FairQueue()
+def test_take_all_leaves_control_jobs(queue):
     for document, job in (("a", "a1"), ("a", "a2"), ("b", "b1")):
         queue.put(document, job, supersede=False)
     queue.put_control("load")
@@ -63,16 +65,14 @@ def test_take_all_leaves_control_jobs():
     assert drain(queue) == ["load"]
 
 
-def test_get_wakes_up_for_a_job_of_another_thread():
-    queue: FairQueue[str, str] = FairQueue()
+def test_get_wakes_up_for_a_job_of_another_thread(queue):
     thread = threading.Thread(target=lambda: queue.put("a", "a1", supersede=True))
     thread.start()
     assert queue.get(10) == "a1"
     thread.join()
 
 
-def test_quiet_is_when_nothing_of_any_kind_comes():
-    queue: FairQueue[str, str] = FairQueue()
+def test_quiet_is_when_nothing_of_any_kind_comes(queue):
     assert queue.wait_quiet(0)
     for put in (
         lambda: queue.put("a", "a1", supersede=True),
@@ -86,8 +86,7 @@ def test_quiet_is_when_nothing_of_any_kind_comes():
         assert len(drain(queue)) == 1
 
 
-def test_drained_is_when_the_last_job_was_done():
-    queue: FairQueue[str, str] = FairQueue()
+def test_drained_is_when_the_last_job_was_done(queue):
     assert not queue.wait_drained(0)  # nobody has taken yet
     queue.put("a", "a1", supersede=True)
     assert queue.get(0) == "a1"
@@ -100,8 +99,7 @@ def test_drained_is_when_the_last_job_was_done():
     assert not queue.wait_drained(0)
 
 
-def test_a_documents_jobs_can_be_taken_back():
-    queue = FairQueue()
+def test_a_documents_jobs_can_be_taken_back(queue):
     for document, job in (("a", 1), ("b", 2), ("a", 3)):
         queue.put(document, job, supersede=False)
     assert queue.take("a") == [1, 3]
@@ -143,8 +141,7 @@ def test_the_kinds_of_a_document_do_not_supersede_each_other():
     assert queue.get(0) == "newer"
 
 
-def test_a_job_waits_for_the_next_keystroke_which_supersedes_it():
-    queue: FairQueue[str, str] = FairQueue()
+def test_a_job_waits_for_the_next_keystroke_which_supersedes_it(queue):
     assert queue.put("a", "a0", supersede=True) == []
     assert queue.put("a", "a1", supersede=True, wait_s=3600.0) == ["a0"]
     assert queue.put("a", "a2", supersede=True, wait_s=3600.0) == ["a1"]
@@ -155,8 +152,7 @@ def test_a_job_waits_for_the_next_keystroke_which_supersedes_it():
     assert queue.wait_drained(0)
 
 
-def test_a_job_that_has_waited_is_taken():
-    queue: FairQueue[str, str] = FairQueue()
+def test_a_job_that_has_waited_is_taken(queue):
     queue.put("a", "a1", supersede=True, wait_s=0.001)
     queue.put("b", "b1", supersede=True, urgency=1, wait_s=0.001)
     while queue._due_at() == float("inf") or not queue.waiting():
@@ -165,8 +161,7 @@ def test_a_job_that_has_waited_is_taken():
     assert queue.get(None) == "a1"
 
 
-def test_jobs_that_wait_are_taken_with_their_keys_and_with_all():
-    queue: FairQueue[str, str] = FairQueue()
+def test_jobs_that_wait_are_taken_with_their_keys_and_with_all(queue):
     queue.put("a", "a1", supersede=True, wait_s=3600.0)
     queue.put("b", "b1", supersede=True, wait_s=3600.0)
     assert queue.take("a") == ["a1"]
@@ -174,8 +169,7 @@ def test_jobs_that_wait_are_taken_with_their_keys_and_with_all():
     assert drain(queue) == []
 
 
-def test_due_jobs_are_told_from_those_that_wait():
-    queue: FairQueue[str, str] = FairQueue()
+def test_due_jobs_are_told_from_those_that_wait(queue):
     queue.put("a", "a1", supersede=True, wait_s=3600.0)
     queue.put("b", "b1", supersede=True, wait_s=1e-9)
     time.sleep(0.001)

@@ -2,13 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
 from scripted_models import END, ScriptedLoader
+from typed_requests import document_of
 
 from speclsp.answers import FinishReason, Result
 from speclsp.cancellation import CancellationToken
@@ -18,7 +19,6 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.documents import Document
 from speclsp.drafting.drafter import DraftContext
 from speclsp.requests import CompletionRequest, Request
 from speclsp.settings import Settings
@@ -91,9 +91,7 @@ class Bench:
         self.loader = ScriptedLoader("ok")
         self.completer = LocalCompleter(Settings(persist=False), loader=self.loader)
         for uri in URIS:
-            self.completer.open_document(
-                Document(uri=uri, path="a.py", language_id="python", version=1, text="x = 1\n")
-            )
+            self.completer.open_document(document_of("x = 1\n", uri=uri, language_id="python"))
         self.completer.start()
         end = time.monotonic() + WAIT_S
         while self.completer.state() != "ready":
@@ -121,7 +119,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(monkeypatch):
     monkeypatch.setitem(local.JOBS, LoudRequest, LoudJob)
     made = Bench()
     yield made

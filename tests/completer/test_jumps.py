@@ -1,7 +1,6 @@
 """What the first request at another place in a file evaluates."""
 
 import ast
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,22 +20,15 @@ PLACES = [SOURCE.index("\n", place) for place in (8_000, 20_000, 14_000)]
 
 
 @pytest.fixture
-def make(tmp_path, monkeypatch) -> Iterator[Callable[..., TypedWindow]]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    made: list[TypedWindow] = []
-
-    def make_completer(loader=None, **settings) -> TypedWindow:
+def make(closed):
+    def make_completer(loader=None, **settings):
         loader = loader or ScriptedLoader("value = 1")
-        completer = typed_completer(typed(**settings), loader=loader)
-        made.append(completer)
+        completer = closed(typed_completer(typed(**settings), loader=loader))
         completer.start()
         assert completer.wait_idle(WAIT_S)
         return completer
 
-    yield make_completer
-    for completer in made:
-        completer.close()
+    return make_completer
 
 
 def typed(**settings) -> Settings:
@@ -57,7 +49,6 @@ def ask(completer: TypedWindow, place: int, **fields) -> CompletionResult:
     request = request_between(
         uri="file:///p/ast.py",
         path="ast.py",
-        repo_name="p",
         prefix=SOURCE[:place],
         suffix=SOURCE[place:],
         language_id="python",

@@ -1,6 +1,6 @@
 """What a slow model suggests while somebody types ends with a line when the budget is spent."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from scripted_models import ScriptedLoader
@@ -18,35 +18,30 @@ Make = Callable[..., TypedWindow]
 
 
 @pytest.fixture
-def make(tmp_path, monkeypatch) -> Iterator[Make]:
+def make(closed):
     """Completers whose clock advances by one second with every look at it."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    made: list[TypedWindow] = []
 
-    def make_completer(text: str = WHOLE, **settings) -> TypedWindow:
+    def make_completer(text=WHOLE, **settings):
         looks = iter(range(1_000_000))
         given = {"min_probability": 0.0, "debounce_ms": 0, "persist": False} | settings
-        completer = typed_completer(
-            Settings(deadline_ms=10**9, **given),
-            loader=ScriptedLoader(text),
-            clock=lambda: float(next(looks)),
+        completer = closed(
+            typed_completer(
+                Settings(deadline_ms=10**9, **given),
+                loader=ScriptedLoader(text),
+                clock=lambda: float(next(looks)),
+            )
         )
-        made.append(completer)
         completer.start()
         assert completer.wait_idle(WAIT_S)
         return completer
 
-    yield make_completer
-    for completer in made:
-        completer.close()
+    return make_completer
 
 
 def ask(completer: TypedWindow, before: str = BEFORE, **fields) -> CompletionResult:
     request = request_between(
         uri="file:///p/f.py",
         path="f.py",
-        repo_name="p",
         prefix=before,
         suffix="\n",
         language_id="python",

@@ -2,8 +2,6 @@
 
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -11,13 +9,14 @@ from typing import Any
 import pytest
 from llama_cpp_statistics import saved
 from scripted_models import ScriptedLoader
-from typed_requests import request_between, result_of
+from typed_requests import document_of, request_between, result_of
+from waiting import until
 
 from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import learned_files
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import AcceptedText, Document
+from speclsp.documents import AcceptedText
 from speclsp.drafting.drafter import sum_of
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
@@ -31,19 +30,6 @@ from speclsp.storage.database import BusyError
 
 WAIT_S = 60
 Options = dict[str, Any]
-
-
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
 
 
 class GatedLoader(ScriptedLoader):
@@ -77,9 +63,7 @@ class Session:
         assert self.completer._accepted.wait_done(WAIT_S)
 
     def ask(self, text: str) -> str:
-        document = Document(
-            uri="u", path="a.py", file="/r/a.py", repo_name="", language_id="", version=1, text=text
-        )
+        document = document_of(text, uri="u", file="/r/a.py")
         self.completer.open_document(document)
         request = request_between(text, uri="u").plain
         answer = self.completer.submit(request, CancellationToken()).result(WAIT_S).generated.text
@@ -113,10 +97,10 @@ class Session:
 
 
 @pytest.fixture
-def begin() -> Iterator[Callable[..., Session]]:
+def begin():
     begun: list[Session] = []
 
-    def begin_session(*arguments: Any, **options: Any) -> Session:
+    def begin_session(*arguments, **options):
         begun.append(Session(*arguments, **options))
         return begun[-1]
 
@@ -127,7 +111,7 @@ def begin() -> Iterator[Callable[..., Session]]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "mine.ngrams"
 
 
@@ -326,7 +310,7 @@ def test_a_file_that_is_removed_while_it_is_read_is_told(begin, path, monkeypatc
     (former,) = session.completer._statistics.current().learned_ids
     step = getattr(LearnedFile, before)
 
-    def removed(file: LearnedFile, *arguments: Any) -> Any:
+    def removed(file, *arguments):
         if files.own_layout.read_header(path).learned_id == former:  # type: ignore[union-attr]
             path.unlink()
         return step(file, *arguments)
@@ -377,7 +361,7 @@ def test_a_full_disk_is_one_problem_and_what_is_learned_counts_here(begin, path,
     session = begin(**options_of("both", path))
     session.use_file()
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
@@ -400,7 +384,7 @@ def test_a_file_that_cannot_be_written_is_one_problem_and_the_journal_has_the_te
     session = begin(**options_of("both", path))
     session.use_file()
 
-    def full(*_: object, **__: object) -> None:
+    def full(*_, **__):
         raise StoreError(f"{path} cannot be written: No space left.", remedy="Make room.")
 
     with monkeypatch.context() as patched:
@@ -421,7 +405,7 @@ def test_a_store_that_cannot_be_told_keeps_the_text_out_of_the_file(begin, path,
     session = begin(**options_of("both", path))
     session.use_file()
 
-    def busy(*_: object) -> None:
+    def busy(*_):
         raise BusyError("database is locked.")
 
     with monkeypatch.context() as patched:

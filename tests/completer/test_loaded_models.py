@@ -1,7 +1,6 @@
 """What drafts for the loaded models."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,12 +23,12 @@ from speclsp.settings_resolution import resolve
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture
-def events() -> EventQueue:
+def events():
     return EventQueue()
 
 

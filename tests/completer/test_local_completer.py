@@ -1,19 +1,17 @@
 """The in-process completer with a scripted model: who is served, when, and what may go wrong."""
 
 import dataclasses
-import time
 import traceback
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from unittest.mock import Mock
 from urllib.parse import unquote
 
 import pytest
 import typed_requests
 from scripted_models import ScriptedLoader
-from typed_requests import TypedWindow, request_between, typed_completer
+from typed_requests import TypedWindow, document_of, request_between, typed_completer
+from waiting import until
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
@@ -36,36 +34,18 @@ from speclsp.storage.accepted_store import AcceptedStore
 WAIT_S = 60
 
 
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
 @pytest.fixture
-def make() -> Iterator[Callable[..., TypedWindow]]:
-    made: list[TypedWindow] = []
-
-    def make_completer(loader: object, settings: Settings | None = None, **more) -> TypedWindow:
+def make(closed):
+    def make_completer(loader, settings=None, **more):
         # Each request is to reach the model here; what needs none has tests of its own.
         settings = dataclasses.replace(
             settings or Settings(mode="chain", persist=False), suggestion_memory=False
         )
-        completer = typed_completer(settings, loader=loader, **more)
-        made.append(completer)
+        completer = closed(typed_completer(settings, loader=loader, **more))
         completer.start()
         return completer
 
-    yield make_completer
-    for completer in made:
-        completer.close()
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
+    return make_completer
 
 
 def ready(completer: TypedWindow) -> TypedWindow:
@@ -77,10 +57,7 @@ def request(uri: str = "file:///p/a.py", prefix: str = "def f():\n", **fields):
     return request_between(
         uri=uri,
         file=unquote(uri.removeprefix("file://")) if uri.startswith("file://") else "",
-        path="a.py",
-        repo_name="p",
         prefix=prefix,
-        suffix="",
         language_id="python",
         **fields,
     )
@@ -97,16 +74,19 @@ def events(completer: TypedWindow) -> list[Event]:
     return seen
 
 
-def test_a_request_gets_the_models_text(make):
-    completer = ready(make(ScriptedLoader("return 1")))
+@pytest.fixture
+def completer(make):
+    return ready(make(ScriptedLoader("return 1")))
+
+
+def test_a_request_gets_the_models_text(completer):
     result = ask(completer).result(WAIT_S)
     assert (result.generated.text, result.generated.finish_reason) == ("return 1", "stop")
     assert result.stats.n_prompt == result.stats.n_prompt_evaluated > 0
     assert result.stats.ms_total >= result.stats.ms_queue
 
 
-def test_the_next_keystroke_evaluates_only_what_changed(make):
-    completer = ready(make(ScriptedLoader("return 1")))
+def test_the_next_keystroke_evaluates_only_what_changed(completer):
     first = ask(completer).result(WAIT_S)
     second = ask(completer, prefix="def f():\nre").result(WAIT_S)
     assert second.generated.text == "turn 1"
@@ -114,8 +94,7 @@ def test_the_next_keystroke_evaluates_only_what_changed(make):
     assert second.stats.n_prompt_evaluated <= 1
 
 
-def test_what_was_typed_last_is_said_again_and_not_shown(make):
-    completer = ready(make(ScriptedLoader("return 1")))
+def test_what_was_typed_last_is_said_again_and_not_shown(completer):
     for typed in ("    ", "  ", "    return", "    re", "    return 1"):
         result = ask(completer, prefix=f"def f():\n{typed}").result(WAIT_S)
         assert typed.strip(" ") + result.generated.text == "return 1"
@@ -214,8 +193,12 @@ def test_what_the_draft_model_lacks_is_told_and_the_rest_goes_on(make):
     ]
 
 
-def test_a_newer_request_supersedes_running_and_waiting_ones_of_its_document(make):
-    loader = ScriptedLoader("return 1")
+@pytest.fixture
+def loader():
+    return ScriptedLoader("return 1")
+
+
+def test_a_newer_request_supersedes_running_and_waiting_ones_of_its_document(make, loader):
     completer = ready(make(loader))
     loader.target.gate.clear()
     running = ask(completer)
@@ -228,14 +211,12 @@ def test_a_newer_request_supersedes_running_and_waiting_ones_of_its_document(mak
     assert newest.result(WAIT_S).generated.text == "return 1"
 
 
-def test_requests_that_do_not_supersede_are_all_answered(make):
-    completer = ready(make(ScriptedLoader("return 1")))
+def test_requests_that_do_not_supersede_are_all_answered(completer):
     futures = [ask(completer, origin="program") for _ in range(5)]
     assert [f.result(WAIT_S).generated.text for f in futures] == ["return 1"] * 5
 
 
-def test_documents_take_turns(make):
-    loader = ScriptedLoader("return 1")
+def test_documents_take_turns(make, loader):
     completer = ready(make(loader))
     loader.target.gate.clear()
     loader.target.decoding.clear()
@@ -252,21 +233,20 @@ def test_documents_take_turns(make):
     assert order == ["a1", "b1", "a2", "a3"]
 
 
-def test_cancelling_returns_what_is_finished(make, monkeypatch):
-    loader = ScriptedLoader("return 1")
+def test_cancelling_returns_what_is_finished(make, monkeypatch, loader):
     completer = ready(make(loader))
     token = CancellationToken()
     n_decodes = 0
     cancelled: list[CancellationToken] = []
     cancel = CancellationToken.cancel
 
-    def noted(token: CancellationToken, **options: bool) -> None:
+    def noted(token, **options):
         cancel(token, **options)
         cancelled.append(token)
 
     monkeypatch.setattr(CancellationToken, "cancel", noted)
 
-    def cancel_at_the_third() -> None:
+    def cancel_at_the_third():
         nonlocal n_decodes
         n_decodes += 1
         if n_decodes == 3:
@@ -284,7 +264,7 @@ def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make):
     loader = ScriptedLoader("return 1")
     completer = ready(make(loader, clock=lambda: now[0]))
 
-    def a_second_later() -> None:
+    def a_second_later():
         now[0] += 1.0
 
     loader.target.before_decode = a_second_later
@@ -293,11 +273,10 @@ def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make):
     assert result.stats.n_target_passes == 4
 
 
-def test_a_failed_decode_fails_its_request_only(make):
-    loader = ScriptedLoader("return 1")
+def test_a_failed_decode_fails_its_request_only(make, loader):
     completer = ready(make(loader))
 
-    def fail() -> None:
+    def fail():
         raise DecodeError("llama_decode returned -3.")
 
     loader.target.before_decode = fail
@@ -308,11 +287,10 @@ def test_a_failed_decode_fails_its_request_only(make):
     assert completer.statistics().n_failed == 1
 
 
-def test_an_engine_that_goes_on_failing_is_loaded_anew_and_told_once(make):
-    loader = ScriptedLoader("return 1")
+def test_an_engine_that_goes_on_failing_is_loaded_anew_and_told_once(make, loader):
     completer = ready(make(loader))
 
-    def crash() -> None:
+    def crash():
         raise ZeroDivisionError
 
     loader.target.before_decode = crash
@@ -326,8 +304,7 @@ def test_an_engine_that_goes_on_failing_is_loaded_anew_and_told_once(make):
     assert len([e for e in events(completer) if isinstance(e, Problem)]) == 1
 
 
-def test_a_setting_that_no_prompt_fits_is_told_once_and_loads_nothing_anew(make):
-    loader = ScriptedLoader("return 1")
+def test_a_setting_that_no_prompt_fits_is_told_once_and_loads_nothing_anew(make, loader):
     completer = ready(make(loader, Settings(persist=False, n_prompt=1)))
     for _ in range(4):
         with pytest.raises(SettingsError, match="n_prompt = 1 is less than"):
@@ -351,9 +328,7 @@ def test_drafters_that_cannot_be_made_for_a_window_fail_its_request_only(monkeyp
     monkeypatch.setattr(loaded_models, "make_proposer", Mock(side_effect=ZeroDivisionError("boo")))
     for number, window in enumerate((first, other)):
         placed = request(f"file:///p/{number}.py")
-        window.open_document(
-            Document(uri=placed.uri, path="a.py", language_id="", version=1, text=placed.text)
-        )
+        window.open_document(document_of(placed.text, uri=placed.uri))
     asked = [CompletionRequest(uri=f"file:///p/{n}.py", version=1, offset=0) for n in (0, 1)]
     with pytest.raises(EngineError, match="boo"):
         first.submit(asked[0], CancellationToken()).result(WAIT_S)
@@ -374,8 +349,7 @@ def test_an_explanation_that_fails_is_an_error(make, monkeypatch):
 
 
 @pytest.mark.slow
-def test_idle_time_frees_the_weights_and_a_request_brings_them_back(make):
-    loader = ScriptedLoader("return 1")
+def test_idle_time_frees_the_weights_and_a_request_brings_them_back(make, loader):
     completer = ready(make(loader, Settings(mode="chain", persist=False, sleep_idle_seconds=1)))
     until(lambda: completer.state() == "unloaded")
     assert loader.targets[0].closed
@@ -385,8 +359,7 @@ def test_idle_time_frees_the_weights_and_a_request_brings_them_back(make):
     assert len(loader.targets) == 2
 
 
-def test_switching_off_frees_the_weights_and_on_loads_them(make):
-    loader = ScriptedLoader("return 1")
+def test_switching_off_frees_the_weights_and_on_loads_them(make, loader):
     completer = ready(make(loader))
     completer.apply_settings(Settings(mode="chain", persist=False, enabled=False))
     until(lambda: completer.state() == "off")
@@ -397,8 +370,7 @@ def test_switching_off_frees_the_weights_and_on_loads_them(make):
     assert ask(ready(completer)).result(WAIT_S).generated.text == "return 1"
 
 
-def test_speculation_that_is_switched_on_later_loads_what_it_needs_once(make):
-    loader = ScriptedLoader("return 1")
+def test_speculation_that_is_switched_on_later_loads_what_it_needs_once(make, loader):
     off = Settings(persist=False, speculation=False, suggestion_memory=False)
     on = dataclasses.replace(off, speculation=True)
     completer = ready(make(loader, off))
@@ -408,8 +380,7 @@ def test_speculation_that_is_switched_on_later_loads_what_it_needs_once(make):
     assert len(loader.targets) == 2
 
 
-def test_settings_take_effect_as_their_scope_says(make):
-    loader = ScriptedLoader("return 1")
+def test_settings_take_effect_as_their_scope_says(make, loader):
     completer = ready(make(loader))
     assert completer.apply_settings(Settings(mode="chain", persist=False, n_predict=3)) == ()
     assert ask(completer).result(WAIT_S).generated.text == "ret"
@@ -442,8 +413,7 @@ def test_closing_answers_what_still_waits(make):
     until(lambda: completer.next_event(0.01) is None)
 
 
-def test_statistics_add_up(make):
-    completer = ready(make(ScriptedLoader("return 1")))
+def test_statistics_add_up(completer):
     results = [ask(completer).result(WAIT_S) for _ in range(3)]
     completer.shown(results[0].generated.completion_id)
     completer.accepted(results[0].generated.completion_id)
@@ -489,12 +459,8 @@ def test_what_was_accepted_is_drafted_next_time(make, tmp_path):
 def test_other_buffers_and_project_files_are_drafted_from(make, tmp_path):
     text = "return self.total_amount_of_everything"
     completer = ready(make(ScriptedLoader(text)))
-    other = Document(
-        uri="untitled:2",
-        path="b.py",
-        language_id="python",
-        version=1,
-        text=f"def g():\n    {text}\n",
+    other = document_of(
+        f"def g():\n    {text}\n", uri="untitled:2", path="b.py", language_id="python"
     )
     completer.open_document(other)
     assert ask(completer).result(WAIT_S).stats.n_accepted > 10
@@ -515,15 +481,7 @@ def test_what_was_deleted_is_drafted_from(make):
     text = "return self.total_amount_of_everything"
     completer = ready(make(ScriptedLoader(text)))
     completer.open_document(
-        Document(
-            uri="file:///p/a.py",
-            path="a.py",
-            file="/p/a.py",
-            repo_name="p",
-            language_id="python",
-            version=1,
-            text=f"def f():\n    {text}\n",
-        )
+        document_of(f"def f():\n    {text}\n", file="/p/a.py", repo_name="p", language_id="python")
     )
     assert ask(completer, prefix="def f():\n    ").result(WAIT_S).stats.n_accepted > 10
 
@@ -531,12 +489,10 @@ def test_what_was_deleted_is_drafted_from(make):
 def test_a_secret_buffer_is_not_drafted_from_and_what_is_accepted_there_not_kept(make, tmp_path):
     text = "return self.total_amount_of_everything"
     completer = ready(make(ScriptedLoader(text), Settings(mode="chain", persist=True)))
-    secret = Document(
-        uri="file:///p/.env", path=".env", language_id="", version=1, text=f"def g():\n    {text}\n"
-    )
+    secret = document_of(f"def g():\n    {text}\n", uri="file:///p/.env", path=".env")
     completer.open_document(secret)
     assert ask(completer).result(WAIT_S).stats.n_accepted <= 1
-    inside = request_between(uri=secret.uri, path=".env", repo_name="p", prefix="A=", suffix="")
+    inside = request_between(uri=secret.uri, path=".env", prefix="A=")
     completer.accepted(
         completer.complete(inside, CancellationToken()).result(WAIT_S).generated.completion_id
     )
@@ -545,8 +501,7 @@ def test_a_secret_buffer_is_not_drafted_from_and_what_is_accepted_there_not_kept
         assert b"total_amount" not in path.read_bytes()
 
 
-def test_nothing_is_written_where_persist_is_off(make, tmp_path):
-    completer = ready(make(ScriptedLoader("return 1")))
+def test_nothing_is_written_where_persist_is_off(tmp_path, completer):
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "c.py").write_text("x = 1\n")
     completer.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
@@ -632,26 +587,19 @@ def test_a_drafter_that_raises_is_reported_once_and_the_rest_goes_on(make, monke
     assert problem.remedy
 
 
-def test_a_future_that_is_cancelled_is_answered_all_the_same(make):
-    completer = ready(make(ScriptedLoader("return 1")))
+def test_a_future_that_is_cancelled_is_answered_all_the_same(completer):
     future = ask(completer)
     assert not future.cancel()
     assert future.result(WAIT_S).generated.text == "return 1"
 
 
 def large_document(text: str, version: int = 1) -> Document:
-    return Document(
-        uri="file:///p/large.py",
-        path="large.py",
-        file="",
-        language_id="python",
-        version=version,
-        text=text,
+    return document_of(
+        text, uri="file:///p/large.py", path="large.py", language_id="python", version=version
     )
 
 
-def test_a_large_text_is_asked_about_once_it_was_looked_through(make):
-    completer = ready(make(ScriptedLoader("return 1")))
+def test_a_large_text_is_asked_about_once_it_was_looked_through(completer):
     text = "x = 1\n" * 20_000 + "def f():\n"
     completer.open_document(large_document(text))
     asked = ask(completer, uri="file:///p/large.py", prefix=text).result(WAIT_S)
@@ -662,8 +610,7 @@ def test_a_large_text_is_asked_about_once_it_was_looked_through(make):
     assert not completer.explain(other).result(WAIT_S).refused
 
 
-def test_a_large_text_that_was_closed_meanwhile_is_not_taken(make):
-    completer = ready(make(ScriptedLoader("return 1")))
+def test_a_large_text_that_was_closed_meanwhile_is_not_taken(completer):
     for version in range(3):
         completer.open_document(large_document(f"x = {version}\n" * 20_000, version))
     completer.close_document("file:///p/large.py")

@@ -2,8 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
@@ -15,12 +14,6 @@ from speclsp.engine.weights import Weights
 from speclsp.settings import Settings
 
 WAIT_S = 60
-
-
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 def saying(text: str, probabilities: Sequence[float]) -> Callable[[Sequence[int]], list[float]]:
@@ -55,35 +48,23 @@ Make = Callable[..., TypedWindow]
 
 
 @pytest.fixture
-def make() -> Iterator[Make]:
-    made: list[TypedWindow] = []
-
-    def start(text: str, probabilities: Sequence[float], **settings: object) -> TypedWindow:
+def make(closed):
+    def start(text, probabilities, **settings):
         values = {"index_project": False, "speculation": False, "suggestion_memory": False}
-        completer = typed_completer(
-            Settings(**{**values, **settings}),  # type: ignore[arg-type]  # settings by name
-            loader=SayingLoader(text, probabilities),
+        completer = closed(
+            typed_completer(
+                Settings(**{**values, **settings}),  # type: ignore[arg-type]  # settings by name
+                loader=SayingLoader(text, probabilities),
+            )
         )
         completer.start()
-        made.append(completer)
         return completer
 
-    yield start
-    for completer in made:
-        completer.close()
+    return start
 
 
 def complete(completer: TypedWindow, prefix: str = "x = 1\n", **fields: object) -> CompletionResult:
-    request = request_between(
-        uri="file:///p/a.py",
-        path="a.py",
-        repo_name="p",
-        prefix=prefix,
-        suffix="",
-        language_id="python",
-        wait_for_model=True,
-        **fields,
-    )
+    request = request_between(prefix=prefix, language_id="python", wait_for_model=True, **fields)
     return completer.complete(request, CancellationToken()).result(WAIT_S)
 
 

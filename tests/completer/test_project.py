@@ -2,18 +2,17 @@
 
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from indexed_project import line, wait_until, write
+from indexed_project import line, write
 from scripted_models import ByteVocabulary, ScriptedLoader
+from typed_requests import document_of
+from waiting import until
 
 from speclsp.completer.project import Project, ProjectIndexes
-from speclsp.documents import Document, WorkspaceFolder
-from speclsp.drafting.drafter import TokenArray
+from speclsp.documents import WorkspaceFolder
 from speclsp.events import Event, EventQueue, LogLine, Progress, ProgressReport
 from speclsp.open_documents import Documents
 from speclsp.project import project_index
@@ -26,18 +25,12 @@ from speclsp.storage.locations import token_store_path
 from speclsp.storage.token_store import TokenStore
 
 
-@pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
 def index_once(root: Path, *, persist: bool) -> None:
     settings = Settings(persist=persist)
     project = Project(settings, EventQueue(), Documents(), ProjectIndexes(lambda: False))
     project.open_folder(WorkspaceFolder(root=str(root), name="p"))
     project.take_tokenizer(ScriptedLoader().tokenizer(settings))
-    wait_until(lambda: not project.stats().building)
+    until(lambda: not project.stats().building)
     assert project.stats().n_files == 2
     project.close()
 
@@ -104,7 +97,7 @@ class Opened:
 
     def open(self, file: str, uri: str = "") -> None:
         uri = uri or file
-        document = Document(uri=uri, path="a.py", language_id="", version=1, text="", file=file)
+        document = document_of("", uri=uri, file=file)
         self.documents.open(document)
         self.project.documents_changed()
 
@@ -119,7 +112,7 @@ class Opened:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path):
     for name in ("a.py", "b.py"):
         write(tmp_path / "p" / name, f"name = {name!r}\n" * 9)
     settings = Settings(persist=False)
@@ -127,7 +120,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     project = Project(settings, EventQueue(), documents, ProjectIndexes(lambda: False))
     project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
     project.take_tokenizer(ScriptedLoader().tokenizer(settings))
-    wait_until(lambda: not project.stats().building)
+    until(lambda: not project.stats().building)
     yield Opened(project, documents)
     project.close()
 
@@ -161,7 +154,7 @@ def test_who_opens_a_file_does_not_wait_until_its_links_are_resolved(opened, tmp
     resolved: list[str] = []
     resolve = os.path.realpath
 
-    def counted(path: str) -> str:
+    def counted(path):
         if threading.current_thread().name == "speclsp-index":
             return resolve(path)  # which looks at changed files when it likes
         resolved.append(path)
@@ -219,11 +212,11 @@ class Indexed:
 
 
 @pytest.fixture
-def tokenised(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def tokenised(monkeypatch):
     texts: list[str] = []
     tokenize = ByteVocabulary.tokenize
 
-    def noted(self: ByteVocabulary, text: str) -> TokenArray:
+    def noted(self, text):
         texts.append(text)
         return tokenize(self, text)
 
@@ -235,19 +228,19 @@ def test_changed_settings_take_effect(tmp_path, tokenised):
     for number, name in enumerate(("a.py", "b.py"), start=1):
         write(tmp_path / "p" / name, line(number))
     indexed = Indexed(tmp_path / "p", Settings())
-    wait_until(lambda: indexed.follows("key 1 : ") == "word1")
-    wait_until(lambda: not indexed.project.stats().building)
+    until(lambda: indexed.follows("key 1 : ") == "word1")
+    until(lambda: not indexed.project.stats().building)
     indexed.project.apply_settings(Settings(top_k=7))
     assert indexed.follows("key 1 : ") == "word1"  # the same index
     indexed.project.apply_settings(Settings(exclude=["a.py", "!"]))
-    wait_until(lambda: indexed.follows("key 2 : ") == "word2")
-    wait_until(lambda: not indexed.project.stats().building)
+    until(lambda: indexed.follows("key 2 : ") == "word2")
+    until(lambda: not indexed.project.stats().building)
     assert indexed.follows("key 1 : ") == ""
     assert any("'!'" in event.message for event in indexed.taken() if isinstance(event, LogLine))
     indexed.project.apply_settings(Settings(index_project=False))
     assert indexed.project.corpora() == ()
     indexed.project.apply_settings(Settings())
-    wait_until(lambda: indexed.follows("key 1 : ") == "word1")
+    until(lambda: indexed.follows("key 1 : ") == "word1")
     indexed.project.close()
     assert sorted(tokenised) == [line(1), line(2)]  # once each: the store keeps them
 
@@ -262,12 +255,12 @@ def test_settings_may_change_while_building(tmp_path, monkeypatch):
     indexed = Indexed(tmp_path / "p", Settings(persist=False))
     indexed.project.apply_settings(Settings(persist=False, exclude=["1*.py"]))
     gate.set()
-    wait_until(lambda: not indexed.project.stats().building)
+    until(lambda: not indexed.project.stats().building)
     assert indexed.follows("key 17 : ") == ""
     assert indexed.follows("key 27 : ") == "word27"
     stages = [event.stage for event in indexed.taken() if isinstance(event, Progress)]
     assert "begin" in stages
-    wait_until(
+    until(
         lambda: (
             stages.extend(e.stage for e in indexed.taken() if isinstance(e, Progress))
             or stages.count("begin") == stages.count("end")
@@ -299,7 +292,7 @@ def test_a_window_that_leaves_a_shared_index_sees_the_end_of_its_progress(tmp_pa
         assert event.token == begun.token
     assert staying.stats().building
     gate.set()
-    wait_until(lambda: not staying.stats().building)
+    until(lambda: not staying.stats().building)
     staying.close()
     leaving.close()
 
@@ -310,13 +303,13 @@ def test_the_progress_of_a_shared_index_is_whole_for_each_window(tmp_path, monke
     joined, left = threading.Event(), threading.Event()
 
     class SlowReport(ProgressReport):
-        def __init__(self, *arguments: Any) -> None:
+        def __init__(self, *arguments):
             if moment == "before the beginning":
                 assert left.wait(60)
             super().__init__(*arguments)
             assert joined.wait(60)
 
-        def end(self, message: str = "") -> None:
+        def end(self, message=""):
             super().end(message)
             assert left.wait(60)
 
@@ -327,11 +320,11 @@ def test_the_progress_of_a_shared_index_is_whole_for_each_window(tmp_path, monke
     staying, leaving, late = windows
     seen: list[list[str]] = [[], [], []]
 
-    def open_folder(project: Project) -> None:
+    def open_folder(project):
         project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
         project.take_tokenizer(ScriptedLoader().tokenizer(settings))
 
-    def stages(idx: int) -> list[str]:
+    def stages(idx):
         while (event := queues[idx].next(0.0)) is not None:
             seen[idx].extend([event.stage] if isinstance(event, Progress) else [])
         return seen[idx]
@@ -341,14 +334,14 @@ def test_the_progress_of_a_shared_index_is_whole_for_each_window(tmp_path, monke
     if moment == "before the beginning":
         leaving.close()
         left.set()
-    wait_until(lambda: stages(0) == ["begin"])
+    until(lambda: stages(0) == ["begin"])
     open_folder(late)
     joined.set()
-    wait_until(lambda: "end" in stages(0))
+    until(lambda: "end" in stages(0))
     if moment == "after the end":
         leaving.close()
         left.set()
-    wait_until(lambda: not staying.stats().building)
+    until(lambda: not staying.stats().building)
     whole = ["begin", "report", "end"]
     of_leaving = [] if moment == "before the beginning" else whole
     assert [stages(0), stages(1), stages(2)] == [whole, of_leaving, whole]

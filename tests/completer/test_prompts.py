@@ -1,7 +1,6 @@
 """Typed sessions on the embedded model: what each request that reaches it evaluates."""
 
 import ast
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, median
@@ -9,13 +8,13 @@ from statistics import mean, median
 import pytest
 from scripted_models import N_TOKENS, ByteVocabulary
 from scripted_target import ScriptedTarget, hashing
-from typed_requests import TypedWindow, request_between, typed_completer
+from typed_requests import TypedWindow, document_of, request_between, typed_completer
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.prompts import Prompts
 from speclsp.decoding.speculate import common_prefix_length
-from speclsp.documents import Document, WorkspaceFolder
+from speclsp.documents import WorkspaceFolder
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
@@ -30,37 +29,28 @@ N_KEYS = 40
 """Keystrokes between two jumps."""
 
 
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
 @pytest.fixture
-def make() -> Iterator[Callable[..., TypedWindow]]:
-    made: list[TypedWindow] = []
-
-    def make_completer(**settings) -> TypedWindow:
-        completer = typed_completer(
-            Settings(
-                persist=False,
-                threads=1,
-                deadline_ms=60_000,
-                debounce_ms=0,
-                suggestion_memory=False,
-                idle_work="prompts",
-                automatic_filters=False,
-                **settings,
+def make(closed):
+    def make_completer(**settings):
+        completer = closed(
+            typed_completer(
+                Settings(
+                    persist=False,
+                    threads=1,
+                    deadline_ms=60_000,
+                    debounce_ms=0,
+                    suggestion_memory=False,
+                    idle_work="prompts",
+                    automatic_filters=False,
+                    **settings,
+                )
             )
         )
-        made.append(completer)
         completer.start()
         assert completer.wait_idle(WAIT_S)
         return completer
 
-    yield make_completer
-    for completer in made:
-        completer.close()
+    return make_completer
 
 
 def ask(
@@ -69,7 +59,6 @@ def ask(
     request = request_between(
         uri=f"file:///p/{name}.py",
         path=f"{name}.py",
-        repo_name="p",
         prefix=prefix,
         suffix=suffix,
         language_id="python",
@@ -198,7 +187,7 @@ def test_kv_state_survives_the_index_and_settings(make, tmp_path):
     completer.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
     completer.reindex()
     completer.open_document(
-        Document(uri="file:///p/b.py", path="b.py", language_id="python", version=1, text="y = 2\n")
+        document_of("y = 2\n", uri="file:///p/b.py", path="b.py", language_id="python")
     )
     completer.apply_settings(
         Settings(persist=False, threads=1, debounce_ms=0, suggestion_memory=False, mode="chain")

@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import math
-import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from scripted_models import ByteVocabulary, ScriptedLoader
 from scripted_remote import DEAD, ScriptedRemote
 from secret_forms import planted_secrets
 from typed_requests import TypedWindow, request_at, typed_completer
+from waiting import until
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
@@ -45,22 +44,19 @@ class Desk:
         self.window: TypedWindow = typed_completer(self.settings, loader=loader)
         self.window.start()
         if waits:
-            self.until(lambda: self.window.state() != "loading")
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + WAIT_S
-        while not condition():
-            assert time.monotonic() < end, "waited in vain"
-            time.sleep(0.005)
+            until(lambda: self.window.state() != "loading")
 
     def ask(self, text: str, **fields: Any) -> CompletionResult:
         request = request_at(text, **fields)
         return self.window.complete(request, CancellationToken()).result(WAIT_S)
 
+    def close(self) -> None:
+        self.window.close()
+
     def events_until(self, words: str) -> list[Any]:
         """Take events up to a line of the log or a state's message with some words."""
         found: list[Any] = []
-        self.until(lambda: self._took(found) and words in getattr(found[-1], "message", ""))
+        until(lambda: self._took(found) and words in getattr(found[-1], "message", ""))
         return found
 
     def _took(self, found: list[Any]) -> bool:
@@ -70,16 +66,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Callable[..., Desk]]:
-    opened: list[Desk] = []
-
-    def open_desk(engine: ScriptedRemote, **settings: Any) -> Desk:
-        opened.append(Desk(engine, **settings))
-        return opened[-1]
-
-    yield open_desk
-    for one in opened:
-        one.window.close()
+def desk(closed):
+    return lambda engine, **settings: closed(Desk(engine, **settings))
 
 
 def test_a_known_family_gets_the_anchored_prompt_as_text(desk):
@@ -258,7 +246,7 @@ def test_another_model_on_the_server_is_taken_by_itself(desk):
     engine.errors_end_with_connect = True
     with pytest.raises(EngineUnavailableError, match="codestral-latest"):
         one.ask("y = ¦\n")
-    one.until(lambda: one.window.state() == "ready" and engine.n_connects == 2)
+    until(lambda: one.window.state() == "ready" and engine.n_connects == 2)
     assert one.ask("z = ¦\n").generated.text == "1"
     assert (engine.sent[-1][0].text, engine.sent[-1][0].prefix) == ("", "z = ")
     said = one.events_until("codestral-latest at desk")
@@ -274,11 +262,11 @@ def test_an_engine_that_is_not_there_yet_is_found_by_a_later_request(desk):
         n_before = engine.n_connects
         with pytest.raises(EngineUnavailableError, match="cannot be reached"):
             one.ask("x = ¦\n")
-        one.until(lambda n=n_before: engine.n_connects > n)
+        until(lambda n=n_before: engine.n_connects > n)
     engine.error = None
     with pytest.raises(EngineUnavailableError):
         one.ask("x = ¦\n")
-    one.until(lambda: one.window.state() == "ready")
+    until(lambda: one.window.state() == "ready")
     assert one.ask("x = ¦\n").generated.text == "1"
     said = one.events_until("qwen2.5-coder-7b at desk")
     assert [event.message for event in said if isinstance(event, Problem)] == [DEAD.message]
@@ -300,9 +288,9 @@ def test_a_window_that_closes_does_not_wait_for_a_server_that_hangs(desk):
     engine = ScriptedRemote()
     engine.hangs = True
     one = desk(engine, waits=False)
-    one.until(lambda: engine.n_connects == 1)
+    until(lambda: engine.n_connects == 1)
     one.window.close()
-    one.until(lambda: engine.is_closed)
+    until(lambda: engine.is_closed)
 
 
 def test_explain_shows_the_request_that_would_be_sent(desk):
@@ -345,7 +333,7 @@ def test_a_newer_request_leaves_a_stalled_stream(desk):
     one = desk(engine)
     engine.go_on.clear()
     stalled = one.window.complete(request_at("x = ¦\n"), CancellationToken())
-    one.until(lambda: engine.n_given == 1)
+    until(lambda: engine.n_given == 1)
     newer = one.window.complete(request_at("x = 7 * ¦\n"), CancellationToken())
     assert stalled.result(WAIT_S).generated.finish_reason == "cancelled"
     engine.go_on.set()

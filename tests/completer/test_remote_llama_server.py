@@ -4,7 +4,6 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +31,13 @@ runpy.run_module("speclsp", run_name="__main__", alter_sys=True)
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory):
     with running_llama_server(tmp_path_factory.mktemp("server")) as found:
         yield found
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key(monkeypatch):
     monkeypatch.setenv("SPECLSP_ENGINE_KEY", KEY)
 
 

@@ -14,17 +14,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from kept_texts import detokenised, kept_texts
 from scripted_models import ByteVocabulary, ScriptedLoader, answering
 from scripted_remote import ScriptedRemote
+from typed_requests import document_of
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document, WorkspaceFolder
+from speclsp.documents import WorkspaceFolder
 from speclsp.engine.remote_target import RemoteLoader
 from speclsp.remote.messages import RemoteModel
 from speclsp.requests import CompletionRequest, EditRequest
@@ -173,10 +173,7 @@ class Desk:
         self.version += 1
         self.typist.last = text
         if self.version == 1:
-            document = Document(
-                uri=self.uri, path=self.typist.path, file=self.file,
-                language_id="", version=1, text=text,
-            )  # fmt: skip
+            document = document_of(text, uri=self.uri, path=self.typist.path, file=self.file)
             self.window.open_document(document)
         else:
             self.window.change_document(self.uri, self.version, text)
@@ -271,7 +268,7 @@ def type_all(desk: Desk, ask: Asks, gone: Callable[[], Iterator[str]]) -> bool:
 
 
 @pytest.fixture
-def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def traces(tmp_path, monkeypatch):
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "traces" / name))
     return tmp_path / "traces"
@@ -283,7 +280,7 @@ def test_nothing_of_a_secret_is_remembered_tokenised_or_kept(seed, traces, monke
     tokenised: list[str] = []
     tokenize = ByteVocabulary.tokenize
 
-    def recording(self: ByteVocabulary, text: str) -> Any:
+    def recording(self, text):
         tokenised.append(text)
         return tokenize(self, text)
 
@@ -293,7 +290,7 @@ def test_nothing_of_a_secret_is_remembered_tokenised_or_kept(seed, traces, monke
     completer = LocalCompleter(settings, loader=loader)
     desk = Desk(typist, completer, settings)
 
-    def ask(desk: Desk, text: str) -> None:
+    def ask(desk, text):
         copies = [] if desk.was_masked else [f"say({typist.secret})\n", typist.secret]
         rest = typist.draw.choice(["print(box)", *copies])
         loader.target._predict = answering(rest)
@@ -301,7 +298,7 @@ def test_nothing_of_a_secret_is_remembered_tokenised_or_kept(seed, traces, monke
         desk.ask(typist.draw.choice([len(ABOVE) - 1, len(text), text.index(BELOW), at_name]))
         assert completer._accepted.wait_done(WAIT_S)
 
-    def gone() -> Iterator[str]:
+    def gone():
         assert completer._accepted.wait_done(WAIT_S)
         found, tokenised[:] = [*tokenised], []
         yield from found
@@ -335,14 +332,14 @@ def test_nothing_of_a_secret_is_sent_to_a_remote_engine(seed):
     loader = RemoteLoader(ScriptedLoader(), lambda _settings, _key: engine)
     desk = Desk(typist, LocalCompleter(settings, loader=loader), settings)
 
-    def ask(desk: Desk, text: str) -> None:
+    def ask(desk, text):
         offset = typist.draw.choice([10, len(ABOVE) - 1, len(text)])
         if typist.draw.random() < 0.7:
             desk.ask_for_edit(offset)
         else:
             desk.ask(offset)
 
-    def gone() -> Iterator[str]:
+    def gone():
         sent, engine.sent[:] = [*engine.sent], []
         yield from map(repr, sent)
 

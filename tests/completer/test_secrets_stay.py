@@ -1,7 +1,6 @@
 """What is tokenised, remembered, kept and logged never holds a secret of a buffer or the model."""
 
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +9,12 @@ from indexed_project import write
 from kept_texts import kept_texts
 from scripted_models import ByteVocabulary, ScriptedLoader
 from secret_forms import Planted, planted_secrets
-from typed_requests import request_between, typed_completer
+from typed_requests import document_of, request_between, typed_completer
+from waiting import until
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import Document, WorkspaceFolder
+from speclsp.documents import WorkspaceFolder
 from speclsp.events import LogLine
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
@@ -25,7 +25,7 @@ AFTER = "\n\n\ndef area_of(box):\n    "
 
 
 @pytest.fixture
-def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def traces(tmp_path, monkeypatch):
     folder = tmp_path / "traces"
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(folder / name))
@@ -33,12 +33,12 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def tokenised(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def tokenised(monkeypatch):
     """All texts that become tokens: prompts, buffers, files, what the drafters look at."""
     texts: list[str] = []
     real = ByteVocabulary.tokenize
 
-    def recording(self, text: str):
+    def recording(self, text):
         texts.append(text)
         return real(self, text)
 
@@ -55,19 +55,11 @@ class Session:
         self.completer = typed_completer(settings, loader=self.loader)
         self.completer.open_folder(WorkspaceFolder(root=str(root), name="project"))
         self.completer.start()
-        self.until(lambda: self.completer.state() == "ready")
-
-    def until(self, condition) -> None:
-        end = time.monotonic() + WAIT_S
-        while not condition():
-            assert time.monotonic() < end, "waited in vain"
-            time.sleep(0.01)
+        until(lambda: self.completer.state() == "ready")
 
     def open(self, name: str, text: str, version: int = 1) -> None:
         file = str(self.root / name)
-        document = Document(
-            uri=f"file://{file}", path=name, language_id="", version=version, text=text, file=file
-        )
+        document = document_of(text, uri=f"file://{file}", path=name, version=version, file=file)
         (self.completer.open_document if version == 1 else self.completer.change_document)(document)
 
     def type(self, name: str, text: str) -> None:
@@ -102,7 +94,7 @@ def type_among_secrets(root: Path, planted: list[Planted], settings: Settings) -
     for number, secret in enumerate(planted[::2]):
         write(root / f"disk_{number}" / secret.name, BEFORE + secret.lines + AFTER)
     session = Session(root, settings)
-    session.until(lambda: session.completer.statistics().index.n_files >= 45)
+    until(lambda: session.completer.statistics().index.n_files >= 45)
     n_accepted = 0
     for number, secret in enumerate(planted):
         name = f"buffer_{number}/{secret.name}"

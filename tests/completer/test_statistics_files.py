@@ -2,15 +2,14 @@
 
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from llama_cpp_statistics import saved
 from scripted_models import ByteVocabulary, ScriptedLoader
+from waiting import until
 
 from speclsp.completer import statistics_files
 from speclsp.completer.learned_files import LearnedFiles
@@ -18,20 +17,14 @@ from speclsp.completer.statistics_files import FilesInUse, StatisticsFiles
 from speclsp.drafting.drafter import sum_of
 from speclsp.events import Event, EventQueue, Problem
 from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import StatisticsFile, write
+from speclsp.ngrams.files import write
 from speclsp.settings import Settings
 
 WAIT_S = 60
 
 
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture
-def events() -> EventQueue:
+def events():
     return EventQueue()
 
 
@@ -39,26 +32,14 @@ Make = Callable[..., StatisticsFiles]
 
 
 @pytest.fixture
-def make(events: EventQueue) -> Iterator[Make]:
-    made: list[StatisticsFiles] = []
-
-    def make_source(fingerprint: str = "bytes", **options: object) -> StatisticsFiles:
+def make(events, closed):
+    def make_source(fingerprint="bytes", **options):
         settings = Settings(**{"drafters": "ngram-cache", **options})  # type: ignore[arg-type]
         source = StatisticsFiles(settings, events, {}, LearnedFiles(events))
         source.take_tokenizer(ScriptedLoader(fingerprint=fingerprint).tokenizer(settings))
-        made.append(source)
-        return source
+        return closed(source)
 
-    yield make_source
-    for source in made:
-        source.close()
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
+    return make_source
 
 
 def heard(events: EventQueue) -> list[Event]:
@@ -102,7 +83,7 @@ def test_the_first_request_waits_for_files_and_only_once(make, tmp_path, monkeyp
     may_read = threading.Event()
     opened = StatisticsFiles._open
 
-    def held(*given: Any) -> StatisticsFile:
+    def held(*given):
         may_read.wait(WAIT_S)
         return opened(*given)
 

@@ -2,10 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from typed_requests import document_of
 
 from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
@@ -13,7 +12,6 @@ from speclsp.completer.edits import edit_tokens, prompt_regions
 from speclsp.completer.engine import Engine
 from speclsp.completer.jobs import Workbench
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document
 from speclsp.edits.formats import FORMATS, EditSource
 from speclsp.errors import RequestError
 from speclsp.requests import CompletionRequest, TextRequest
@@ -26,9 +24,7 @@ CODE = "".join(f"def add_{name}(items):\n{BODY}\n\n" for name in ("shirts", "sho
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+def settings():
     return Settings(persist=False, index_project=False, threads=1, mode="tree")
 
 
@@ -43,7 +39,7 @@ class Program:
     def ask(self, prefix: str = "", suffix: str = "", **fields: object) -> TextResult:
         self.version += 1
         self.completer.open_document(
-            Document(uri="d", path="", language_id="", version=self.version, text=prefix + suffix)
+            document_of(prefix + suffix, uri="d", path="", version=self.version)
         )
         request = TextRequest(
             uri="d",
@@ -57,7 +53,7 @@ class Program:
 
 
 @pytest.fixture
-def program(settings: Settings) -> Iterator[Program]:
+def program(settings):
     program = Program(settings)
     yield program
     program.completer.close()
@@ -142,9 +138,7 @@ def test_other_windows_do_not_draft_from_a_programs_texts(settings):
         assert known.get(second.completer.tokens, 0) == 0
         assert known[first.completer.tokens] == 1
         request = CompletionRequest(uri="d", version=1, offset=0, wait_for_model=True)
-        second.completer.open_document(
-            Document(uri="d", path="", language_id="", version=1, text="x")
-        )
+        second.completer.open_document(document_of("x", uri="d", path=""))
         second.completer.submit(request, CancellationToken()).result(WAIT_S)
     finally:
         for program in (first, second):
@@ -188,7 +182,7 @@ PLACE = "import os\n\n\n"
 
 @pytest.mark.parametrize("is_fitted", [False, True])
 def test_the_first_of_several_texts_costs_what_it_costs_alone(is_fitted, settings):
-    def ask(n_texts: int) -> TextResult:
+    def ask(n_texts):
         program = Program(settings)  # nothing is cached or drafted from
         try:
             return program.ask(PLACE, n_predict=24, n_texts=n_texts, is_fitted=is_fitted)

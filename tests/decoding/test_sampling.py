@@ -167,7 +167,7 @@ def test_best_tokens_are_those_of_a_full_sort(seed, n_vocab, n):
 def test_a_seed_gives_the_same_tokens_and_another_one_others():
     logits = np.zeros(1000, dtype=np.float32)
 
-    def tokens(seed: int) -> list[int]:
+    def tokens(seed):
         sampler = make_sampler(params(seed=seed))
         return [sampler.sample(logits) for _ in range(20)]
 

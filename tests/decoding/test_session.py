@@ -1,6 +1,7 @@
 """Session sums: counts, percentiles over bounded samples, suggestions told apart."""
 
 import msgspec
+import pytest
 from msgspec import structs
 
 from speclsp.answers import CompletionResult, FinishReason, GeneratedText
@@ -21,8 +22,12 @@ def passes(ms_total: float = 1.0, **values) -> RequestStats:
     return RequestStats(n_target_passes=2, n_decode_passes=1, ms_total=ms_total, **values)
 
 
-def test_each_request_is_counted_once_and_in_one_way():
-    recorder = SessionRecorder()
+@pytest.fixture
+def recorder():
+    return SessionRecorder()
+
+
+def test_each_request_is_counted_once_and_in_one_way(recorder):
     recorder.add(result())
     recorder.add(result(finish_reason="length"))
     recorder.add(result(text=""))
@@ -58,8 +63,7 @@ def test_percentiles_are_nearest_ranks():
     )
 
 
-def test_latencies_are_those_of_the_latest_requests():
-    recorder = SessionRecorder()
+def test_latencies_are_those_of_the_latest_requests(recorder):
     for number in range(3 * N_LATENCIES):
         recorder.add(result(stats=passes(ms_total=float(number))))
     total = recorder.snapshot(READY).latency["total"]
@@ -67,8 +71,7 @@ def test_latencies_are_those_of_the_latest_requests():
     assert total.p50 == 2 * N_LATENCIES + N_LATENCIES / 2 - 1
 
 
-def test_stages_that_a_request_did_not_reach_do_not_dilute_the_percentiles():
-    recorder = SessionRecorder()
+def test_stages_that_a_request_did_not_reach_do_not_dilute_the_percentiles(recorder):
     recorder.add(result(text="", stats=RequestStats(ms_total=0.1)))
     assert recorder.snapshot(READY).latency == {}
     recorder.add(result(stats=RequestStats(n_target_passes=1, ms_total=3.0)))
@@ -87,8 +90,7 @@ def test_stages_that_a_request_did_not_reach_do_not_dilute_the_percentiles():
     }
 
 
-def test_times_to_answers_are_those_of_the_latest_and_stand_first():
-    recorder = SessionRecorder()
+def test_times_to_answers_are_those_of_the_latest_and_stand_first(recorder):
     recorder.add(result(stats=passes(ms_total=1.0)))
     for ms in range(N_LATENCIES + 1):
         recorder.answered(float(ms))
@@ -98,8 +100,7 @@ def test_times_to_answers_are_those_of_the_latest_and_stand_first():
     assert next(iter(stats.latency)) == "answer"
 
 
-def test_the_snapshot_says_what_the_engine_tells_and_survives_json():
-    recorder = SessionRecorder()
+def test_the_snapshot_says_what_the_engine_tells_and_survives_json(recorder):
     recorder.add(result(stats=passes(drafters={"a": DrafterStats(n_drafted_at=(1,))})))
     in_vain = RequestStats(n_predicted=5)
     engine = SessionStats(
@@ -113,15 +114,13 @@ def test_the_snapshot_says_what_the_engine_tells_and_survives_json():
     assert msgspec.json.decode(msgspec.json.encode(stats), type=SessionStats) == stats
 
 
-def test_a_snapshot_does_not_change_later():
-    recorder = SessionRecorder()
+def test_a_snapshot_does_not_change_later(recorder):
     before = recorder.snapshot(READY)
     recorder.add(result(stats=passes(n_predicted=5)))
     assert (before.n_requests, before.totals.n_predicted) == (0, 0)
 
 
-def test_what_the_model_was_spared_is_counted_apart():
-    recorder = SessionRecorder()
+def test_what_the_model_was_spared_is_counted_apart(recorder):
     memory = structs.replace(result("abc", stats=RequestStats(ms_total=0.5)), source="memory")
     recorder.add(memory)
     recorder.add(structs.replace(result(""), source="filter"))

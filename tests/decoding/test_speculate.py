@@ -21,7 +21,7 @@ from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sample
 from speclsp.decoding.speculate import Generation, common_prefix_length, generate
 from speclsp.decoding.target import Logits
 from speclsp.decoding.verify import draft_limit
-from speclsp.drafting.drafter import NO_TREE, Draft, DraftContext, Drafter, DraftTree
+from speclsp.drafting.drafter import NO_TREE, Draft, DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError, NoRoomError
@@ -171,7 +171,7 @@ def test_any_drafter_leaves_the_output_as_it_is(data):
     temperature = data.draw(st.sampled_from([0.0, 0.7, 1.5]), "temperature")
     stop_at = data.draw(st.one_of(st.none(), tokens), "stop_at")
 
-    def stop(token: int) -> bool:
+    def stop(token):
         return token == stop_at
 
     reference = run(
@@ -262,7 +262,7 @@ def test_a_stop_inside_a_tree_keeps_what_was_emitted():
 
 def test_branches_for_a_target_without_are_a_clear_error():
     class Stubborn(TreeProposer):
-        def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
+        def propose(self, generated, n_max):
             return tree_of([(-1, 1), (-1, 2)])
 
     with pytest.raises(EngineError, match="branches"):
@@ -417,7 +417,7 @@ def test_nothing_to_predict_costs_nothing():
 def test_the_stop_token_is_the_last_of_the_output_and_ends_the_sampling():
     asked: list[int] = []
 
-    def stop(token: int) -> bool:
+    def stop(token):
         asked.append(token)
         return len(asked) == 3
 
@@ -538,13 +538,13 @@ def test_drafts_behind_the_stop_are_no_misses(n_until_stop, told):
     heard: list[tuple[int, int]] = []
 
     class Oracle(OracleDrafter):
-        def accept(self, n_accepted: int, n_verified: int) -> None:
+        def accept(self, n_accepted, n_verified):
             heard.append((n_accepted, n_verified))
 
     reference = run(target())
     emitted: list[int] = []
 
-    def stop(token: int) -> bool:
+    def stop(token):
         emitted.append(token)
         return len(emitted) == n_until_stop
 
@@ -573,7 +573,7 @@ def test_what_passes_take_without_drafts_is_not_blamed_on_speculation():
     """Sampling and stop rules take as long with drafts as without; the first token has them too."""
     now = 0.0
 
-    def stop(_token: int) -> bool:
+    def stop(_token):
         nonlocal now
         now += 0.5
         return False

@@ -27,8 +27,12 @@ def test_a_further_token_has_its_part_of_the_group_that_a_batch_is_padded_to():
     assert VerifyCurve((1, 8), (1.0, 1.0)).least_slope == 0.0
 
 
-def test_it_begins_with_the_prior_and_knows_no_time():
-    cost = PassCost(0.4)
+@pytest.fixture
+def cost():
+    return PassCost(0.4)
+
+
+def test_it_begins_with_the_prior_and_knows_no_time(cost):
     assert cost.single_s == 0.0
     assert cost.milliseconds == ()
     assert cost.curve.ratio(8) == pytest.approx(3.8)
@@ -40,8 +44,7 @@ def passes(cost: PassCost, times: dict[int, float], n_rounds: int = 20) -> None:
             cost.observe(n_tokens, seconds)
 
 
-def test_passes_overrule_the_prior_for_their_shape_and_lower_what_larger_ones_add():
-    cost = PassCost(0.4)
+def test_passes_overrule_the_prior_for_their_shape_and_lower_what_larger_ones_add(cost):
     passes(cost, {1: 0.01, 4: 0.014})
     assert cost.single_s == pytest.approx(0.01)
     assert cost.curve.ratio(4) == pytest.approx(1.4, rel=0.05)
@@ -50,21 +53,18 @@ def test_passes_overrule_the_prior_for_their_shape_and_lower_what_larger_ones_ad
     assert cost.milliseconds == ((1, pytest.approx(10.0)), (4, pytest.approx(14.0)))
 
 
-def test_a_dear_second_token_makes_larger_shapes_no_dearer_than_the_prior():
+def test_a_dear_second_token_makes_larger_shapes_no_dearer_than_the_prior(cost):
     """Kernels for one token differ from those for several: T(2) says little about T(8)."""
-    cost = PassCost(0.4)
     passes(cost, {1: 0.01, 2: 0.02})
     assert cost.curve.ratio(8) == pytest.approx(2.0 + 6 * 0.4)
 
 
-def test_no_batch_is_taken_to_cost_less_than_one_token():
-    cost = PassCost(0.4)
+def test_no_batch_is_taken_to_cost_less_than_one_token(cost):
     passes(cost, {1: 0.01, 2: 0.005, 4: 0.008})
     assert min(cost.curve.ratios) == 1.0
 
 
-def test_disturbed_passes_change_little():
-    cost = PassCost(0.4)
+def test_disturbed_passes_change_little(cost):
     passes(cost, {1: 0.01, 8: 0.03})
     before = cost.curve.ratio(8)
     for n_tokens, seconds in ((1, 10.0), (8, 5.0), (8, 3.0), (1, 0.0), (200, 1.0), (0, 1.0)):
@@ -80,8 +80,7 @@ def test_passes_over_more_tokens_than_the_largest_shape_count_for_it():
     assert cost.curve.ratio(64) == pytest.approx(50.0 * (1 + 0.1 * 63) / (1 + 0.1 * 99))
 
 
-def test_a_slow_first_pass_spoils_no_ratio_for_good():
-    cost = PassCost(0.4)
+def test_a_slow_first_pass_spoils_no_ratio_for_good(cost):
     passes(cost, {1: 0.1, 8: 0.03})
     assert cost.curve.ratio(8) < 1.5
     passes(cost, {1: 0.01, 8: 0.03})
@@ -89,8 +88,7 @@ def test_a_slow_first_pass_spoils_no_ratio_for_good():
     assert cost.curve.ratio(8) == pytest.approx(3.0)
 
 
-def test_a_machine_that_becomes_slow_leaves_the_ratios_as_they_are():
-    cost = PassCost(0.4)
+def test_a_machine_that_becomes_slow_leaves_the_ratios_as_they_are(cost):
     passes(cost, {1: 0.01, 4: 0.02, 8: 0.03})
     before = cost.curve.ratios
     passes(cost, {1: 0.015, 4: 0.03, 8: 0.045})

@@ -359,7 +359,7 @@ class TestFeedback:
         told = []
 
         class Two(Branching):
-            def accept(self, n_accepted: int, n_verified: int):  # type: ignore[override]
+            def accept(self, n_accepted, n_verified):  # type: ignore[override]
                 told.append((n_accepted, n_verified))
 
         merger = merged(Two(Candidate((1, 2, 3), "", 8), Candidate((1, 4, 5), "", 4)))
@@ -570,7 +570,7 @@ class TestAsking:
         """All passes over three tokens and more were disturbed; drafts of one token do not pay."""
         cost = PassCost(0.3)
 
-        def observe(size: int, disturbed: float = 1.0):
+        def observe(size, disturbed=1.0):
             cost.observe(size, 0.01 if size == 1 else 0.01 * disturbed * (1.9 + 0.1 * size))
 
         for size in (1, *SHAPES[1:8]) * 5:
@@ -601,7 +601,7 @@ def test_the_last_pass_of_a_request_teaches_the_next_one():
 
 
 def test_several_places_of_real_text_make_branches():
-    def ids(text: str) -> np.ndarray:
+    def ids(text):
         return np.array([ord(c) for c in text], dtype=np.int32)
 
     merger = DraftMerger(

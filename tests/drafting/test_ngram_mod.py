@@ -53,20 +53,22 @@ def test_the_later_of_two_followers_counts():
     assert drafted(make(), where("__abc", "", ["abcY.", "abcZ."])) == "Y."
 
 
-def test_all_documents_share_the_pool():
-    drafter = make()
+@pytest.fixture
+def drafter():
+    return make()
+
+
+def test_all_documents_share_the_pool(drafter):
     drafted(drafter, where("one document: abcdef"))
     assert drafted(drafter, where("another one: abc")) == "def"
 
 
-def test_a_corrected_text_replaces_what_was_learned():
-    drafter = make()
+def test_a_corrected_text_replaces_what_was_learned(drafter):
     assert drafted(drafter, where("abcdef__abc")) == "def__a"
     assert drafted(drafter, where("abcXYZ__abc")) == "XYZ__a"
 
 
-def test_generated_text_is_learned():
-    drafter = make()
+def test_generated_text_is_learned(drafter):
     generated = "pqrstu" + LEARN_EVERY * "." + "pqr"
     assert drafted(drafter, where("__"), generated) == "stu..."
     # What was generated last is learned when the next request begins, if not before.
@@ -74,8 +76,7 @@ def test_generated_text_is_learned():
     assert drafted(drafter, where("__ghi")) == "jkl"
 
 
-def test_generated_text_is_learned_once(monkeypatch):
-    drafter = make()
+def test_generated_text_is_learned_once(monkeypatch, drafter):
     learned: list[str] = []
     monkeypatch.setattr(drafter._pool, "learn", lambda tokens: learned.append(text_of(tokens)))
     drafter.begin(where("abcdef"))
@@ -91,13 +92,12 @@ def test_generated_text_is_learned_once(monkeypatch):
     assert rest == generated[2 * LEARN_EVERY - 3 :]
 
 
-def test_a_keystroke_learns_what_it_changed(monkeypatch):
-    drafter = make()
+def test_a_keystroke_learns_what_it_changed(monkeypatch, drafter):
     learned: list[str] = []
     monkeypatch.setattr(drafter._pool, "learn", lambda tokens: learned.append(text_of(tokens)))
     buffer = ids("another buffer")
 
-    def begin(prefix: str, suffix: str) -> list[str]:
+    def begin(prefix, suffix):
         del learned[:]
         drafter.begin(
             DraftContext(prompt=(0,), prefix=ids(prefix), suffix=ids(suffix), buffers=(buffer,))
@@ -223,8 +223,7 @@ def test_a_request_that_finds_a_quarter_in_use_empties_the_pool():
 
 
 @pytest.mark.parametrize(("n_right", "is_emptied"), [(1, False), (0, True)])
-def test_five_drafts_in_a_row_that_were_wrong_empty_the_pool(n_right, is_emptied):
-    drafter = make()
+def test_five_drafts_in_a_row_that_were_wrong_empty_the_pool(n_right, is_emptied, drafter):
     context = where("__abc", "abcdefgh")
     for outcome in (0, 0, 0, 0, n_right):
         assert drafted(drafter, context) == "defgh"

@@ -127,7 +127,7 @@ def test_the_loop_limits_the_draft():
 
 
 def test_a_longer_match_of_the_project_wins_and_an_equal_one_does_not():
-    def source(length: int) -> tuple[str, str]:
+    def source(length):
         drafter = TrustingDrafter(n_max=8)
         drafter.begin(context("-abcX-__abc", corpora=[FixedCorpus("PPP", length)]))
         draft = drafter.draft([], 5)

@@ -222,7 +222,7 @@ N_MOST = {"prompt-lookup": 10}
     "name", ["suffix", "prompt-lookup", "ngram-cache", "ngram-simple", "ngram-map-k", "ngram-mod"]
 )
 def test_the_shared_limits_hold_for_every_drafter(name, mode):
-    def drafted(**given: int) -> int:
+    def drafted(**given):
         settings = resolve([{"drafters": name, "spec_ngram_size_n": 8, **given}]).settings
         return len(proposed(settings, load_drafter(name, settings), mode=mode))
 
@@ -243,7 +243,7 @@ def test_a_pass_verifies_the_least_draft_of_a_running_draft_model():
 def test_the_shared_limits_hold_for_drafters_of_other_packages(mode):
     three = Draft((1, 2, 3))
 
-    def drafted(**given: int) -> int:
+    def drafted(**given):
         scripted = ScriptedDrafter([three])
         return len(proposed(resolve([given]).settings, scripted, mode=mode))
 

@@ -132,7 +132,7 @@ _TOKENS = st.lists(st.integers(0, 2), max_size=24)
 def test_places_are_those_that_a_plain_search_finds(
     prefix, suffix, buffers, n_min, n_tokens, n_places
 ):
-    def array(tokens: list[int]) -> TokenArray:
+    def array(tokens):
         return np.array(tokens, dtype=np.int32)
 
     asked = DraftContext(

@@ -208,7 +208,7 @@ def test_seed_formats_mark_what_was_accepted_and_show_few_changes():
 def test_a_format_follows_from_name_and_vocabulary():
     everything = {"<|file_sep|>": 1, "<[fim-suffix]>": 2, "<[fim-prefix]>": 3, "<[fim-middle]>": 4}
 
-    def named(name: str, tokens: dict[str, int] = everything) -> str | None:
+    def named(name, tokens=everything):
         found = format_of(name, tokens.get)
         return found.name if found is not None else None
 

@@ -4,8 +4,9 @@ import random
 from dataclasses import replace
 
 import pytest
+from typed_requests import document_of
 
-from speclsp.documents import Document, edit_between
+from speclsp.documents import edit_between
 from speclsp.edits.trail import Trail
 from speclsp.requests import Change
 from speclsp.secrets.masked_text import PLACEHOLDER
@@ -20,9 +21,7 @@ class Edited:
     def __init__(self, text: str = TEXT) -> None:
         self.now = 100.0
         self.trail = Trail(lambda: self.now)
-        self.document = Document(
-            uri="file:///a.py", path="a.py", language_id="python", version=1, text=text
-        )
+        self.document = document_of(text, uri="file:///a.py", language_id="python")
 
     def become(self, text: str) -> None:
         edit = edit_between(self.document.text, text)
@@ -38,8 +37,12 @@ class Edited:
         return [(change.old, change.new) for change in self.trail.changes()]
 
 
-def test_keys_that_follow_each_other_are_one_change():
-    edited = Edited()
+@pytest.fixture
+def edited():
+    return Edited()
+
+
+def test_keys_that_follow_each_other_are_one_change(edited):
     for typed in ("li", "line x", "line xy"):
         edited.replace(edited.document.text.splitlines()[5] + "\n", typed + "\n")
         edited.now += 0.4
@@ -51,8 +54,7 @@ def test_keys_that_follow_each_other_are_one_change():
     )  # fmt: skip
 
 
-def test_what_is_far_or_later_is_another_change():
-    edited = Edited()
+def test_what_is_far_or_later_is_another_change(edited):
     edited.replace("line 5\n", "five\n")
     edited.replace("line 9\n", "nine\n")  # near and soon
     edited.replace("line 25\n", "25\n")  # far
@@ -66,8 +68,7 @@ def test_what_is_far_or_later_is_another_change():
 
 
 @pytest.mark.parametrize("pause", [0.1, 5.0])
-def test_an_edit_and_its_undoing_cancel_out(pause):
-    edited = Edited()
+def test_an_edit_and_its_undoing_cancel_out(pause, edited):
     edited.replace("line 20\n", "twenty\n")
     edited.now += 5
     edited.replace("line 5\n", "five\n")
@@ -76,8 +77,7 @@ def test_an_edit_and_its_undoing_cancel_out(pause):
     assert edited.pairs() == [("line 20\n", "twenty\n")]
 
 
-def test_inserted_and_deleted_lines():
-    edited = Edited()
+def test_inserted_and_deleted_lines(edited):
     edited.replace("line 5\n", "line 5\nnew\n")
     edited.now += 5
     edited.replace("line 7\nline 8\n", "")
@@ -85,24 +85,21 @@ def test_inserted_and_deleted_lines():
     assert [change.line for change in edited.trail.changes()] == [6, 8]
 
 
-def test_lines_move_with_later_edits_above():
-    edited = Edited()
+def test_lines_move_with_later_edits_above(edited):
     edited.replace("line 20\n", "twenty\n")
     edited.now += 5
     edited.replace("line 2\n", "line 2\n2.1\n2.2\n")
     assert [change.line for change in edited.trail.changes()] == [22, 3]
 
 
-def test_accepted_suggestions_are_marked():
-    edited = Edited()
+def test_accepted_suggestions_are_marked(edited):
     edited.replace("line 5\n", "line 5 + more\n")
     edited.trail.accepted("file:///a.py", " + more")
     edited.trail.accepted("file:///b.py", " + more")
     assert [change.is_accepted for change in edited.trail.changes()] == [True]
 
 
-def test_no_text_is_kept_from_before_a_secret_was_known():
-    edited = Edited()
+def test_no_text_is_kept_from_before_a_secret_was_known(edited):
     edited.replace("line 5\n", "password = hunter\n")
     edited.now += 5
     edited.replace("line 20\n", "twenty\n")
@@ -130,8 +127,7 @@ def test_eight_letters_of_a_secret_are_found_wherever_they_stand(place):
     assert edited.pairs()
 
 
-def test_large_changes_and_closed_documents_are_left_out():
-    edited = Edited()
+def test_large_changes_and_closed_documents_are_left_out(edited):
     edited.become("x" * 9000 + "\n")
     assert edited.pairs() == []
     edited = Edited()

@@ -140,5 +140,5 @@ def shape(writer: gguf.GGUFWriter, *, width: int = 64, hidden: int = 128, n_head
 
 
 @pytest.fixture
-def gguf_maker(tmp_path: Path) -> GgufMaker:
+def gguf_maker(tmp_path):
     return GgufMaker(tmp_path)

@@ -266,7 +266,7 @@ def test_what_its_own_time_costs_ends_a_draft_too():
     model = clocked.model
     decode = model.decode
 
-    def slow(tokens: Sequence[int], n_logits: int) -> Logits:
+    def slow(tokens, n_logits):
         model.ns_native += 8_000_000  # 0.4 of T(1)
         return decode(tokens, n_logits)
 
@@ -286,7 +286,7 @@ def test_what_took_long_once_does_not_end_drafts_for_ever(n_before):
     decode = model.decode
     steps_s = iter([0.002] * n_before + [0.4])
 
-    def timed(tokens: Sequence[int], n_logits: int) -> Logits:
+    def timed(tokens, n_logits):
         if len(tokens) == 1:
             model.ns_native += int(next(steps_s, 0.002) * 1e9)
         return decode(tokens, n_logits)
@@ -601,7 +601,7 @@ def test_without_the_device_that_is_named_the_draft_model_computes_on_the_cpu(
 def test_a_draft_model_that_does_not_fit_is_told_with_the_options_that_help(
     vocabulary, model_folder, monkeypatch
 ):
-    def too_large(*_arguments: object) -> None:
+    def too_large(*_arguments):
         raise ModelLoadError("failed to allocate buffer")
 
     monkeypatch.setattr(loading, "_load", too_large)
@@ -618,7 +618,7 @@ def test_a_draft_model_that_does_not_fit_is_told_with_the_options_that_help(
 
 
 def test_models_that_cannot_draft_for_the_target(vocabulary, gguf_maker, tmp_path):
-    def load(path: Path, target: Any) -> None:
+    def load(path, target):
         load_draft_model(path, Settings(threads=1), target, 256, lambda level, line: None)
 
     recurrent = gguf_maker.recurrent_model("mamba.gguf", ["a", "b", "ab", "c", "d", "e"])

@@ -1,6 +1,6 @@
 """Drafts of models with another vocabulary: through text there and back, and with real models."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -12,7 +12,6 @@ from real_prompts import STEP, cut_prompts
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.drafting.drafter import DraftContext, Drafter
-from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.draft_text import TextCrossing, replacement_pairs
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
@@ -28,14 +27,14 @@ PAIRS = [("<fim>", "<FIM>"), ("<mid>", "<MID>"), ("!", "?")]
 
 
 @pytest.fixture
-def target(gguf_maker: Any) -> LlamaVocabulary:
+def target(gguf_maker):
     types = [CONTROL] * 3 + [NORMAL] * 8
     path = gguf_maker.bpe_vocabulary("target.gguf", TARGET, types, fim_mid_token_id=1)
     return load_vocabulary(path)
 
 
 @pytest.fixture
-def draft(gguf_maker: Any) -> LlamaVocabulary:
+def draft(gguf_maker):
     types = [CONTROL if token.startswith("<") else NORMAL for token in DRAFT]
     path = gguf_maker.bpe_vocabulary("draft.gguf", DRAFT, types, fim_mid_token_id=4)
     return load_vocabulary(path)
@@ -172,7 +171,7 @@ REPLACED = [f"{old} {new}" for old, new in NAMES.items()]
 
 
 @pytest.fixture(scope="module")
-def foreign(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def foreign(model_folder, tmp_path_factory):
     """The embedded draft model with other ids and names, and with half of its tokens."""
     folder = tmp_path_factory.mktemp("foreign")
     source = model_folder / "embedded-draft-q8_0.gguf"
@@ -230,9 +229,7 @@ def complete(
 
 
 @pytest.fixture(scope="module")
-def crossing_drafters(
-    foreign: dict[str, Path], vocabulary: LlamaVocabulary
-) -> Iterator[dict[str, DraftModelDrafter]]:
+def crossing_drafters(foreign, vocabulary):
     drafters = {
         "ids": load(foreign["ids"], vocabulary, [], spec_replace=REPLACED),
         "half": load(foreign["half"], vocabulary, []),

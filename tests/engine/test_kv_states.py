@@ -99,14 +99,14 @@ def test_a_target_without_states_is_evaluated_anew():
     class Plain:
         """Only what the decoding loop's protocol asks for."""
 
-        def __init__(self) -> None:
+        def __init__(self):
             self.cached: list[int] = []
             self.n_ctx = self.n_batch = self.n_ubatch = self.n_vocab = 1000
 
-        def truncate(self, n_tokens: int) -> None:
+        def truncate(self, n_tokens):
             del self.cached[n_tokens:]
 
-        def decode(self, tokens: list[int], n_logits: int) -> None:
+        def decode(self, tokens, n_logits):
             self.cached += tokens
 
     plain = Plain()
@@ -121,7 +121,7 @@ def test_a_state_that_cannot_be_put_back_is_forgotten(target, monkeypatch):
     evaluate(states, target, prompt(0))
     evaluate(states, target, prompt(1))
 
-    def fail(state: object) -> bool:
+    def fail(state):
         target.truncate(0)
         return False
 

@@ -1,7 +1,6 @@
 """What the loader keeps, and the memory that it leaves to a draft model."""
 
 import shutil
-from typing import Any
 
 import pytest
 
@@ -36,7 +35,7 @@ def test_the_memory_left_to_a_draft_model_follows_its_own_settings(model_folder,
     path = model_folder / "embedded-draft-q8_0.gguf"
     header = read_gguf_header(path)
 
-    def left(**given: Any) -> int:
+    def left(**given):
         return _draft_bytes(path, Settings(ctx_size=2048, **given))
 
     shape = estimate_shape(header, Settings(ctx_size=2048))
@@ -54,7 +53,7 @@ def test_memory_is_left_to_the_model_for_next_edits(model_folder, monkeypatch):
     path = model_folder / "embedded-draft-q8_0.gguf"
     reserved: list[int] = []
 
-    def load(*args: Any, n_bytes_reserved: int = 0, **options: Any) -> Any:
+    def load(*args, n_bytes_reserved=0, **options):
         reserved.append(n_bytes_reserved)
         return load_target(*args, n_bytes_reserved=n_bytes_reserved, **options)
 

@@ -26,7 +26,7 @@ class Vocabulary:
 
 
 @pytest.fixture(scope="module")
-def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def contents(tmp_path_factory):
     """A whole file of each layout."""
     path = tmp_path_factory.mktemp("whole") / "f"
     tokens = np.random.default_rng(1).integers(0, 1000, 4000).astype(np.int32)

@@ -48,7 +48,7 @@ class Engine:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "mine.ngrams"
 
 
@@ -61,8 +61,12 @@ def in_file(path: Path, *gram: int) -> dict[int, int]:
     return dict(open_statistics(path, None).tables.followers(gram))
 
 
-def test_a_missing_file_is_created_and_takes_what_the_journal_has(path):
-    engine = Engine(path)
+@pytest.fixture
+def engine(path):
+    return Engine(path)
+
+
+def test_a_missing_file_is_created_and_takes_what_the_journal_has(path, engine):
     assert in_file(path, 1) == {}
     engine.learn(1, 2, 3)
     engine.learn(9, 1, 2, 4, n_known=3)
@@ -77,16 +81,14 @@ def test_a_missing_file_is_created_and_takes_what_the_journal_has(path):
     assert engine.problems == []
 
 
-def test_only_the_tokens_before_a_text_that_matter_are_kept(path):
-    engine = Engine(path)
+def test_only_the_tokens_before_a_text_that_matter_are_kept(path, engine):
     engine.learn(*range(100), n_known=98)
     assert json.loads(journal_of(path).read_text()[10:])["tokens"] == [94, 95, 96, 97, 98, 99]
     assert engine.count(94, 95, 96, 97) == {98: 1}
     assert engine.count(93, 94, 95, 96) == {}
 
 
-def test_files_that_are_open_count_at_once_and_never_twice(path):
-    engine = Engine(path)
+def test_files_that_are_open_count_at_once_and_never_twice(engine):
     before = engine.file.open(engine.vocabulary)
     engine.learn(1, 2)
     assert before.learned is not None
@@ -143,7 +145,7 @@ def test_what_is_learned_while_counts_are_added_up_waits(path, monkeypatch):
     merge = learned_file.merge
     with ThreadPoolExecutor(1) as thread:
 
-        def slowly(parts: Any) -> Any:
+        def slowly(parts):
             learnt.append(thread.submit(other.learn, 1, 3))
             assert not wait(learnt, 0.2).done
             return merge(parts)
@@ -169,8 +171,7 @@ def end(*_: object) -> None:
 
 
 @pytest.mark.parametrize("where", ["before the file is replaced", "after it"])
-def test_a_process_that_ends_while_it_adds_counts_counts_once(path, monkeypatch, where):
-    engine = Engine(path)
+def test_a_process_that_ends_while_it_adds_counts_counts_once(path, monkeypatch, where, engine):
     engine.learn(1, 2)
     unlink = Path.unlink
     with monkeypatch.context() as patched:
@@ -193,8 +194,7 @@ def test_a_process_that_ends_while_it_adds_counts_counts_once(path, monkeypatch,
     assert later.problems == []
 
 
-def test_a_cut_line_leaves_the_others(path):
-    engine = Engine(path)
+def test_a_cut_line_leaves_the_others(path, engine):
     engine.learn(1, 2)
     engine.learn(1, 3)
     whole = journal_of(path).read_bytes()
@@ -222,8 +222,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_journal_is_reported_and_the_rest_counts(path, damage):
-    engine = Engine(path)
+def test_a_damaged_journal_is_reported_and_the_rest_counts(path, damage, engine):
     engine.learn(1, 2)
     line = DAMAGES[damage](journal_of(path).read_bytes())
     journal_of(path).write_bytes(line)
@@ -236,8 +235,7 @@ def test_a_damaged_journal_is_reported_and_the_rest_counts(path, damage):
     assert not journal_of(path).exists()
 
 
-def test_a_folder_in_place_of_the_journal_is_reported_and_the_file_counts(path):
-    engine = Engine(path)
+def test_a_folder_in_place_of_the_journal_is_reported_and_the_file_counts(path, engine):
     engine.learn(1, 2)
     engine.file.fold()
     journal_of(path).mkdir()
@@ -250,8 +248,7 @@ def test_a_folder_in_place_of_the_journal_is_reported_and_the_file_counts(path):
 
 
 @pytest.mark.slow
-def test_a_journal_is_never_larger_than_a_megabyte(path):
-    engine = Engine(path)
+def test_a_journal_is_never_larger_than_a_megabyte(path, engine):
     text = range(999)
     engine.learn(*text)
     n_bytes = journal_of(path).stat().st_size
@@ -272,7 +269,7 @@ def test_another_thread_that_finds_the_new_file_makes_it_no_removed_one(path, mo
     problems: list[StoreError] = []
     file = LearnedFile(path, problems.append)
 
-    def write_and_begin(*arguments: Any, **options: Any) -> None:
+    def write_and_begin(*arguments, **options):
         write(*arguments, **options)
         file.begin(Vocabulary())
 
@@ -332,8 +329,7 @@ def test_whose_a_file_is(tmp_path):
     assert LearnedFile(missing, print).is_own()
 
 
-def test_a_damaged_file_takes_nothing_and_the_journal_stays(path):
-    engine = Engine(path)
+def test_a_damaged_file_takes_nothing_and_the_journal_stays(path, engine):
     engine.learn(1, 2)
     kept = journal_of(path).read_bytes()
     path.write_bytes(path.read_bytes()[:-40])
@@ -351,8 +347,7 @@ def test_no_folder_is_created(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_when_a_file_is_written(path):
-    engine = Engine(path)
+def test_when_a_file_is_written(path, engine):
     engine.learn(*range(900))
     changed_s = path.stat().st_mtime
     assert not engine.file.is_due(changed_s + 59, 60)
@@ -368,12 +363,11 @@ def test_when_a_file_is_written(path):
     assert not engine.file.is_due(changed_s + 61, 60)
 
 
-def test_a_write_that_fails_leaves_the_journal_as_it_was(path, monkeypatch):
-    engine = Engine(path)
+def test_a_write_that_fails_leaves_the_journal_as_it_was(path, monkeypatch, engine):
     engine.learn(1, 2)
     kept = journal_of(path).read_bytes()
 
-    def full(_: int) -> None:
+    def full(_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:

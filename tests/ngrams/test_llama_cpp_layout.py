@@ -30,7 +30,7 @@ def read(path: Path, n_vocab: int | None, orders: Collection[int] = ALL_ORDERS) 
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(tmp_path_factory):
     return tmp_path_factory.mktemp("statistics") / "f.bin"
 
 

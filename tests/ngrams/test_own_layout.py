@@ -2,7 +2,6 @@ import io
 import struct
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ VOCABULARY = Identity()
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(tmp_path_factory):
     return tmp_path_factory.mktemp("statistics") / "f.ngrams"
 
 

@@ -144,7 +144,7 @@ def test_one_ngram_with_more_rows_than_fit_is_added_up_bit_by_bit(tmp_path, monk
     sorted_at_once: list[int] = []
     table_of = parts.table_of
 
-    def noted(seen: parts.Observations) -> object:
+    def noted(seen):
         sorted_at_once.append(seen.tokens.size)
         return table_of(seen)
 
@@ -168,7 +168,7 @@ def test_a_part_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     tables = count_tokens([ids([1, 2, 3, 1, 2])], ORDERS)
     part, saved = tmp_path / "part", parts._save
 
-    def full_disk(path: Path, array: np.ndarray) -> None:
+    def full_disk(path, array):
         if path.name == "tally.npy":
             raise OSError(28, "No space left on device")
         saved(path, array)

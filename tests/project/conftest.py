@@ -1,23 +1,19 @@
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from indexed_project import IndexUnderTest
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     root = tmp_path / "project"
     root.mkdir()
     return root
 
 
 @pytest.fixture
-def make_index(project: Path) -> Iterator[Callable[..., IndexUnderTest]]:
+def make_index(project):
     made: list[IndexUnderTest] = []
 
-    def make(root: Path = project, **arguments: Any) -> IndexUnderTest:
+    def make(root=project, **arguments):
         made.append(IndexUnderTest(root, **arguments))
         return made[-1]
 

@@ -28,73 +28,56 @@ def look_up(
     return tokens.tolist(), n_matched
 
 
-class TestContinuation:
-    def test_what_followed_the_match(self):
-        corpus = corpus_of(ids(1, 2, 3, 4, 5, 6))
-        assert look_up(corpus, ids(9, 2, 3), n=2) == ([4, 5], 2)
+MANY = np.tile(ids(1, 2, 3), 5000)
+LONG = np.arange(2 * DEPTH, dtype=np.int32)
+SIX = ids(1, 2, 3, 4, 5, 6)
+FOUR = [ids(1, 2, 7, 3, 3), ids(1, 2, 7, 3, 4), ids(1, 2, 7, 5), ids(1, 2, 8)]
+CONTINUATIONS = {
+    "what followed the match": ([SIX], ids(9, 2, 3), {"n": 2}, ([4, 5], 2)),
+    "the longest match wins over a newer one": (
+        [ids(1, 2, 3, 4, 50), ids(9, 3, 4, 60)], ids(1, 2, 3, 4), {}, ([50], 4),
+    ),
+    "the most frequent continuation wins": (
+        [ids(1, 2, 7), ids(8, 1, 2, 7, 5), ids(9, 1, 2, 6)], ids(1, 2), {"n": 1}, ([7], 2),
+    ),
+    "agreement goes on token by token": (FOUR, ids(1, 2), {}, ([7, 3, 4], 2)),
+    "the newest wins among equals": ([ids(1, 2, 3), ids(1, 2, 4)], ids(1, 2), {}, ([4], 2)),
+    "a later place wins within a file": ([ids(1, 2, 3, 1, 2, 4)], ids(1, 2), {"n": 1}, ([4], 2)),
+    "a match stays in one file": ([ids(1, 2), ids(3, 4)], ids(2, 3), {}, ([4], 1)),
+    "a draft stays in one file": ([ids(1, 2), ids(3, 4)], ids(1, 2), {}, ([], 0)),
+    "a match counts up to n_max": ([SIX], ids(1, 2, 3, 4, 5), {"n_max": 3}, ([6], 3)),
+    "a match counts at most the depth": (
+        [LONG], LONG[:-1], {"n_max": 1000}, ([2 * DEPTH - 1], DEPTH),
+    ),
+    "a shorter match than n_min": ([SIX], ids(9, 2, 3), {"n_min": 3}, ([], 0)),
+    "a match of n_min": ([ids(1, 2, 3, 4)], ids(9, 1, 2, 3), {"n_min": 3}, ([4], 3)),
+    "an empty tail": ([ids(1, 2, 3)], ids(), {}, ([], 0)),
+    "a negative token": ([ids(1, 2, 3)], ids(-1), {}, ([], 0)),
+    "a tail that ends with a foreign token": ([ids(1, 2, 3)], ids(1, 2, -1), {}, ([], 0)),
+    "a token too large": ([ids(1, 2, 3)], ids(MAX_TOKEN + 1), {}, ([], 0)),
+    "a tail counts from after a foreign token": ([ids(1, 2, 3)], ids(1, -1, 2), {}, ([3], 1)),
+    "nothing wanted": ([ids(1, 2, 3)], ids(1, 2), {"n": 0}, ([], 0)),
+    "an empty corpus": ([], ids(1), {}, ([], 0)),
+    "an empty file": ([ids(), ids(1, 2)], ids(1), {}, ([2], 1)),
+    "the largest token": (
+        [ids(MAX_TOKEN, MAX_TOKEN, 0, MAX_TOKEN)], ids(MAX_TOKEN, 0), {}, ([MAX_TOKEN], 2),
+    ),
+    "many places of one match": ([MANY], ids(9, 1, 2), {}, ([3, 1, 2, 3], 2)),
+}  # fmt: skip
 
-    def test_longest_match_wins_over_a_newer_one(self):
-        corpus = corpus_of(ids(1, 2, 3, 4, 50), ids(9, 3, 4, 60))
-        assert look_up(corpus, ids(1, 2, 3, 4)) == ([50], 4)
 
-    def test_most_frequent_continuation_wins(self):
-        corpus = corpus_of(ids(1, 2, 7), ids(8, 1, 2, 7, 5), ids(9, 1, 2, 6))
-        assert look_up(corpus, ids(1, 2), n=1) == ([7], 2)
+@pytest.mark.parametrize("name", CONTINUATIONS)
+def test_continuation(name):
+    files, tail, options, expected = CONTINUATIONS[name]
+    assert look_up(corpus_of(*files), tail, **options) == expected
 
-    def test_agreement_goes_on_token_by_token(self):
-        corpus = corpus_of(ids(1, 2, 7, 3, 3), ids(1, 2, 7, 3, 4), ids(1, 2, 7, 5), ids(1, 2, 8))
-        assert look_up(corpus, ids(1, 2)) == ([7, 3, 4], 2)
 
-    def test_newest_wins_among_equals(self):
-        assert look_up(corpus_of(ids(1, 2, 3), ids(1, 2, 4)), ids(1, 2)) == ([4], 2)
-        corpus = Corpus()
-        for key, last in ((b"a", 3), (b"b", 4)):
-            corpus.add(key, ids(1, 2, last))
-            corpus.flush()
-        assert look_up(corpus, ids(1, 2)) == ([4], 2)
-
-    def test_later_place_wins_within_a_file(self):
-        assert look_up(corpus_of(ids(1, 2, 3, 1, 2, 4)), ids(1, 2), n=1) == ([4], 2)
-
-    def test_matches_and_drafts_stay_in_one_file(self):
-        corpus = corpus_of(ids(1, 2), ids(3, 4))
-        assert look_up(corpus, ids(1, 2)) == ([], 0)
-        assert look_up(corpus, ids(2, 3)) == ([4], 1)
-
-    def test_match_counts_up_to_n_max(self):
-        corpus = corpus_of(ids(1, 2, 3, 4, 5, 6))
-        assert look_up(corpus, ids(1, 2, 3, 4, 5), n_max=3) == ([6], 3)
-
-    def test_match_counts_at_most_the_depth(self):
-        tokens = np.arange(2 * DEPTH, dtype=np.int32)
-        assert look_up(corpus_of(tokens), tokens[:-1], n_max=1000) == ([2 * DEPTH - 1], DEPTH)
-
-    def test_shorter_matches_than_n_min_do_not_count(self):
-        corpus = corpus_of(ids(1, 2, 3, 4))
-        assert look_up(corpus, ids(9, 2, 3), n_min=3) == ([], 0)
-        assert look_up(corpus, ids(9, 1, 2, 3), n_min=3) == ([4], 3)
-
-    @pytest.mark.parametrize("tail", [[], [-1], [1, 2, -1], [MAX_TOKEN + 1]])
-    def test_tail_that_no_file_can_hold(self, tail):
-        assert look_up(corpus_of(ids(1, 2, 3)), ids(*tail)) == ([], 0)
-
-    def test_tail_counts_from_after_a_foreign_token(self):
-        assert look_up(corpus_of(ids(1, 2, 3)), ids(1, -1, 2)) == ([3], 1)
-
-    def test_nothing_wanted(self):
-        assert look_up(corpus_of(ids(1, 2, 3)), ids(1, 2), n=0) == ([], 0)
-
-    def test_empty_corpus_and_empty_file(self):
-        assert look_up(Corpus(), ids(1)) == ([], 0)
-        assert look_up(corpus_of(ids(), ids(1, 2)), ids(1)) == ([2], 1)
-
-    def test_largest_token(self):
-        corpus = corpus_of(ids(MAX_TOKEN, MAX_TOKEN, 0, MAX_TOKEN))
-        assert look_up(corpus, ids(MAX_TOKEN, 0)) == ([MAX_TOKEN], 2)
-
-    def test_many_places_of_one_match(self):
-        tokens = np.tile(ids(1, 2, 3), 5000)
-        assert look_up(corpus_of(tokens), ids(9, 1, 2)) == ([3, 1, 2, 3], 2)
+def test_the_newest_wins_among_equals_of_two_indexes():
+    corpus = Corpus()
+    for key, last in ((b"a", 3), (b"b", 4)):
+        corpus.add(key, ids(1, 2, last))
+        corpus.flush()
+    assert look_up(corpus, ids(1, 2)) == ([4], 2)
 
 
 class TestChanges:

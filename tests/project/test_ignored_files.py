@@ -8,7 +8,7 @@ def test_patterns_decide_and_names_that_are_merely_not_indexed_do_not(tmp_path):
     write(tmp_path / ".gitignore", "private/\n*.local.py\n!open.local.py\n")
     ignored = IgnoredFiles(["drafts/"], print)
 
-    def is_ignored(path: str) -> bool:
+    def is_ignored(path):
         return ignored.is_ignored(str(tmp_path), str(tmp_path / path))
 
     assert is_ignored("private/a.py")
@@ -36,7 +36,7 @@ def test_a_verdict_is_kept_until_the_patterns_are_renewed(tmp_path, monkeypatch)
     asked: list[str] = []
     matched = IgnoreRules.ignored_by_patterns
 
-    def counting(rules: IgnoreRules, path: str) -> bool:
+    def counting(rules, path):
         asked.append(path)
         return matched(rules, path)
 
@@ -54,7 +54,7 @@ def test_patterns_without_end_are_compiled_once_if_at_all_and_told_once(tmp_path
     compiled: list[str] = []
     made = ignore._LinearPattern.pattern_to_regex
 
-    def counting(pattern: str) -> object:
+    def counting(pattern):
         compiled.append(pattern)
         return made(pattern)
 

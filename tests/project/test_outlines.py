@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from indexed_project import IndexUnderTest, wait_until, write
+from indexed_project import IndexUnderTest, write
+from waiting import until
 
 from speclsp.project import indexed_files
 from speclsp.prompt.context.similarity import NameTable, codes_of
@@ -14,7 +15,7 @@ MakeIndex = Callable[..., IndexUnderTest]
 
 
 def outline_of(index: IndexUnderTest) -> NameTable:
-    wait_until(lambda: index.index.outlines(current=True) is not None)
+    until(lambda: index.index.outlines(current=True) is not None)
     found = index.index.outlines(current=True)
     assert found is not None
     return NameTable(found.by_path)
@@ -45,7 +46,7 @@ def test_each_file_is_read_once_for_tokens_and_outline(project, make_index, monk
     read: list[str] = []
     real = indexed_files.read_source
 
-    def counting(path: str, *arguments):
+    def counting(path, *arguments):
         read.append(Path(path).name)
         return real(path, *arguments)
 
@@ -57,11 +58,11 @@ def test_each_file_is_read_once_for_tokens_and_outline(project, make_index, monk
     outline_of(index.built())
     assert read == ["a.py", "b.py"]
     write(project / "b.py", "def other(): pass\n# longer\n")
-    wait_until(lambda: naming(outline_of(index), "other") == ["b.py"])
+    until(lambda: naming(outline_of(index), "other") == ["b.py"])
     assert read == ["a.py", "b.py", "b.py"]
     assert naming(outline_of(index), "of_b") == []
     (project / "b.py").unlink()
-    wait_until(lambda: list(outline_of(index).files) == ["a.py"])
+    until(lambda: list(outline_of(index).files) == ["a.py"])
 
 
 def test_a_file_that_grew_too_large_has_no_outline(project, make_index, monkeypatch):
@@ -71,7 +72,7 @@ def test_a_file_that_grew_too_large_has_no_outline(project, make_index, monkeypa
     index = make_index().open().built()
     assert naming(outline_of(index), "former") == ["a.py"]
     write(project / "a.py", "def latter(): pass\n" * 10)
-    wait_until(lambda: list(outline_of(index).files) == [])
+    until(lambda: list(outline_of(index).files) == [])
 
 
 def test_outlines_are_there_before_all_files_are_tokenised(project, make_index):

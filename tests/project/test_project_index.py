@@ -3,12 +3,12 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from indexed_project import IndexUnderTest, WordTokenizer, git, line, wait_until, write
+from indexed_project import IndexUnderTest, WordTokenizer, git, line, write
+from waiting import until
 from watchdog.observers.api import BaseObserver
 
 from speclsp.errors import EngineError, StoreError
@@ -71,14 +71,14 @@ class TestScan:
         index = make_index(tokenize=tokenize)
         real_tokens = tokenize.tokens
 
-        def stop_midway(text: str) -> Any:
+        def stop_midway(text):
             if tokenize.n_calls == 1500:
                 tokenize.gate.clear()
             return real_tokens(text)
 
         tokenize.tokens = stop_midway  # type: ignore[method-assign]
         index.open()
-        wait_until(lambda: not tokenize.gate.is_set())
+        until(lambda: not tokenize.gate.is_set())
         stats = index.index.stats()
         assert stats.building
         assert stats.n_tokens > 0
@@ -124,7 +124,7 @@ class TestScan:
         write(project / "large.py", "large")
         tokenize = WordTokenizer()
 
-        def tokens(text: str) -> Any:
+        def tokens(text):
             if text == "bad":
                 raise EngineError("no such text")
             return np.array([2**30], np.int32) if text == "large" else WordTokenizer.tokens(text)
@@ -141,17 +141,17 @@ class TestScan:
         real_scan = project_index.scan
         failures = iter([RuntimeError("boo")])
 
-        def scan(*arguments: Any, **keywords: Any) -> Any:
+        def scan(*arguments, **keywords):
             for failure in failures:
                 raise failure
             return real_scan(*arguments, **keywords)
 
         monkeypatch.setattr(project_index, "scan", scan)
         index.open()
-        wait_until(lambda: bool(index.of_type(Problem)))
+        until(lambda: bool(index.of_type(Problem)))
         assert "boo" in index.of_type(Problem)[0].message
         index.index.reindex()
-        wait_until(lambda: index.follows("key 1 : ") == "word1")
+        until(lambda: index.follows("key 1 : ") == "word1")
         stages = [event.stage for event in index.of_type(Progress)]
         assert stages.count("begin") == stages.count("end") == 2
 
@@ -159,11 +159,11 @@ class TestScan:
         monkeypatch.setattr(project_index, "scan", Mock(side_effect=RuntimeError("boo")))
         index = make_index().open()
         for n_failures in range(1, project_index._MAX_FAILURES + 1):
-            wait_until(lambda: len(index.of_type(Problem)) == n_failures)  # noqa: B023
+            until(lambda: len(index.of_type(Problem)) == n_failures)  # noqa: B023
             index.index.reindex()
         advice = ["reindex" in problem.remedy for problem in index.of_type(Problem)]
         assert advice == [True, True, False]
-        wait_until(lambda: not index.index.stats().building)
+        until(lambda: not index.index.stats().building)
 
     def test_closing_while_building(self, project, make_index):
         for number in range(200):
@@ -181,7 +181,7 @@ class TestScan:
         write(project / "a.py", lines(1))
         asked: list[bool] = []
 
-        def busy() -> bool:
+        def busy():
             asked.append(True)
             return True
 
@@ -200,7 +200,7 @@ class TestFolders:
         index.index.set_open(frozenset())
         write(project / "b.py", lines(2))
         index.index.changed(str(tmp_path / "link" / "b.py"))
-        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        until(lambda: index.follows("key 2 : ") == "word2")
 
     def test_missing_folder_is_told(self, tmp_path, make_index):
         index = make_index(tmp_path / "gone").open().built()
@@ -225,8 +225,8 @@ class TestOpenFiles:
         index.index.set_open(frozenset({str(path)}))
         write(path, lines(2, 3))
         index.index.changed(str(path))
-        wait_until(lambda: index.tokenize.n_calls == 2)
-        wait_until(lambda: index.index.stats().n_tokens == len(WordTokenizer.tokens(lines(2, 3))))
+        until(lambda: index.tokenize.n_calls == 2)
+        until(lambda: index.index.stats().n_tokens == len(WordTokenizer.tokens(lines(2, 3))))
         assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "")
         index.index.set_open(frozenset())
         assert (index.follows("key 1 : "), index.follows("key 2 : ")) == ("", "word2")
@@ -245,43 +245,43 @@ class TestChanges:
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         write(project / "b.py", lines(2))
-        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        until(lambda: index.follows("key 2 : ") == "word2")
         write(project / "a.py", lines(3))
-        wait_until(lambda: index.follows("key 3 : ") == "word3")
+        until(lambda: index.follows("key 3 : ") == "word3")
         assert index.follows("key 1 : ") == ""
         n_calls = index.tokenize.n_calls
         (project / "b.py").rename(project / "c.py")
         paths = index.index._files.paths
-        wait_until(lambda: {Path(p).name for p in paths()} == {"a.py", "c.py"})
+        until(lambda: {Path(p).name for p in paths()} == {"a.py", "c.py"})
         assert index.follows("key 2 : ") == "word2"
         assert index.tokenize.n_calls == n_calls
         (project / "c.py").unlink()
-        wait_until(lambda: index.follows("key 2 : ") == "")
+        until(lambda: index.follows("key 2 : ") == "")
         assert index.follows("key 3 : ") == "word3"
 
     def test_replaced_by_rename_as_editors_do(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         write(project / "a.py~tmp", lines(2)).replace(project / "a.py")
-        wait_until(lambda: index.follows("key 2 : ") == "word2")
-        wait_until(lambda: index.follows("key 1 : ") == "")
+        until(lambda: index.follows("key 2 : ") == "word2")
+        until(lambda: index.follows("key 1 : ") == "")
 
     def test_folders_made_moved_and_deleted(self, project, tmp_path, make_index):
         write(tmp_path / "away" / "deep" / "x.py", lines(1))
         write(project / "a.py", lines(9))
         index = make_index().open().built()
         shutil.move(tmp_path / "away", project / "pkg")
-        wait_until(lambda: index.follows("key 1 : ") == "word1")
+        until(lambda: index.follows("key 1 : ") == "word1")
         (project / "pkg").rename(project / "lib")
         write(project / "lib" / "deep" / "y.py", lines(2))
-        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        until(lambda: index.follows("key 2 : ") == "word2")
         assert index.follows("key 1 : ") == "word1"
         shutil.move(project / "lib", tmp_path / "gone")
-        wait_until(lambda: index.follows("key 1 : ") == "" == index.follows("key 2 : "))
+        until(lambda: index.follows("key 1 : ") == "" == index.follows("key 2 : "))
         write(project / "new" / "er" / "z.py", lines(3))
-        wait_until(lambda: index.follows("key 3 : ") == "word3")
+        until(lambda: index.follows("key 3 : ") == "word3")
         shutil.rmtree(project / "new")
-        wait_until(lambda: index.follows("key 3 : ") == "")
+        until(lambda: index.follows("key 3 : ") == "")
         assert index.follows("key 9 : ") == "word9"
 
     def test_folder_beside_an_ignored_one(self, project, make_index):
@@ -289,12 +289,12 @@ class TestChanges:
         write(project / "src" / "a.py", lines(2))
         index = make_index().open().built()
         write(project / "fresh" / "deep" / "b.py", lines(3))
-        wait_until(lambda: index.follows("key 3 : ") == "word3")
+        until(lambda: index.follows("key 3 : ") == "word3")
         write(project / "fresh" / "deep" / "c.py", lines(4))
-        wait_until(lambda: index.follows("key 4 : ") == "word4")
+        until(lambda: index.follows("key 4 : ") == "word4")
         write(project / "node_modules" / "n.js", lines(5))
         write(project / "src" / "d.py", lines(6))
-        wait_until(lambda: index.follows("key 6 : ") == "word6")
+        until(lambda: index.follows("key 6 : ") == "word6")
         assert index.follows("key 5 : ") == ""
 
     def test_secret_ignored_and_linked_files_stay_out(self, project, tmp_path, make_index):
@@ -307,33 +307,33 @@ class TestChanges:
         write(project / "out" / "a.py", lines(3))
         write(project / "b.gen", lines(4))
         write(project / "c.py", lines(5))
-        wait_until(lambda: index.follows("key 5 : ") == "word5")
+        until(lambda: index.follows("key 5 : ") == "word5")
         assert [index.follows(f"key {n} : ") for n in range(1, 5)] == [""] * 4
 
     def test_file_that_becomes_binary(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         write(project / "a.py", b"\0\0")
-        wait_until(lambda: index.follows("key 1 : ") == "")
+        until(lambda: index.follows("key 1 : ") == "")
         write(project / "a.py", lines(2))
-        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        until(lambda: index.follows("key 2 : ") == "word2")
 
     def test_changed_gitignore(self, project, make_index):
         write(project / "a.py", lines(1))
         write(project / "sub" / "b.py", lines(2))
         index = make_index().open().built()
         write(project / "sub" / ".gitignore", "b.py\n")
-        wait_until(lambda: index.follows("key 2 : ") == "")
+        until(lambda: index.follows("key 2 : ") == "")
         assert index.follows("key 1 : ") == "word1"
         (project / "sub" / ".gitignore").unlink()
-        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        until(lambda: index.follows("key 2 : ") == "word2")
 
     def test_changed_gitignore_that_is_ignored_itself(self, project, make_index):
         write(project / "a.py", lines(1))
         write(project / ".gitignore", ".gitignore\n")
         index = make_index().open().built()
         write(project / ".gitignore", ".gitignore\na.py\n")
-        wait_until(lambda: index.follows("key 1 : ") == "", 20.0)
+        until(lambda: index.follows("key 1 : ") == "")
 
     def test_branch_switch(self, project, make_index):
         git(project, "init", "-b", "main")
@@ -355,14 +355,14 @@ class TestChanges:
         assert index.follows("key 1001 : ") == "word1001"
         n_calls = index.tokenize.n_calls
         git(project, "checkout", "main")
-        wait_until(lambda: index.index.stats().n_files == 400)
-        wait_until(lambda: all(index.follows(f"key {n} : ") == f"word{n}" for n in range(400)))
+        until(lambda: index.index.stats().n_files == 400)
+        until(lambda: all(index.follows(f"key {n} : ") == f"word{n}" for n in range(400)))
         assert index.follows("key 1001 : ") == index.follows("key 2000 : ") == ""
         assert index.tokenize.n_calls == n_calls + 400
         git(project, "checkout", "other")
-        wait_until(lambda: index.follows("key 2000 : ") == "word2000")
-        wait_until(lambda: index.follows("key 1399 : ") == "word1399")
-        wait_until(lambda: index.follows("key 1 : ") == "")
+        until(lambda: index.follows("key 2000 : ") == "word2000")
+        until(lambda: index.follows("key 1399 : ") == "word1399")
+        until(lambda: index.follows("key 1 : ") == "")
         assert not index.of_type(Problem)
 
     def test_root_vanishes_and_comes_back(self, project, tmp_path, make_index):
@@ -370,17 +370,17 @@ class TestChanges:
         index = make_index().open().built()
         project.rename(tmp_path / "away")
         index.index.changed(str(project))
-        wait_until(lambda: index.index.corpora() == ())
+        until(lambda: index.index.corpora() == ())
         (tmp_path / "away").rename(project)
         index.index.reindex()
-        wait_until(lambda: index.follows("key 1 : ") == "word1")
+        until(lambda: index.follows("key 1 : ") == "word1")
 
     def test_reindexing_while_changed_files_are_read(self, project, make_index):
         write(project / "a.py", lines(1))
         index = make_index().open().built()
         real_tokens, calls = index.tokenize.tokens, []
 
-        def reindex_meanwhile(text: str) -> Any:
+        def reindex_meanwhile(text):
             calls.append(text)
             index.index.reindex()
             return real_tokens(text)
@@ -388,7 +388,7 @@ class TestChanges:
         index.tokenize.tokens = reindex_meanwhile  # type: ignore[method-assign]
         write(project / "a.py", lines(1, 2))
         index.index.changed(str(project / "a.py"))
-        wait_until(lambda: [event.stage for event in index.of_type(Progress)].count("end") == 2)
+        until(lambda: [event.stage for event in index.of_type(Progress)].count("end") == 2)
         assert calls == [lines(1, 2)]
 
     def test_changes_elsewhere_are_nothing(self, project, make_index):
@@ -398,11 +398,11 @@ class TestChanges:
             index.index.changed(path)
         write(project / "b.py", lines(2))
         index.index.changed(str(project / "b.py"))
-        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        until(lambda: index.follows("key 2 : ") == "word2")
         assert not index.of_type(Problem)
 
     def test_without_watching_it_scans_now_and_then(self, project, make_index, monkeypatch):
-        def refuse(*args: Any, **kwargs: Any) -> None:
+        def refuse(*args, **kwargs):
             raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
         monkeypatch.setattr(BaseObserver, "schedule", refuse)
@@ -411,7 +411,7 @@ class TestChanges:
         index = make_index().open().built()
         assert index.follows("key 1 : ") == "word1"
         write(project / "b.py", lines(2))
-        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        until(lambda: index.follows("key 2 : ") == "word2")
         (problem,) = index.of_type(Problem)
         assert "max_user_watches" in problem.remedy
 
@@ -421,7 +421,7 @@ class TestChanges:
         monkeypatch.setattr(project_index, "_SWEEP_S", 0.05)
         index = make_index().open().built()
         write(project / "b.py", lines(2))
-        wait_until(lambda: index.follows("key 2 : ") == "word2")
+        until(lambda: index.follows("key 2 : ") == "word2")
         assert sum(event.stage == "begin" for event in index.of_type(Progress)) == 1
 
 
@@ -442,7 +442,7 @@ class TestPersistence:
     def test_failing_store_is_told_once_and_done_without(
         self, project, tmp_path, make_index, monkeypatch
     ):
-        def fail(*arguments: Any) -> None:
+        def fail(*arguments):
             raise StoreError("disk full", remedy="Delete something.")
 
         store = TokenStore(tmp_path / "t.sqlite3")
@@ -451,7 +451,7 @@ class TestPersistence:
             write(project / f"{number}.py", lines(number))
         index = make_index(token_store=store).open().built()
         write(project / "x.py", lines(7))
-        wait_until(lambda: index.follows("key 7 : ") == "word7")
+        until(lambda: index.follows("key 7 : ") == "word7")
         assert index.follows("key 1 : ") == "word1"
         (message,) = [event.message for event in index.of_type(LogLine)]
         assert "disk full" in message

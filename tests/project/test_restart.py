@@ -4,14 +4,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from indexed_project import IndexUnderTest, line, write
 
-from speclsp.errors import StoreError
 from speclsp.events import LogLine, Problem
 from speclsp.project import corpus, indexed_files
 from speclsp.storage.token_store import TokenStore
@@ -21,21 +19,17 @@ N_FILES = 40
 
 
 @pytest.fixture
-def reports() -> list[StoreError]:
+def reports():
     return []
 
 
 @pytest.fixture
-def start(tmp_path: Path, make_index: MakeIndex, reports: list[StoreError]) -> Iterator[MakeIndex]:
-    token_stores: list[TokenStore] = []
+def start(tmp_path, make_index, reports, closed):
+    def start(**arguments):
+        store = closed(TokenStore(tmp_path / "t.sqlite3", report=reports.append))
+        return make_index(token_store=store, **arguments).open().built()
 
-    def start(**arguments: Any) -> IndexUnderTest:
-        token_stores.append(TokenStore(tmp_path / "t.sqlite3", report=reports.append))
-        return make_index(token_store=token_stores[-1], **arguments).open().built()
-
-    yield start
-    for store in token_stores:
-        store.close()
+    return start
 
 
 def fill(root: Path) -> None:
@@ -141,7 +135,7 @@ def test_sorting_stops_when_closing(project, start, monkeypatch):
     index = under_test.index
     sorting = threading.Event()
 
-    def sort(files: Any, pause: Callable[[], None]) -> Any:
+    def sort(files, pause):
         sorting.set()
         while True:
             pause()

@@ -94,7 +94,7 @@ def test_unreadable_folder(project, monkeypatch):
     write(project / "b.py", "x")
     real_scandir = os.scandir
 
-    def scandir(path: Any) -> Any:
+    def scandir(path):
         if Path(path).name == "locked":
             raise PermissionError(13, "Permission denied")
         return real_scandir(path)
@@ -127,7 +127,7 @@ def test_interrupted_between_folders(project):
         write(project / name, "x")
     n_folders = 0
 
-    def pause() -> None:
+    def pause():
         nonlocal n_folders
         n_folders += 1
         if n_folders == 3:

@@ -1,12 +1,11 @@
 import errno
 import queue
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from indexed_project import wait_until, write
+from indexed_project import write
+from waiting import until
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
@@ -20,12 +19,12 @@ class Changes(list[str]):
 
 
 @pytest.fixture
-def changes() -> Changes:
+def changes():
     return Changes()
 
 
 @pytest.fixture
-def watcher(changes: Changes) -> Iterator[Watcher]:
+def watcher(changes):
     made = Watcher(changes.append)
     yield made
     made.close()
@@ -69,27 +68,27 @@ class TestWatcher:
     def test_create_write_rename_delete(self, project, watcher, changes):
         watcher.set_places(whole(project))
         file = write(project / "a.py", "x")
-        wait_until(lambda: "a.py" in changes.under(project))
+        until(lambda: "a.py" in changes.under(project))
         file.rename(project / "b.py")
-        wait_until(lambda: "b.py" in changes.under(project))
+        until(lambda: "b.py" in changes.under(project))
         changes.clear()
         (project / "b.py").unlink()
-        wait_until(lambda: "b.py" in changes.under(project))
+        until(lambda: "b.py" in changes.under(project))
 
     def test_folders_that_appear_are_watched(self, project, watcher, changes):
         watcher.set_places(whole(project))
         (project / "new").mkdir()
-        wait_until(lambda: "new" in changes.under(project))
+        until(lambda: "new" in changes.under(project))
         write(project / "new" / "a.py", "x")
-        wait_until(lambda: "new/a.py" in changes.under(project))
+        until(lambda: "new/a.py" in changes.under(project))
 
     def test_folder_moved_out_and_in(self, project, tmp_path, watcher, changes):
         write(project / "sub" / "a.py", "x")
         watcher.set_places(whole(project))
         shutil.move(project / "sub", tmp_path / "away")
-        wait_until(lambda: "sub" in changes.under(project))
+        until(lambda: "sub" in changes.under(project))
         shutil.move(tmp_path / "away", project / "back")
-        wait_until(lambda: "back" in changes.under(project))
+        until(lambda: "back" in changes.under(project))
 
     def test_places_are_dropped(self, project, tmp_path, watcher, changes):
         other = tmp_path / "other"
@@ -98,22 +97,22 @@ class TestWatcher:
         watcher.set_places(whole(other))
         write(project / "a.py", "x")
         write(other / "b.py", "x")
-        wait_until(lambda: "b.py" in changes.under(other))
+        until(lambda: "b.py" in changes.under(other))
         assert changes.under(project) == set()
 
     def test_missing_place_is_passed_over(self, project, watcher, changes):
         watcher.set_places(whole(project) | whole(project / "gone"))
         write(project / "a.py", "x")
-        wait_until(lambda: "a.py" in changes.under(project))
+        until(lambda: "a.py" in changes.under(project))
 
     def test_watched_folder_is_removed(self, project, watcher, changes):
         (project / "sub").mkdir()
         watcher.set_places(whole(project / "sub"))
         (project / "sub").rmdir()
-        wait_until(lambda: "sub" in changes.under(project))
+        until(lambda: "sub" in changes.under(project))
         watcher.set_places(whole(project))
         write(project / "a.py", "x")
-        wait_until(lambda: "a.py" in changes.under(project))
+        until(lambda: "a.py" in changes.under(project))
 
     def test_closing_twice(self, project, watcher):
         watcher.set_places(whole(project))
@@ -124,7 +123,7 @@ class TestWatcher:
     def test_limit_of_the_system_is_told_with_its_remedy(
         self, project, watcher, monkeypatch, number
     ):
-        def refuse(*args: Any, **kwargs: Any) -> None:
+        def refuse(*args, **kwargs):
             raise OSError(number, "inotify watch limit reached")
 
         monkeypatch.setattr(BaseObserver, "schedule", refuse)
@@ -136,7 +135,7 @@ class TestWatcher:
         # watchdog passes such folders over; only a further watch shows it.
         real_schedule = BaseObserver.schedule
 
-        def schedule(self: BaseObserver, handler: Any, path: str, **kwargs: Any) -> Any:
+        def schedule(self, handler, path, **kwargs):
             if path != str(project):
                 raise OSError(errno.ENOSPC, "inotify watch limit reached")
             return real_schedule(self, handler, path, **kwargs)

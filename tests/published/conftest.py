@@ -5,38 +5,33 @@ pair among them; what each took is printed at the end.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import PurePath
 
 import pytest
 from published import MODELS, loaded_target, loaded_tokenizer, places, why_missing
-from real_prompts import RealPrompt
-
-from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.weights import Tokenizer
 
 
 @pytest.fixture(scope="module", params=MODELS)
-def size(request: pytest.FixtureRequest) -> str:
+def size(request):
     if reason := why_missing(request.param):
         pytest.skip(reason)
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(size: str) -> Tokenizer:
+def tokenizer(size):
     return loaded_tokenizer(size)
 
 
 @pytest.fixture(scope="module")
-def target(size: str) -> Iterator[LlamaTarget]:
+def target(size):
     loaded = loaded_target(size)
     yield loaded
     loaded.close()
 
 
 @pytest.fixture(scope="module")
-def prompts(tokenizer: Tokenizer) -> dict[str, RealPrompt]:
+def prompts(tokenizer):
     return {place.name: place.prompt(tokenizer) for place in places()}
 
 

@@ -7,7 +7,6 @@ stands there, or waits for a prompt that the KV cache should hold.
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +84,7 @@ class Typist:
 
 
 @pytest_asyncio.fixture
-async def typist(size: str, tmp_path: Path) -> AsyncIterator[Typist]:
+async def typist(size, tmp_path):
     server = CaseServer()
     await server.start(
         [sys.executable, "-m", "speclsp", "serve", "--engine", "own"],

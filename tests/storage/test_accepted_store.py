@@ -3,10 +3,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,16 +20,8 @@ def texts_of(store: AcceptedStore, root: str, n_texts: int) -> list[str]:
 
 
 @pytest.fixture
-def make_store(tmp_path: Path) -> Iterator[MakeStore]:
-    made: list[AcceptedStore] = []
-
-    def make(**arguments: Any) -> AcceptedStore:
-        made.append(AcceptedStore(tmp_path / "s" / "a.sqlite3", **arguments))
-        return made[-1]
-
-    yield make
-    for store in made:
-        store.close()
+def make_store(tmp_path, closed):
+    return lambda **arguments: closed(AcceptedStore(tmp_path / "s" / "a.sqlite3", **arguments))
 
 
 def test_newest_texts_come_back_oldest_first(make_store):

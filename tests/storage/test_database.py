@@ -4,7 +4,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,21 +18,14 @@ SCHEMA = "CREATE TABLE t (x INTEGER); CREATE INDEX t_x ON t (x)"
 
 
 @pytest.fixture
-def reports() -> list[StoreError]:
+def reports():
     return []
 
 
 @pytest.fixture
-def open_database(tmp_path: Path, reports: list[StoreError]) -> Iterator[Callable[..., Database]]:
-    opened: list[Database] = []
-
-    def make(version: int = 1) -> Database:
-        opened.append(Database(tmp_path / "d" / "x.sqlite3", SCHEMA, version, reports.append))
-        return opened[-1]
-
-    yield make
-    for database in opened:
-        database.close()
+def open_database(tmp_path, reports, closed):
+    path = tmp_path / "d" / "x.sqlite3"
+    return lambda version=1: closed(Database(path, SCHEMA, version, reports.append))
 
 
 def insert(database: Database, *values: int) -> None:
@@ -89,10 +82,13 @@ def test_values_stay(open_database):
     assert values(open_database()) == [0, 1, 2]
 
 
-def test_all_files_are_private(open_database):
-    database = open_database()
+@pytest.fixture
+def database(open_database):
+    return open_database()
 
-    def modes(connection: sqlite3.Connection) -> dict[str, int]:
+
+def test_all_files_are_private(database):
+    def modes(connection):
         connection.execute("INSERT INTO t VALUES (1)")
         return {file.name: stat.S_IMODE(file.stat().st_mode) for file in files_of(database.path)}
 
@@ -100,10 +96,8 @@ def test_all_files_are_private(open_database):
     assert files_of(database.path) == [database.path]
 
 
-def test_failed_work_leaves_nothing(open_database):
-    database = open_database()
-
-    def work(connection: sqlite3.Connection) -> None:
+def test_failed_work_leaves_nothing(database):
+    def work(connection):
         connection.execute("INSERT INTO t VALUES (1)")
         raise RuntimeError
 
@@ -205,7 +199,7 @@ def test_two_that_find_the_damage_at_once_set_it_aside_once(open_database, repor
     looked, go_on = threading.Event(), threading.Event()
     file_now = Database._file_now
 
-    def look_and_wait(self: Database) -> tuple[int, int] | None:
+    def look_and_wait(self):
         found = file_now(self)
         if self is first and not looked.is_set():
             looked.set()
@@ -243,7 +237,7 @@ NO_LOCKS = [OSError(errno.ENOLCK, ""), OSError(errno.EOPNOTSUPP, ""), NotImpleme
 
 @pytest.mark.parametrize("error", NO_LOCKS, ids=repr)
 def test_damage_is_set_aside_without_locks(open_database, reports, monkeypatch, error):
-    def acquire(*_: object, **__: object) -> None:
+    def acquire(*_, **__):
         raise error
 
     damage_header(fill_and_close(open_database))
@@ -273,8 +267,7 @@ def test_folder_in_the_place_of_the_file(tmp_path, open_database):  # type: igno
         open_database()
 
 
-def test_read_only_database(open_database, reports):
-    database = open_database()
+def test_read_only_database(reports, database):
     database.run(lambda c: c.execute("PRAGMA query_only = ON"))
     with pytest.raises(StoreError, match="readonly") as caught:
         insert(database, 1)
@@ -283,8 +276,7 @@ def test_read_only_database(open_database, reports):
     assert reports == []
 
 
-def test_full_disk(open_database, reports):
-    database = open_database()
+def test_full_disk(reports, database):
     database.run(lambda c: c.execute("PRAGMA max_page_count = 5").fetchall())
     with pytest.raises(StoreError, match="full"):
         insert(database, *range(100_000))
@@ -353,8 +345,7 @@ def test_files_beside_the_database_may_be_cut_while_it_is_open(tmp_path):
     assert subprocess.run(command, check=False).returncode == 0
 
 
-def test_a_database_that_was_removed_while_open_is_made_anew(open_database, reports):
-    database = open_database()
+def test_a_database_that_was_removed_while_open_is_made_anew(open_database, reports, database):
     insert(database, 1)
     database.path.unlink()
     insert(database, 2)
@@ -362,8 +353,7 @@ def test_a_database_that_was_removed_while_open_is_made_anew(open_database, repo
     assert reports == []
 
 
-def test_closed(open_database):
-    database = open_database()
+def test_closed(database):
     database.close()
     database.close()
     with pytest.raises(StoreError, match="closed"):

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ WORKLOADS = [
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library(tmp_path_factory):
     if COMPILER is None or sys.platform != "linux":
         pytest.skip("the disk that fails is a library in C, preloaded as Linux does")
     path = tmp_path_factory.mktemp("library") / "faulty_disk.so"
@@ -35,7 +34,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder() -> Iterator[str]:
+def folder():
     """In memory where possible, since some tens of thousands of files are synced."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:

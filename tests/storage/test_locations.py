@@ -123,7 +123,7 @@ def test_another_users_files_are_refused(name, tmp_path, monkeypatch):
     (tmp_path / "speclsp" / "a.sqlite3").touch()
     foreign, real_lstat = tmp_path / name, Path.lstat
 
-    def lstat(path: Path) -> os.stat_result:
+    def lstat(path):
         status = real_lstat(path)
         return os.stat_result([*status[:4], status.st_uid + (path == foreign), *status[5:10]])
 

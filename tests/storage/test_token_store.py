@@ -1,9 +1,7 @@
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,16 +14,8 @@ MakeStore = Callable[..., TokenStore]
 
 
 @pytest.fixture
-def make_store(tmp_path: Path) -> Iterator[MakeStore]:
-    made: list[TokenStore] = []
-
-    def make(**arguments: Any) -> TokenStore:
-        made.append(TokenStore(tmp_path / "t.sqlite3", **arguments))
-        return made[-1]
-
-    yield make
-    for store in made:
-        store.close()
+def make_store(tmp_path, closed):
+    return lambda **arguments: closed(TokenStore(tmp_path / "t.sqlite3", **arguments))
 
 
 def content(number: int) -> bytes:
@@ -46,8 +36,12 @@ def kept(store: TokenStore, n_numbers: int, fingerprint: str = "f") -> list[int]
     return [n for n in range(n_numbers) if store.get(fingerprint, content(n)) is not None]
 
 
-def test_tokens_come_back(make_store):
-    store = make_store()
+@pytest.fixture
+def store(make_store):
+    return make_store()
+
+
+def test_tokens_come_back(make_store, store):
     store.put("/r", "f", content(1), tokens(1))
     store.put("/r", "f", content(2), np.zeros(0, np.int32))
     for reader in (store, make_store()):
@@ -62,8 +56,7 @@ def test_tokens_come_back(make_store):
         assert reader.get("f", content(3)) is None
 
 
-def test_vocabularies_are_kept_apart(make_store):
-    store = make_store()
+def test_vocabularies_are_kept_apart(store):
     store.put("/r", "f", content(1), tokens(1))
     store.put("/r", "g", content(1), tokens(2))
     store.flush()
@@ -72,8 +65,7 @@ def test_vocabularies_are_kept_apart(make_store):
     assert store.get("h", content(1)) is None
 
 
-def test_closing_writes_what_was_put(make_store):
-    store = make_store()
+def test_closing_writes_what_was_put(make_store, store):
     store.put("/r", "f", content(1), tokens(1))
     store.close()
     store.close()
@@ -99,8 +91,7 @@ def test_the_longest_unused_go_first(make_store):
     assert 1000 < n_bytes <= 2000
 
 
-def test_uses_by_workspace(make_store):
-    store = make_store()
+def test_uses_by_workspace(store):
     put(store, 1, 2, root="/a")
     put(store, 3, root="/b")
     store.note_use("/b", "f", [content(2), content(3), content(99)])
@@ -114,8 +105,7 @@ def test_uses_by_workspace(make_store):
     assert {use.workspace: use.n_items for use in store.uses()}[None] == 1
 
 
-def test_forget_one_workspace(make_store):
-    store = make_store()
+def test_forget_one_workspace(store):
     put(store, 1, 2, root="/a")
     put(store, 3, root="/b")
     store.note_use("/b", "f", [content(2), content(3)])
@@ -125,8 +115,7 @@ def test_forget_one_workspace(make_store):
     assert store.forget(workspace_id("/never")) == 0
 
 
-def test_forget_all_leaves_no_trace_on_disk(make_store, tmp_path):
-    store = make_store()
+def test_forget_all_leaves_no_trace_on_disk(tmp_path, store):
     put(store, *range(50))
     assert store.forget_all() == 50
     assert store.uses() == []
@@ -137,8 +126,7 @@ def test_forget_all_leaves_no_trace_on_disk(make_store, tmp_path):
     assert kept(store, 5) == [1]
 
 
-def test_damaged_tokens_are_not_returned(make_store):
-    store = make_store()
+def test_damaged_tokens_are_not_returned(store):
     put(store, 1, 2, 3)
     store.run(
         lambda c: (
@@ -149,8 +137,7 @@ def test_damaged_tokens_are_not_returned(make_store):
     assert kept(store, 5) == [3]
 
 
-def test_damaged_file_is_begun_anew(make_store, tmp_path):
-    store = make_store()
+def test_damaged_file_is_begun_anew(make_store, tmp_path, store):
     put(store, *range(20))
     store.close()
     path = tmp_path / "t.sqlite3"

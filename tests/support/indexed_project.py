@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from waiting import until
 
 from speclsp.documents import WorkspaceFolder
 from speclsp.drafting.drafter import TokenArray
@@ -82,7 +82,7 @@ class IndexUnderTest:
         return self
 
     def built(self) -> IndexUnderTest:
-        wait_until(lambda: not self.index.stats().building)
+        until(lambda: not self.index.stats().building)
         return self
 
     def follows(self, tail: str) -> str:
@@ -99,13 +99,6 @@ class IndexUnderTest:
 
 
 _WORD_OF = {int(WordTokenizer.tokens(word)[0]): word for word in map("word{}".format, range(3000))}
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s, "the condition did not come true in time"
-        time.sleep(0.01)
 
 
 def line(number: int) -> str:

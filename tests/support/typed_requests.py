@@ -51,6 +51,12 @@ def request_between(prefix: str, suffix: str = "", **fields: Any) -> PlacedCompl
     )
 
 
+def document_of(text: str, **fields: Any) -> Document:
+    """Return a document; what is not given is as in :func:`request_between`, without a file."""
+    plain = {"uri": "file:///p/a.py", "path": "a.py", "language_id": "", "version": 1}
+    return Document(**{**plain, **fields}, text=text)
+
+
 def remade(request: PlacedCompletion, **fields: Any) -> PlacedCompletion:
     """Return a placed request with other fields of the plain one."""
     plain = msgspec.structs.replace(request.plain, **fields)

@@ -25,17 +25,17 @@ WEIGHTS = Weights(context=1.0, typed=1.0, middle=4.0)
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> LlamaVocabulary:
+def vocabulary():
     return load_vocabulary(embedded.embedded_target())
 
 
 @pytest.fixture
-def family(vocabulary: LlamaVocabulary) -> FimFamily:
+def family(vocabulary):
     return family_for(vocabulary, "")
 
 
 @pytest.fixture
-def special(vocabulary: LlamaVocabulary) -> SpecialTokens:
+def special(vocabulary):
     fim = vocabulary.fim
     end = vocabulary.special("<|endoftext|>")
     ids = (end, fim.prefix, fim.middle, fim.suffix, fim.repo, fim.separator, fim.pad)

@@ -284,7 +284,7 @@ def test_names(text, licence):
 
 
 def test_metadata_in_words():
-    def declared(*lines: str) -> str | None:
+    def declared(*lines):
         return declared_licence(message_from_string("\n".join(lines))).licence
 
     bsd, gpl = "License :: OSI Approved :: BSD License", "License :: OSI Approved :: GNU GPL"

@@ -1,7 +1,6 @@
 """Figures of a real model, and the card that they go into."""
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from training import measurement
 from training.card import Data, data_of, edit_model_card, model_card, model_file
 from training.corpus import build_corpus, listed, manifest_of, write_list, write_manifest
 from training.folder import file_hash
-from training.measurement import WAYS, EditFigures, MeasuredModel, ModelFigures, measured_once
+from training.measurement import WAYS, EditFigures, MeasuredModel, measured_once
 from training.presets import Shape
 
 TEXT = "".join(
@@ -22,12 +21,12 @@ HELD_OUT = [source_file(f"{package}/core.py", TEXT) for package in ("click", "ri
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(tmp_path_factory):
     return tmp_path_factory.mktemp("figures")
 
 
 @pytest.fixture(scope="module")
-def figures(kept: Path) -> Iterator[ModelFigures]:
+def figures(kept):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measurement, "_N_TOLD", 600)
         yield measured_once(embedded.embedded_target(), HELD_OUT, kept, n_probes=2, n_threads=1)

@@ -5,7 +5,6 @@ import json
 import random
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,7 +67,7 @@ TINY_PRESET = replace(
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> WorkFolder:
+def folder(tmp_path):
     work = WorkFolder(tmp_path)
     rng = random.Random(0)
     files = [

@@ -15,7 +15,6 @@ from margins import EPSILON, greedy_margin
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import MAX_OUTPUTS
 from speclsp.engine.llama.loading import load_target
-from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,
@@ -38,14 +37,14 @@ def load(path: Path, **changes: Any) -> LlamaTarget:
 
 
 @pytest.fixture
-def target(target_f16: LlamaTarget) -> LlamaTarget:
+def target(target_f16):
     target_f16.set_interrupt(None)
     target_f16.truncate(0)
     return target_f16
 
 
 @pytest.fixture(scope="module")
-def tokens(vocabulary: LlamaVocabulary) -> list[int]:
+def tokens(vocabulary):
     found = vocabulary.tokenize(SOURCE).tolist()
     assert len(found) > 1200
     return found
@@ -84,7 +83,7 @@ def test_whole_and_chunked_decodes_agree(target, tokens):
 
 
 def test_batches_are_padded_to_whole_groups_of_rows(target, tokens, monkeypatch):
-    def decode(start: int, n_tokens: int, n_logits: int) -> tuple[np.ndarray, int]:
+    def decode(start, n_tokens, n_logits):
         target.truncate(start)
         logits = target.decode(tokens[start : start + n_tokens], n_logits).copy()
         assert held_positions(target) == (0, start + n_tokens - 1)
@@ -265,7 +264,7 @@ def test_a_slow_machine_keeps_what_came_before_an_interrupt(model_folder, tokens
     target = load(model_folder / "embedded-target-f16.gguf")
     native, now, end = llama.llama_decode, 0, 0
 
-    def slow(context: object, batch: object) -> int:
+    def slow(context, batch):
         nonlocal now
         finishes = now + batch.n_tokens * 25_000_000  # type: ignore[attr-defined]
         now = min(finishes, end)
@@ -274,7 +273,7 @@ def test_a_slow_machine_keeps_what_came_before_an_interrupt(model_folder, tokens
     monkeypatch.setattr(llama, "llama_decode", slow)
     monkeypatch.setattr("speclsp.engine.llama.context.perf_counter_ns", lambda: now)
 
-    def evaluate() -> None:
+    def evaluate():
         while True:
             n_cached = len(target.cached)
             target.decode(tokens[n_cached : n_cached + target.n_ubatch], 0)
@@ -308,7 +307,7 @@ def test_an_interrupt_in_the_middle_of_a_long_decode(target, tokens):
     target.decode(tokens[:20], 0)
     asked: list[int] = []
 
-    def after_a_while() -> bool:
+    def after_a_while():
         asked.append(1)
         return len(asked) > 2
 

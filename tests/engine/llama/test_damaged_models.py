@@ -54,7 +54,7 @@ FAILED_IN_LLAMA_CPP = {
 
 
 @pytest.fixture(scope="module")
-def model(model_folder: Path) -> Path:
+def model(model_folder):
     return model_folder / "embedded-draft-q8_0.gguf"
 
 

@@ -27,7 +27,7 @@ def gpu(name: str = "CUDA0", free: int = 8 * GIB) -> DeviceInfo:
 
 
 @pytest.fixture
-def path(model_folder: Path) -> Path:
+def path(model_folder):
     return model_folder / "embedded-target-f16.gguf"
 
 
@@ -77,7 +77,7 @@ def test_auto_leaves_what_is_reserved(path):
 
 
 @pytest.fixture
-def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_gpus(monkeypatch):
     found = (gpu("CUDA0"), gpu("CUDA1"), DeviceInfo("CPU", "", "cpu", 0, 0, handle=0))
     monkeypatch.setattr(model, "devices", lambda: found)
 

@@ -18,7 +18,7 @@ TOLERANCE = 0.02
 
 
 @pytest.fixture
-def target(target_f16: LlamaTarget) -> LlamaTarget:
+def target(target_f16):
     target_f16.set_interrupt(None)
     target_f16.truncate(0)
     target_f16.decode(TEXT, 0)

@@ -10,7 +10,7 @@ from speclsp.errors import ModelLoadError
 
 
 @pytest.fixture
-def path(model_folder: Path) -> Path:
+def path(model_folder):
     return model_folder / "embedded-target-f16.gguf"
 
 

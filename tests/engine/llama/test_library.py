@@ -94,7 +94,7 @@ def test_a_line_in_pieces_becomes_one_and_a_failing_sink_harms_nothing():
 def test_the_log_goes_to_the_sink_of_the_moment(model_folder):
     lines: list[str] = []
 
-    def failing(level: str, line: str) -> None:
+    def failing(level, line):
         lines.append(line)
         raise RuntimeError("a sink that fails")
 

@@ -36,7 +36,7 @@ def load(path: Path, **changes: Any) -> tuple[LlamaTarget, list[tuple[str, str]]
 
 
 @pytest.fixture
-def path(model_folder: Path) -> Path:
+def path(model_folder):
     return model_folder / "embedded-target-f16.gguf"
 
 
@@ -54,7 +54,7 @@ def test_kernels_for_amx_are_left_alone(path, system, is_used, monkeypatch):
     """They crash in many builds, and llama.cpp takes them with its other repacked weights."""
     given: list[bool] = []
 
-    def load_from_file(name: bytes, native: Any) -> Any:
+    def load_from_file(name, native):
         given.append(native.use_extra_bufts)
         return real(name, native)
 
@@ -66,7 +66,7 @@ def test_kernels_for_amx_are_left_alone(path, system, is_used, monkeypatch):
 
 
 def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(path, monkeypatch):
-    def free(n_bytes: int) -> None:
+    def free(n_bytes):
         memory = types.SimpleNamespace(available=n_bytes)
         monkeypatch.setattr(loading.psutil, "virtual_memory", lambda: memory)
 
@@ -88,7 +88,7 @@ def test_progress_is_told_and_may_call_it_off(path):
     shares: list[float] = []
     settings = Settings(threads=1)
 
-    def go(on: bool) -> LlamaTarget:
+    def go(on):
         return loading.load_target(
             path,
             settings,
@@ -212,7 +212,7 @@ def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(path, monke
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=4096)
     n_refusals = 2
 
-    def warm_up(target: LlamaTarget) -> None:
+    def warm_up(target):
         nonlocal n_refusals
         n_refusals -= 1
         if n_refusals >= 0:
@@ -227,7 +227,7 @@ def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(path, monke
 def test_a_model_that_cannot_decode_is_not_tried_again(path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=4096)
 
-    def warm_up(target: LlamaTarget) -> None:
+    def warm_up(target):
         raise DecodeError("llama_decode failed: the batch is not valid.")
 
     monkeypatch.setattr(LlamaTarget, "warm_up", warm_up)
@@ -303,7 +303,7 @@ def test_placements_that_work_without_a_gpu(path, changes):
 def test_the_lazy_mode_is_llama_cpps(path, monkeypatch):
     native, modes = llama.llama_model_load_from_file, []
 
-    def noted(name: bytes, params: Any) -> Any:
+    def noted(name, params):
         modes.append(params.lazy_mode)
         return native(name, params)
 

@@ -1,6 +1,5 @@
 """Token trees in one decode: every node sees its own path, and the cache keeps the right one."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +42,17 @@ def load(path: Path, n_branches: int = N_BRANCHES, **changes: Any) -> LlamaTarge
 
 
 @pytest.fixture(scope="module", params=["f16", "q8_0"])
-def quantisation(request: pytest.FixtureRequest) -> str:
+def quantisation(request):
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def model(model_folder: Path, q8_0_model: Path, quantisation: str) -> Path:
+def model(model_folder, q8_0_model, quantisation):
     return q8_0_model if quantisation == "q8_0" else model_folder / "embedded-target-f16.gguf"
 
 
 @pytest.fixture(scope="module")
-def loaded(model: Path) -> Iterator[LlamaTarget]:
+def loaded(model):
     target = load(model)
     assert target.n_branches > 1
     yield target
@@ -61,14 +60,14 @@ def loaded(model: Path) -> Iterator[LlamaTarget]:
 
 
 @pytest.fixture
-def target(loaded: LlamaTarget) -> LlamaTarget:
+def target(loaded):
     loaded.set_interrupt(None)
     loaded.truncate(0)
     return loaded
 
 
 @pytest.fixture(scope="module")
-def tokens() -> list[int]:
+def tokens():
     return np.random.default_rng(7).integers(300, N_VOCAB, size=600).tolist()
 
 

@@ -141,7 +141,7 @@ def test_the_native_vocabulary_is_freed_with_the_last_reference(model_folder, mo
     freed: list[int] = []
     free = vocabulary_module.llama.llama_model_free
 
-    def noted(model: int) -> None:
+    def noted(model):
         freed.append(model)
         free(model)
 

@@ -1,3 +1,5 @@
+from typed_requests import document_of
+
 from speclsp.documents import Document, TextEdit, edit_between
 from speclsp.prompt.context.edited_regions import MAX_REGIONS, EditedRegions
 
@@ -5,7 +7,7 @@ OLD = [f"line {n}" for n in range(60)]
 
 
 def document(uri: str, text: str) -> Document:
-    return Document(uri=uri, path="a.py", language_id="", version=1, text=text)
+    return document_of(text, uri=uri)
 
 
 def edited(*changes: tuple[int, int, list[str]]) -> tuple[EditedRegions, list[str]]:
