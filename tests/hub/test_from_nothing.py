@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from fake_hub import serve_hub
+from forked_speclsp import run_speclsp
 
 from speclsp import embedded
 from speclsp.events import LogLine, StateChanged
@@ -18,8 +18,6 @@ from speclsp.hub.presets import PRESETS
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.real
-
-SPECLSP = [sys.executable, "-m", "speclsp"]
 
 
 @pytest.fixture
@@ -71,7 +69,7 @@ async def opened(tmp_path: Path) -> AsyncIterator:
     async def make(choice: str | None, *arguments: str) -> Editor:
         editor = Editor(choice)
         started.append(editor)
-        command = [*SPECLSP, "serve", "--threads", "1", *arguments]
+        command = [sys.executable, "-m", "speclsp", "serve", "--threads", "1", *arguments]
         await editor.server.start(
             command, folder, options={"deadline_ms": 60_000, "min_probability": 0.0}
         )
@@ -116,16 +114,10 @@ async def test_without_consent_the_trial_model_completes(hub, opened):
     assert not hub.asked
 
 
-def speclsp(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SPECLSP, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env=dict(os.environ),
-        **options,
+def speclsp(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    run = run_speclsp(*arguments, data=given.encode())
+    return subprocess.CompletedProcess(
+        run.args, run.returncode, run.stdout.decode(), run.stderr.decode()
     )
 
 
@@ -145,11 +137,9 @@ def test_the_terminal_downloads_by_command_only(hub, tmp_path):
         "jsonrpc": "2.0", "id": 1, "method": "complete",
         "params": {"prefix": "import os\nimport ", "nPredict": 4},
     }  # fmt: skip
-    run = subprocess.run(
-        [*SPECLSP, "complete", "--threads", "1", "-hf", "ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF",
-         "-hfd", "ggml-org/Qwen2.5-Coder-0.5B-Q8_0-GGUF", "--offline"],
-        input=json.dumps(request), capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+    names = ("-hf", "ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF",
+             "-hfd", "ggml-org/Qwen2.5-Coder-0.5B-Q8_0-GGUF")  # fmt: skip
+    run = speclsp("complete", "--threads", "1", *names, "--offline", given=json.dumps(request))
     assert json.loads(run.stdout)["result"]["stats"]["nPredicted"] > 0
     assert "Qwen2.5-Coder 7B Q8_0" in run.stderr
     removed = speclsp("models", "remove", name)
@@ -200,12 +190,7 @@ def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(h
 def test_a_hub_that_cannot_be_reached_keeps_nothing_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nothing listens there
-    run = subprocess.run(
-        [*SPECLSP, "models", "pull", "qwen2.5-coder-0.5b-q8_0"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = speclsp("models", "pull", "qwen2.5-coder-0.5b-q8_0")
     assert run.returncode == 1
     (line,) = run.stderr.splitlines()
     assert "cannot be reached" in line
@@ -216,12 +201,7 @@ def test_a_hub_that_cannot_be_reached_keeps_nothing_and_says_so(tmp_path, monkey
 @pytest.mark.parametrize("command", ["doctor", "models pull"])
 def test_an_unknown_name_is_one_problem_with_what_was_meant(command):
     given = ["--model"] if command == "doctor" else []
-    run = subprocess.run(
-        [*SPECLSP, *command.split(), *given, "qwen2.5-codr-7b"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = speclsp(*command.split(), *given, "qwen2.5-codr-7b")
     assert run.returncode == 1
     problems = [line for line in run.stdout.splitlines() if line.startswith("problem")]
     assert len(problems) == (command == "doctor")

@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked_speclsp import run_speclsp
 from hostile_hub import MODEL, REPOSITORY, TABLE, Behaviour, World, listed, listing, sent
 from scripted_http import Request, response, scripted_server
 
@@ -157,22 +157,16 @@ def test_the_command_in_a_process_of_its_own(name, status, world):
     outside = tree(world.home.parent, world.cache)
     given = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "XDG_"))}
     with scripted_server(lambda request: behaviour.answer(world, request)) as server:
-        run = subprocess.run(
-            [sys.executable, "-m", "speclsp", "models", "pull", REPOSITORY],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=world.home,
-            env={**given, "HOME": str(world.home), "HF_ENDPOINT": server.url},
-        )
+        environment = {**given, "HOME": str(world.home), "HF_ENDPOINT": server.url}
+        run = run_speclsp("models", "pull", REPOSITORY, environment=environment, folder=world.home)
     assert run.returncode == status, run.stderr
     assert tree(world.home.parent, world.cache) == outside
     check_cache(world, set())
     if status:
-        check_messages(run.stderr)
-        assert behaviour.says in run.stderr
+        check_messages(run.stderr.decode())
+        assert behaviour.says in run.stderr.decode()
     else:
-        assert Path(run.stdout.strip()).read_bytes() == MODEL
+        assert Path(run.stdout.decode().strip()).read_bytes() == MODEL
 
 
 @pytest.mark.parametrize(
@@ -188,17 +182,12 @@ def test_the_command_in_a_process_of_its_own(name, status, world):
 def test_what_the_environment_says_wrongly(variable, says, world):
     name, _, value = variable.partition("=")
     usual = {"HOME": str(world.home), "HF_ENDPOINT": "http://127.0.0.1:1"}
-    run = subprocess.run(
-        [sys.executable, "-m", "speclsp", "models", "pull", REPOSITORY],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **usual, name: value},
-    )
+    environment = {**os.environ, **usual, name: value}
+    run = run_speclsp("models", "pull", REPOSITORY, environment=environment)
     assert run.returncode == 1
-    check_messages(run.stderr)
-    assert says in run.stderr
-    assert "hidden" not in run.stderr
+    check_messages(run.stderr.decode())
+    assert says in run.stderr.decode()
+    assert b"hidden" not in run.stderr
 
 
 def test_a_version_is_used_once_all_of_it_is_there(world, pull, monkeypatch):
