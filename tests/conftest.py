@@ -5,6 +5,8 @@ since two that wait for each other crawl on a busy machine.
 """
 
 import signal
+import ssl
+import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -73,6 +75,22 @@ def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what a test, and its processes, remember out of the user's folders and other tests'."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+    """Return a self-signed certificate of localhost, and a server's context with it."""
+    folder = tmp_path_factory.mktemp("certificate")
+    made = ["-x509", "-nodes", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=localhost"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem")]
+    name = ["-addext", "subjectAltName=DNS:localhost"]
+    try:
+        subprocess.run(["openssl", "req", *made, *name, *files], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no openssl, which makes the certificate")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+    return folder / "certificate.pem", context
 
 
 @pytest.fixture(scope="session")

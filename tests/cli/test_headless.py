@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from scripted_completer import Asked, ScriptedCompleter
 from typed_requests import result_of
+from waiting import until
 
 from speclsp.cli.headless import (
     HeadlessConnection,
@@ -15,20 +17,26 @@ from speclsp.cli.headless import (
     completion_object,
 )
 from speclsp.lsp import json_rpc
+from speclsp.requests import PlacedCompletion
 from speclsp.settings import Settings
 from speclsp.statistics import SessionStats
 from speclsp.suggestions.window import Window
 
 
+def echo(asked: Asked) -> None:
+    asked.answer(f"<{asked.request.prefix}>")
+
+
 class Pipe:
     """A headless connection on a thread of its own; messages and answers are Python values."""
 
-    def __init__(self, completer: Any, options: HeadlessOptions) -> None:
+    def __init__(self, **options: Any) -> None:
         self.answers: list[Any] = []
-        self.completer = completer
+        self.completer = ScriptedCompleter(Settings(), echo)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self.connection = HeadlessServer(Window(completer, Settings()), options).protocol
+        window = Window(self.completer, Settings())
+        self.connection = HeadlessServer(window, HeadlessOptions(**options)).protocol
         self.connection.connect(lambda body: self.answers.append(json.loads(body)))
         self.session = self
 
@@ -51,13 +59,23 @@ class Pipe:
         asyncio.run_coroutine_threadsafe(self.connection.close(), self._loop).result(10)
         return self.answers
 
+    @property
+    def requests(self) -> list[PlacedCompletion]:
+        """What the completer was asked for."""
+        return [asked.request for asked in self.completer.asked]
+
+    def kinds(self) -> list[str]:
+        """Return what became of documents."""
+        names = (call[0].partition("_document") for call in self.completer.calls)
+        return [kind for kind, is_of_document, _ in names if is_of_document]
+
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
 
 @pytest.fixture
-def pipe(fake_completer: Any) -> Iterator[Pipe]:
-    made = Pipe(fake_completer, HeadlessOptions())
+def pipe() -> Iterator[Pipe]:
+    made = Pipe()
     yield made
     made.close()
 
@@ -87,8 +105,8 @@ def test_ten_requests_get_ten_answers(pipe):
         "stats": {
             "nPrompt": 7,
             "nPromptEvaluated": 0,
-            "nPredicted": 1,
-            "nTargetPasses": 1,
+            "nPredicted": 3,
+            "nTargetPasses": 0,
             "nDrafted": 0,
             "nAccepted": 0,
             "drafters": {},
@@ -121,7 +139,7 @@ def test_params_reach_the_request(pipe):
             trigger="automatic",
         )
     )
-    (request,) = pipe.completer.requests
+    (request,) = pipe.requests
     assert (request.prefix, request.suffix, request.path) == ("pre", "suf", "pkg/mod.py")
     assert (request.repo_name, request.language_id) == ("repo", "python")
     assert request.plain.settings == {
@@ -139,15 +157,10 @@ def test_params_reach_the_request(pipe):
     assert (request.plain.n_candidates, request.plain.trigger) == (4, "automatic")
 
 
-def test_one_text_that_is_never_withheld_unless_asked_otherwise(pipe):
+def test_one_text_that_is_never_withheld_and_has_no_deadline_unless_asked_otherwise(pipe):
     pipe.run(completing(1))
-    (request,) = pipe.completer.requests
+    (request,) = pipe.requests
     assert (request.plain.n_candidates, request.plain.trigger) == (1, "invoked")
-
-
-def test_without_a_deadline_asked_for_there_is_none(pipe):
-    pipe.run(completing(1))
-    (request,) = pipe.completer.requests
     assert request.plain.settings["deadline_ms"] > 24 * 3600 * 1000
     assert "n_predict" not in request.plain.settings
 
@@ -271,13 +284,12 @@ def test_wrong_params_are_named(pipe, params, field):
     assert good["id"] == 2
 
 
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [("cancel", {}), ("cancel", {"id": None}), ("cancel", {"id": 1.5}), ("statistics", {"x": 1})],
-)
-def test_wrong_params_of_other_methods(pipe, method, params):
-    (answer,) = pipe.run(call(1, method, params))
-    assert answer["error"]["code"] == -32602
+def test_wrong_params_of_other_methods(pipe):
+    wrong = [
+        *(call(n, "cancel", params) for n, params in enumerate(({}, {"id": None}, {"id": 1.5})))
+    ]
+    answers = pipe.run(*wrong, call(3, "statistics", {"x": 1}))
+    assert [answer["error"]["code"] for answer in answers] == [-32602] * 4
 
 
 def test_notifications_get_no_answer(pipe):
@@ -293,31 +305,28 @@ def test_notifications_get_no_answer(pipe):
         completing(1),
     )
     assert [answer["id"] for answer in answers] == [1]
-    assert len(pipe.completer.requests) == 1
+    assert len(pipe.requests) == 1
 
 
-def test_an_id_in_use_is_refused(pipe):
+def test_an_id_in_use_is_refused_and_an_answered_one_is_not(pipe):
     answers = pipe.run(completing(1, "a"), completing(1, "b"), completing("1", "c"))
     assert answers[0]["error"]["code"] == -32600
     assert answers[0]["error"]["data"] == {"field": "$.id"}
-    assert [answer["result"]["text"] for answer in answers[1:]] == ["<a>", "<c>"]
-
-
-def test_an_answered_id_may_be_used_again(pipe):
-    pipe.run(completing(1, "a"))
-    pipe.run(completing(1, "b"))
-    assert [answer["result"]["text"] for answer in pipe.answers] == ["<a>", "<b>"]
+    pipe.run(completing(1, "d"))
+    assert [answer["result"]["text"] for answer in answers[1:]] == ["<a>", "<c>", "<d>"]
 
 
 def test_cancel_while_it_runs(pipe):
-    pipe.completer.may_answer.clear()
+    held: list[Asked] = []
+    pipe.completer.script = lambda asked: echo(asked) if held else held.append(asked)
     pipe.send(completing(1), completing(2))
     worker = threading.Thread(target=pipe.session.run)
     worker.start()
-    assert pipe.completer.started.wait(5)
+    until(lambda: held)
     pipe.send(call(3, "cancel", {"id": 1}), call(4, "cancel", {"id": 77}))
     pipe.send(call(5, "cancel", {"id": "1"}))
-    pipe.completer.may_answer.set()
+    assert held[0].cancel.cancelled
+    held[0].answer("", finish_reason="cancelled")
     pipe.session.end_of_input()
     worker.join(5)
     by_id = {answer["id"]: answer["result"] for answer in pipe.answers}
@@ -340,7 +349,7 @@ def test_cancel_while_it_waits(pipe):
     assert not worker.is_alive()
     assert pipe.answers[0] == {"jsonrpc": "2.0", "id": "c", "result": {"cancelled": True}}
     assert [answer["result"]["finishReason"] for answer in pipe.answers[1:]] == ["cancelled"] * 2
-    assert pipe.completer.requests == []
+    assert pipe.requests == []
 
 
 def test_requests_wait_until_the_model_is_loaded(pipe):
@@ -365,11 +374,11 @@ def test_an_engine_that_cannot_answer(pipe, state):
 
 
 def test_a_bug_is_answered_reported_and_survived(pipe, caplog):
-    def fail_once(_: Any) -> str:
-        pipe.completer.answer = lambda r: "fine"
-        raise ZeroDivisionError("oops")
+    def fail_once(asked: Asked) -> None:
+        pipe.completer.script = lambda asked: asked.answer("fine")
+        asked.future.set_exception(ZeroDivisionError("oops"))
 
-    pipe.completer.answer = fail_once
+    pipe.completer.script = fail_once
     broken, good = pipe.run(completing(1), completing(2))
     assert broken["error"]["code"] == -32603
     assert bugs(caplog) == [ZeroDivisionError]
@@ -449,53 +458,50 @@ def test_batches(pipe):
     assert len(answers) == 2
 
 
-def test_a_projects_file_is_hidden_behind_the_requests_text(fake_completer, tmp_path):
-    pipe = Pipe(fake_completer, HeadlessOptions(project=tmp_path, repo_name="repo"))
+def test_a_projects_file_is_hidden_behind_the_requests_text(tmp_path):
+    pipe = Pipe(project=tmp_path, repo_name="repo")
     pipe.run(
         completing(1, "a", suffix="b", path="m.py"),
         completing(2, "c", path="m.py"),
         *(completing(f"n{i}", path=f"f{i}.py") for i in range(40)),
     )
     uri = (tmp_path / "m.py").as_uri()
-    kinds = [kind for kind, _ in fake_completer.documents]
-    assert kinds[:3] == ["open", "change", "open"]
-    opened = fake_completer.documents[0][1]
+    assert pipe.kinds()[:3] == ["open", "change", "open"]
+    opened = pipe.completer.opened[0]
     assert (opened.uri, opened.text, opened.path) == (uri, "ab", "m.py")
-    assert ("close", uri) in fake_completer.documents
-    assert kinds.count("close") == 41 - 32
-    assert {request.repo_name for request in fake_completer.requests} == {"repo"}
+    assert ("close_document", uri) in pipe.completer.calls
+    assert pipe.kinds().count("close") == 41 - 32
+    assert {request.repo_name for request in pipe.requests} == {"repo"}
 
 
 @pytest.mark.parametrize(
     ("path", "file"),
     [("pkg/m.py", "pkg/m.py"), ("./a/../m.py", "m.py"), ("", None), ("a\0b", None)],
 )
-def test_file_of_a_request_in_a_project(fake_completer, tmp_path, path, file):
-    Pipe(fake_completer, HeadlessOptions(project=tmp_path)).run(completing(1, path=path))
-    (request,) = fake_completer.requests
-    ((_, opened),) = fake_completer.documents
+def test_file_of_a_request_in_a_project(tmp_path, path, file):
+    pipe = Pipe(project=tmp_path)
+    pipe.run(completing(1, path=path))
+    (request,) = pipe.requests
+    (opened,) = pipe.completer.opened
     expected = "" if file is None else str(tmp_path / file)
     assert (request.file, opened.file) == (expected, expected)
 
 
 def test_without_a_project_there_is_no_file(pipe):
     pipe.run(completing(1, path="/etc/passwd"), completing(2, path="/etc/hosts"))
-    files = [opened.file for kind, opened in pipe.completer.documents if kind == "open"]
-    assert files == ["", ""]
-    (request,) = pipe.completer.requests
+    assert [opened.file for opened in pipe.completer.opened] == ["", ""]
+    (request,) = pipe.requests
     assert (request.path, request.file) == ("/etc/hosts", "")
 
 
 def test_uris_differ_by_path_without_a_project(pipe):
     pipe.run(completing(1, path="a.py"), completing(2, path="b.py"))
-    assert len({request.uri for request in pipe.completer.requests}) == 2
-    kinds = [kind for kind, _ in pipe.completer.documents]
-    assert kinds == ["open", "close"] * 2
+    assert len({request.uri for request in pipe.requests}) == 2
+    assert pipe.kinds() == ["open", "close"] * 2
 
 
-@pytest.mark.parametrize("n_candidates", [1, 2])
-def test_what_a_text_replaces_is_always_told(n_candidates):
+def test_what_a_text_replaces_is_always_told():
     result = result_of("a)", n_replaced=1)
-    made = completion_object(result, cancelled=False, n_candidates=n_candidates)
-    assert made["text"] == "a)"
-    assert made["nReplaced"] == 1
+    for n_candidates in (1, 2):
+        made = completion_object(result, cancelled=False, n_candidates=n_candidates)
+        assert (made["text"], made["nReplaced"]) == ("a)", 1)

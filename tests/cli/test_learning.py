@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import PIPE
@@ -10,22 +9,17 @@ from typing import Any
 
 import pytest
 from forked_speclsp import ForkedSpeclsp
+from waiting import until
 
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.ngrams.files import open_statistics
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("private_folders")]
 
 WAIT_S = 120
 TEXT = "def quotient_of(first_number, second_number):\n    return first_number / second_number\n"
 BEGUN = "def quotient_of(first_number, "
-
-
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 class Process:
@@ -103,13 +97,6 @@ def in_file(path: Path, text: str = TEXT) -> int:
 
 def journal_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.journal")
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def test_a_text_is_proposed_alike_from_the_store_the_file_and_both(start, tmp_path, monkeypatch):

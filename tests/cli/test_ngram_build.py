@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
+from waiting import until
 
 from speclsp.cli import ngram_build
 from speclsp.cli.main import cli
@@ -151,19 +151,12 @@ def parts_of(output: Path) -> list[Path]:
     return [path for path in work.iterdir() if not path.suffix] if work.exists() else []
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 180
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def test_a_lost_process_is_replaced(corpus, expected, tmp_path):
     output = tmp_path / "file"
     command = [sys.executable, "-m", "speclsp", "ngram", "build", str(corpus), "-o", str(output)]
     build = subprocess.Popen([*command, "--memory", "1", "--processes", "2"])
     try:
-        wait_for(lambda: bool(parts_of(output)))
+        until(lambda: bool(parts_of(output)))
         lost = [
             child
             for child in psutil.Process(build.pid).children()
@@ -209,7 +202,7 @@ def test_a_clusters_lost_worker(cluster, corpus, expected, tmp_path):
     was_unfinished: list[bool] = []
 
     def kill() -> None:
-        wait_for(lambda: bool(parts_of(output)))
+        until(lambda: bool(parts_of(output)))
         os.kill(pids[0], signal.SIGKILL)
         was_unfinished.append(not output.exists())
 

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from echo_engines import Engines, is_running, wait_until
+from echo_engines import Engines, is_running
+from waiting import until
 
 
 @pytest.fixture
@@ -22,5 +23,5 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines
     for pid in made.pids():
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(is_running, made.pids())))
+    until(lambda: not any(map(is_running, made.pids())))
     shutil.rmtree(made.runtime.parent)

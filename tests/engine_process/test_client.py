@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 import threading
-import time
 import traceback
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import msgspec
 import pytest
 from scripted_completer import Asked, ScriptedCompleter
 from shared_engine import ThreadedEngine
+from waiting import until
 
 from speclsp.cancellation import CancellationToken
 from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
@@ -40,13 +40,6 @@ WAIT_S = 30
 URI = "file:///p/a.py"
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
-
-
 class Scripted:
     """Windows on an engine whose completers do as a script says."""
 
@@ -61,11 +54,19 @@ class Scripted:
         self.made.append(ScriptedCompleter(settings, self.script))
         return self.made[-1]
 
+    def unstarted(self, settings: Settings | None = None) -> SharedCompleter:
+        self.windows.append(self.engine.window(settings or Settings()))
+        return self.windows[-1]
+
     def window(self, settings: Settings | None = None) -> SharedCompleter:
-        window = self.engine.window(settings or Settings())
-        self.windows.append(window)
+        window = self.unstarted(settings)
         window.start()
         until(lambda: window._connection)
+        return window
+
+    def with_document(self, settings: Settings | None = None) -> SharedCompleter:
+        window = self.window(settings)
+        window.open_document(document())
         return window
 
     @property
@@ -81,6 +82,13 @@ def scripted(tmp_path: Path) -> Iterator[Scripted]:
     for window in made.windows:
         window.close()
     made.engine.close()
+
+
+@pytest.fixture
+def peer() -> Iterator["Peer"]:
+    made = Peer()
+    yield made
+    made.close()
 
 
 def document(text: str = "x = 1\n", version: int = 1, uri: str = URI) -> Document:
@@ -105,9 +113,11 @@ def test_what_is_asked_and_answered_crosses_unchanged(scripted):
     window.open_document(document("é = 1\n"))
     window.change_document(URI, 2, TextEdit(6, 6, "𝄞 = 2\n"))
     overrides = {"n_predict": 3, "languages": {"python": {"max_lines": 1}}}
-    result = ask(window, version=2, offset=9, overrides=overrides).result(WAIT_S)
+    asked = ask(window, version=2, offset=9, overrides=overrides, debounce_ms=7.0)
+    result = asked.result(WAIT_S)
     assert (result.generated.text, result.stats.n_prompt) == ("completed", 7)
     asked = scripted.completer.asked[0].request
+    assert asked.plain.debounce_ms == 7.0
     assert (asked.text, asked.cursor, asked.plain.overrides) == ("é = 1\n𝄞 = 2\n", 9, overrides)
     window.save_document(URI)
     window.learn(AcceptedText(path="a.py", file="", before="", text="kept"))
@@ -136,28 +146,21 @@ def test_a_key_in_a_large_file_sends_less_than_a_kilobyte(scripted):
     assert 0 < window.n_sent - before < 1000
 
 
-def test_an_engines_errors_keep_their_class_and_remedy(scripted):
+def test_an_engines_errors_keep_their_class_and_remedy_and_a_surrogate_is_a_question_mark(scripted):
     scripted.script = lambda asked: asked.future.set_exception(
         ModelNotFoundError("no model.", remedy="Give one.")
     )
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     with pytest.raises(ModelNotFoundError, match="no model") as raised:
         ask(window).result(WAIT_S)
     assert raised.value.remedy == "Give one."
-
-
-def test_what_utf_8_cannot_encode_is_answered_as_a_question_mark(scripted):
-    scripted.script = lambda asked: asked.answer("x\udcff")
-    window = scripted.window()
-    window.open_document(document())
+    scripted.completer.script = lambda asked: asked.answer("x\udcff")  # UTF-8 cannot encode it
     assert ask(window).result(WAIT_S).generated.text == "x?"
 
 
 def test_a_cancel_reaches_the_engine(scripted):
     scripted.script = leave_open
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     token = CancellationToken()
     window.submit(request(), token)
     until(lambda: scripted.completer.asked)
@@ -168,13 +171,6 @@ def test_a_cancel_reaches_the_engine(scripted):
     token.cancel(for_good=True)
     until(lambda: asked.cancel.is_for_good)
     asked.answer("late")
-
-
-def test_a_request_says_how_long_it_waits_for_the_next_keystroke(scripted):
-    window = scripted.window()
-    window.open_document(document())
-    ask(window, debounce_ms=7.0).result(WAIT_S)
-    assert scripted.completer.asked[0].request.plain.debounce_ms == 7.0
 
 
 def test_what_a_dead_engine_left_is_answered_empty_and_the_next_one_gets_everything(scripted):
@@ -195,8 +191,7 @@ def test_what_a_dead_engine_left_is_answered_empty_and_the_next_one_gets_everyth
 
 
 def test_without_an_engine_requests_fail_at_once_or_wait_and_learned_texts_are_kept(scripted):
-    window = SharedCompleter(Settings(), scripted.engine.link)
-    scripted.windows.append(window)
+    window = scripted.unstarted()
     window.open_document(document())
     window.learn(AcceptedText(path="a.py", file="", before="", text="kept"))
     with pytest.raises(EngineUnavailableError, match="loading"):
@@ -218,8 +213,7 @@ def test_three_ends_without_an_answer_are_one_problem_until_the_settings_change(
     scripted, monkeypatch
 ):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
-    window = scripted.window(Settings(model="/m/broken.gguf"))
-    window.open_document(document())
+    window = scripted.with_document(Settings(model="/m/broken.gguf"))
     for n_made in (1, 2, 3):
         crash(scripted, n_made)
     until(lambda: window.state() == "failed")
@@ -249,8 +243,7 @@ def test_an_engine_that_is_lost_while_it_starts_is_tried_three_times(scripted, m
         raise ConnectionResetError("it ended the connection")
 
     scripted.engine.on_link = lose
-    window = SharedCompleter(Settings(), scripted.engine.link)
-    scripted.windows.append(window)
+    window = scripted.unstarted()
     window.start()
     until(lambda: window.state() == "failed")
     assert len(lost) == MAX_ENDS
@@ -263,8 +256,7 @@ def test_an_engine_that_answers_before_it_is_killed_is_started_again_each_time(
     scripted, monkeypatch
 ):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     for n_made in range(1, 8):
         until(lambda n=n_made: len(scripted.made) == n and window._connection)
         assert ask(window).result(WAIT_S).generated.text == "completed"
@@ -274,8 +266,7 @@ def test_an_engine_that_answers_before_it_is_killed_is_started_again_each_time(
 
 
 def test_an_engine_that_ends_in_good_order_is_started_by_the_next_request(scripted):
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     assert ask(window).result(WAIT_S).generated.text == "completed"
     scripted.engine.dismiss()
     until(lambda: window.state() == "unloaded")
@@ -291,8 +282,7 @@ def test_an_engine_that_cannot_be_shared_is_a_problem_and_the_window_goes_on(scr
         raise EngineProcessError("another user's socket.", remedy="Remove it.")
 
     scripted.engine.on_link = refuse
-    window = SharedCompleter(Settings(), scripted.engine.link)
-    scripted.windows.append(window)
+    window = scripted.unstarted()
     window.open_document(document())
     waiting = ask(window, wait_for_model=True)
     window.start()
@@ -310,8 +300,7 @@ def test_an_engine_that_cannot_be_shared_is_a_problem_and_the_window_goes_on(scr
 
 def test_an_error_that_many_requests_get_does_not_grow(scripted):
     """Each time an exception is raised its traceback gets longer, and keeps the frames' texts."""
-    window = SharedCompleter(Settings(), scripted.engine.link)
-    scripted.windows.append(window)
+    window = scripted.unstarted()
     window.open_document(document())
     lengths = []
     for _ in range(9):
@@ -336,8 +325,7 @@ def test_an_idle_window_wakes_no_thread(scripted, monkeypatch):
 
 
 def test_other_engine_settings_mean_another_engine(scripted):
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     assert window.apply_settings(Settings(n_predict=3)) == ()
     until(lambda: scripted.completer.applied)
     assert window.apply_settings(Settings(n_predict=3, ctx_size=512)) == ()
@@ -358,8 +346,7 @@ ELSEWHERE = Settings(model="/own.gguf", engine_url="speclsp+unix:///desk.sock")
 def test_an_engine_gets_nothing_if_the_settings_name_another_one_once_it_is_connected(
     scripted, former, new, does_fail
 ):
-    window = SharedCompleter(former, scripted.engine.link)
-    scripted.windows.append(window)
+    window = scripted.unstarted(former)
 
     def change() -> None:
         scripted.engine.on_link = lambda: None
@@ -383,8 +370,7 @@ def test_a_defect_while_it_connects_is_a_problem_and_settings_try_again(scripted
         raise ValueError("unforeseen")
 
     scripted.engine.on_link = fail
-    window = SharedCompleter(Settings(), scripted.engine.link)
-    scripted.windows.append(window)
+    window = scripted.unstarted()
     window.open_document(document())
     window.start()
     until(lambda: window.state() == "failed")
@@ -398,8 +384,7 @@ def test_a_defect_while_it_connects_is_a_problem_and_settings_try_again(scripted
 
 def test_a_defect_while_it_connects_to_another_machine_is_tried_again(scripted):
     scripted.engine.on_link = lambda: 1 // 0
-    window = SharedCompleter(ELSEWHERE, scripted.engine.link)
-    scripted.windows.append(window)
+    window = scripted.unstarted(ELSEWHERE)
     window.start()
     until(lambda: window.state() == "failed")
     window.close()
@@ -515,8 +500,7 @@ def test_an_ignored_document_stays_here_if_its_folder_is_closed(scripted, tmp_pa
 
 
 def test_a_request_that_waits_stays_here_if_its_document_becomes_ignored(scripted, tmp_path):
-    window = SharedCompleter(ELSEWHERE, scripted.engine.link)
-    scripted.windows.append(window)
+    window = scripted.unstarted(ELSEWHERE)
     window.open_document(dataclasses.replace(document(), file=str(tmp_path / "private.py")))
     waiting = ask(window, wait_for_model=True, settings={"deadline_ms": 100})
     (tmp_path / ".gitignore").write_text("private.py\n")
@@ -543,8 +527,7 @@ def test_an_engine_elsewhere_that_cannot_be_reached_is_told_once(scripted, monke
         raise EngineProcessError("it cannot be reached.", remedy="Start it.")
 
     scripted.engine.on_link = refuse
-    window = SharedCompleter(ELSEWHERE, scripted.engine.link)
-    scripted.windows.append(window)
+    window = scripted.unstarted(ELSEWHERE)
     window.start()
     for n in (2, 4, 6):
         until(lambda n=n: len(scripted.engine.asked) > n)
@@ -556,8 +539,7 @@ def test_an_engine_elsewhere_that_cannot_be_reached_is_told_once(scripted, monke
 
 def test_a_stopped_engine_leaves_requests_to_their_deadline(scripted):
     scripted.script = leave_open
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     result = ask(window, settings={"deadline_ms": 100}).result(WAIT_S)
     assert (result.generated.text, result.generated.finish_reason) == ("", "deadline")
     until(lambda: scripted.completer.asked[0].cancel.is_for_good)
@@ -565,8 +547,7 @@ def test_a_stopped_engine_leaves_requests_to_their_deadline(scripted):
 
 def test_the_longest_deadline_that_may_be_set_ends_no_connection(scripted):
     scripted.script = leave_open
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     asked = ask(window, settings={"deadline_ms": 2**31 - 1}, origin="program")
     until(lambda: scripted.completer.asked)
     other = ask(window, settings={"deadline_ms": 100}, origin="program")
@@ -576,8 +557,7 @@ def test_the_longest_deadline_that_may_be_set_ends_no_connection(scripted):
     assert len(scripted.engine.asked) == 1
 
 
-def test_statistics_are_asked_once_at_a_time_and_late_answers_are_dropped():
-    peer = Peer()
+def test_statistics_are_asked_once_at_a_time_and_late_answers_are_dropped(peer):
     peer.window.statistics()
     peer.window.apply_settings(Settings())  # the same; what was asked before is sent then
     n_sent = peer.window.n_sent
@@ -592,8 +572,6 @@ def test_statistics_are_asked_once_at_a_time_and_late_answers_are_dropped():
     peer.send(wire.Idle(1, is_idle=True), wire.Statistics(SessionStats(model="next")))
     until(lambda: peer.window.statistics().model == "next")
     assert peer.window._idle == {}
-    peer.window.close()
-    peer.socket.close()
 
 
 async def test_a_message_that_the_socket_takes_is_not_copied_to_wait(monkeypatch):
@@ -652,6 +630,10 @@ class Peer:
         self.window.start()
         until(lambda: self.window._connection)
 
+    def close(self) -> None:
+        self.window.close()
+        self.socket.close()
+
     def send(self, *messages: wire.EngineMessage) -> None:
         for message in messages:
             body = msgspec.msgpack.encode(message)
@@ -670,12 +652,10 @@ def test_an_engine_that_says_nothing_is_reported_until_it_does(monkeypatch):
     peer.send(StateChanged(state="ready", message="m"))
     assert peer.window.next_event(WAIT_S) == StateChanged(state="ready", message="m")
     assert peer.window.state() == "ready"
-    peer.window.close()
-    peer.socket.close()
+    peer.close()
 
 
-def test_closing_waits_half_a_second_at_most_for_an_engine_that_does_not_go_on(monkeypatch):
-    peer = Peer()
+def test_closing_waits_half_a_second_at_most_for_an_engine_that_does_not_go_on(monkeypatch, peer):
     waits = []
     wait = asyncio.wait
 
@@ -687,7 +667,6 @@ def test_closing_waits_half_a_second_at_most_for_an_engine_that_does_not_go_on(m
     peer.window.open_document(document("x" * 1_000_000))  # more than the socket takes
     peer.window.close()
     assert waits == [0.5, None]  # the second for tasks that were cancelled
-    peer.socket.close()
 
 
 def test_an_engine_that_never_reads_blocks_nobody(monkeypatch):
@@ -697,8 +676,7 @@ def test_an_engine_that_never_reads_blocks_nobody(monkeypatch):
     for n in range(9):
         peer.window.open_document(document("x" * 1_000_000, uri=f"file:///{n}"))
     until(lambda: connection.is_closed)
-    peer.window.close()
-    peer.socket.close()
+    peer.close()
 
 
 @pytest.mark.parametrize(
@@ -712,22 +690,18 @@ def test_an_engine_that_never_reads_blocks_nobody(monkeypatch):
     ],
     ids=["too long", "no MessagePack", "no message", "4 G elements", "64 Ki levels"],
 )
-def test_bytes_that_are_no_message_end_the_connection_with_a_log_line(bytes_sent):
-    peer = Peer()
+def test_bytes_that_are_no_message_end_the_connection_with_a_log_line(peer, bytes_sent):
     connection = peer.window._connection
     peer.socket.sendall(bytes_sent)
     until(lambda: connection.is_closed)
     line = peer.window.next_event(WAIT_S)
     assert "message" in line.message
-    peer.window.close()
-    peer.socket.close()
 
 
 def test_a_document_too_long_for_a_message_leaves_the_others_their_engine(scripted, monkeypatch):
     monkeypatch.setattr(wire, "MAX_FRAME", 10_000)
     monkeypatch.setattr(wire, "MAX_CHARS", 1_000)
-    window = scripted.engine.window(Settings())
-    scripted.windows.append(window)
+    window = scripted.unstarted()
     window.open_document(document())
     window.open_document(document("x" * 20_000, uri="file:///p/long.py"))
     window.start()
@@ -744,8 +718,7 @@ def test_a_document_too_long_for_a_message_leaves_the_others_their_engine(script
 
 def test_paths_and_texts_that_utf_8_cannot_encode_are_sent_with_question_marks(scripted):
     """A workspace folder may be a link to a folder of any name."""
-    window = scripted.engine.window(Settings())
-    scripted.windows.append(window)
+    window = scripted.unstarted()
     window.open_folder(WorkspaceFolder(root="/p", name="p\udcff"))
     window.open_document(document())
     window.open_document(dataclasses.replace(document(uri="file:///q"), repo_name="q\udcff"))
@@ -794,8 +767,7 @@ def test_a_window_whose_loop_hangs_closes_and_its_requests_end(scripted, monkeyp
 
 
 def test_a_request_that_cannot_be_sent_fails(scripted):
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     for wrong in ({1, 2}, 10**30):
         with pytest.raises(SpecLspError, match="cannot be sent"):
             ask(window, overrides={"n_predict": wrong}).result(WAIT_S)
@@ -833,8 +805,7 @@ def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):
 def test_a_defect_that_ends_a_windows_service_counts_as_an_end_of_the_engine(scripted, monkeypatch):
     """The window would connect again and again; it gives up after three."""
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     assert ask(window).result(WAIT_S).generated.text == "completed"
 
     def fail(*_: object) -> None:
@@ -900,8 +871,7 @@ def test_a_window_that_does_not_read_is_disconnected_after_a_defect(scripted, mo
 def test_a_windows_requests_wait_in_its_own_queue_beyond_a_bound(scripted, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.server.MAX_UNANSWERED", 5)
     scripted.script = leave_open
-    window = scripted.window()
-    window.open_document(document())
+    window = scripted.with_document()
     futures = [ask(window, origin="program") for _ in range(20)]
     until(lambda: len(scripted.completer.asked) == 5)
     for idx in range(20):

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from echo_engines import plain_connection
+from echo_engines import is_running, plain_connection
 from suspended import suspend
 from typed_requests import TypedWindow, answer_of, request_between
+from waiting import until
 
 from speclsp.cancellation import CancellationToken
 from speclsp.documents import AcceptedText
@@ -34,7 +35,7 @@ from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.suggestions.window import Window
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("private_folders")]
 
 WAIT_S = 60
 PRLIMIT = shutil.which("prlimit")
@@ -42,13 +43,6 @@ PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "support" / "crashing
 SETTINGS = Settings(
     persist=False, suggestion_memory=False, engine_exit_seconds=0, deadline_ms=60_000
 )
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
 
 
 class Windows:
@@ -80,20 +74,11 @@ class Windows:
 def windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Windows]:
     with tempfile.TemporaryDirectory(prefix="speclsp-") as runtime:  # a socket's path is short
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
         made = Windows()
         yield made
         for window in made.opened:
             window.close()
         until(lambda: not any(map(is_running, made.pids)))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def ask(window: TypedWindow, text: str, uri: str = "file:///p/a.py"):
@@ -105,17 +90,17 @@ def text_of(window: TypedWindow, text: str, uri: str = "file:///p/a.py") -> str:
     return answer_of(lambda: ask(window, text, uri)).generated.text
 
 
-@pytest.mark.parametrize("how", ["abort", "fault", "kill", "exit", "hang"])
-def test_a_crash_answers_what_runs_and_the_next_engine_knows_the_documents(windows, how):
+def test_a_crash_answers_what_runs_and_the_next_engine_knows_the_documents(windows):
     first, second = windows.open(), windows.open()
     kept = "file:///p/kept.py"
     assert text_of(first, "kept = 1\n", kept) == text_of(second, "y = 1\n") == "return 1"
     assert len(set(windows.pids)) == 1
-    result = ask(first, f"x = please_{how}\n").result(WAIT_S)
-    assert (result.generated.text, result.generated.finish_reason) == ("", "cancelled")
-    assert text_of(first, "kept = 1\nre", kept) == "turn 1"
-    assert text_of(second, "y = 1\nre") == "turn 1"
-    assert len(set(windows.pids)) == 2
+    for n_ended, how in enumerate(("abort", "fault", "kill", "exit", "hang"), 1):
+        result = ask(first, f"x = please_{how}\n").result(WAIT_S)
+        assert (result.generated.text, result.generated.finish_reason) == ("", "cancelled"), how
+        assert text_of(first, "kept = 1\nre", kept) == "turn 1"
+        assert text_of(second, "y = 1\nre") == "turn 1"
+        assert len(set(windows.pids)) == n_ended + 1
 
 
 @pytest.mark.parametrize("how", ["abort", "fault", "exit"])

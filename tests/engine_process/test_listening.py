@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 from typed_requests import answer_of
+from waiting import until
 
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.engine import engine
@@ -36,13 +37,6 @@ from speclsp.storage.locations import workspace_id
 WAIT_S = 60
 PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "support" / "crashing_engine.py"))
 TEXT = "x = 1\n"
-
-
-def until(condition: Callable[[], object], what: str = "it did not come about") -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 class Elsewhere:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from echo_engines import PROGRAM, Engines, is_running, plain_connection, wait_for_end, wait_until
+from echo_engines import PROGRAM, Engines, is_running, plain_connection, wait_for_end
 from suspended import suspend
+from waiting import until
 
 import speclsp
 from speclsp.engine.params import ENVIRONMENT
@@ -454,7 +455,7 @@ def test_another_users_process_behind_our_socket_is_refused(engines):
             listener.listen()
             signal.pause()
         try:
-            wait_until(lambda: is_listening(place.socket))
+            until(lambda: is_listening(place.socket))
             with pytest.raises(EngineProcessError, match=f"user number {FOREIGN_UID}"):
                 engines.connect()
         finally:

@@ -2,14 +2,13 @@
 
 import dataclasses
 import threading
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from scripted_models import ScriptedLoader
 from shared_engine import ThreadedEngine
 from typed_requests import TypedWindow, request_between
+from waiting import until
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.engine import Engine
@@ -27,10 +26,7 @@ PLAIN = Settings(mode="chain", persist=False, suggestion_memory=False, n_context
 TEXT = "return self.total_amount_of_everything"
 
 
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("private_folders")
 
 
 class Windows:
@@ -69,13 +65,6 @@ def windows() -> Iterator[Windows]:
     made = Windows()
     yield made
     made.close()
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
 
 
 def ask(window: TypedWindow, prefix: str = "def f():\n    ", **fields):

@@ -261,15 +261,15 @@ async def test_the_model_is_loaded_at_once_and_health_says_when(caplog):
     async with programs.app.router.lifespan_context(programs.app):
         (completer,) = programs.completers
         assert ("start",) in completer.calls
-        completer.loading = True
+        completer.engine_state = "loading"
         status, text = await programs.ask("/health")
         assert (status, json.loads(text)) == (
             503,
             {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
         )
-        completer.loading = False
+        completer.engine_state = "ready"
         assert (await programs.ask("/health"))[0] == 200
-        completer.loading = True  # freed in idle time, and loaded for a request
+        completer.engine_state = "loading"  # freed in idle time, and loaded for a request
         assert (await programs.ask("/health"))[0] == 200
         assert caplog.messages == []
         await programs.hang_up(BODY)

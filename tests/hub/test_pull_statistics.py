@@ -3,7 +3,6 @@
 import hashlib
 import os
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -137,16 +136,10 @@ def test_an_address_without_tls_needs_a_checksum(hub, output):
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Path, list[Any]]]:
+def site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: tuple[Path, ssl.SSLContext]
+) -> Iterator[tuple[str, Path, list[Any]]]:
     """Serve a folder over TLS; yields its address, the folder and the headers of all requests."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=DNS:localhost"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    try:
-        subprocess.run(["openssl", "req", *made, *names, *files], check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("no openssl, which makes the certificate")
     folder, asked = tmp_path / "site", []
     folder.mkdir()
 
@@ -163,12 +156,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str,
             asked.append(self.headers)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate, key)
+    path, tls = certificate
     server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
     try:
         yield f"https://localhost:{server.server_port}", folder, asked
     finally:

@@ -1,6 +1,7 @@
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import pytest
 import pytest_asyncio
 from lsp_wire import LspWire
 
@@ -19,9 +20,26 @@ async def connect() -> AsyncIterator[Callable[..., LspWire]]:
         await wire.close()
 
 
+@pytest.fixture
+def start(connect: Callable[..., LspWire]) -> Callable[..., Awaitable[LspWire]]:
+    """Make raw clients that are initialized; ``configuration`` is what they answer to a pull."""
+
+    async def make(
+        capabilities: Any = None,
+        *,
+        base_options: Any = None,
+        configuration: Any = None,
+        **named: Any,
+    ) -> LspWire:
+        made = connect(base_options=base_options)
+        made.answers["workspace/configuration"] = configuration
+        await made.initialize(capabilities, **named)
+        return made
+
+    return make
+
+
 @pytest_asyncio.fixture
-async def wire(connect: Callable[..., LspWire]) -> LspWire:
+async def wire(start: Callable[..., Awaitable[LspWire]]) -> LspWire:
     """Return a client that is initialized, with one folder."""
-    made = connect()
-    await made.initialize()
-    return made
+    return await start()

@@ -41,9 +41,8 @@ async def test_statistics_are_logged_and_returned(wire):
     assert wire.logged.count("draft acceptance") == 1
 
 
-async def test_advice_is_about_the_clients_settings(connect):
-    wire = connect()
-    await wire.initialize(initializationOptions={"drafters": "ngram-mod", "nPredict": 32})
+async def test_advice_is_about_the_clients_settings(start):
+    wire = await start(initializationOptions={"drafters": "ngram-mod", "nPredict": 32})
     drafters = {"ngram-mod": DrafterStats(n_draft_calls=62)}
     silent = RequestStats(n_decode_passes=62, drafters=drafters)
     wire.server.session.window.statistics = lambda: SessionStats(n_requests=1, totals=silent)
@@ -74,12 +73,9 @@ async def test_statistics_come_every_so_many_completions(wire, monkeypatch):
     assert wire.logged.count("draft acceptance") == 2
 
 
-async def test_reindex(wire):
+async def test_reindex_and_toggle(wire):
     assert await run(wire, "speclsp.reindex") is None
     assert told(wire, "reindex") == [("reindex",)]
-
-
-async def test_toggle(wire):
     wire.open("x")
     assert await run(wire, "speclsp.toggle") == {"enabled": False}
     assert wire.completer.applied[-1].enabled is False
@@ -118,27 +114,24 @@ async def test_snooze_ends_by_itself(wire):
     assert await wire.ghost(0, 1) != []
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [
-        ("speclsp.snooze", []),
-        ("speclsp.snooze", [True]),
-        ("speclsp.snooze", ["5"]),
-        ("speclsp.snooze", [-1]),
-        ("speclsp.snooze", [1e9]),
-        ("speclsp.snooze", [5, 5]),
-        ("speclsp.accepted", []),
-        ("speclsp.accepted", [5]),
-        ("speclsp.accepted", ["a", "b"]),
-        ("speclsp.toggle", ["on"]),
-        ("speclsp.toggle", [True, False]),
-        ("speclsp.nothing", []),
-        ("", []),
-    ],
-)
-async def test_wrong_commands(command, arguments, wire):
-    params = {"command": command, "arguments": arguments}
-    assert await wire.refusal(EXECUTE, params) == -32602
+WRONG_ARGUMENTS = {
+    "speclsp.snooze": [[], [True], ["5"], [-1], [1e9], [5, 5]],
+    "speclsp.accepted": [[], [5], ["a", "b"]],
+    "speclsp.acceptedEdit": [[], [1], ["a", "b"]],
+    "speclsp.declinedEdit": [[], [1], ["a", "b"]],
+    "speclsp.pullModel": [[], ["x"], [{}], [{"name": ""}], [{"name": 5}], [{"name": "a"}, 1]],
+    "speclsp.useModel": [[], ["x"], [{}], [{"name": ""}], [{"name": 5}], [{"name": "a"}, 1]],
+    "speclsp.toggle": [["on"], [True, False]],
+    "speclsp.nothing": [[]],
+    "": [[]],
+}
+
+
+@pytest.mark.parametrize("command", WRONG_ARGUMENTS)
+async def test_wrong_commands(command, wire):
+    for arguments in WRONG_ARGUMENTS[command]:
+        params = {"command": command, "arguments": arguments}
+        assert await wire.refusal(EXECUTE, params) == -32602
     assert "Traceback" not in wire.logged
 
 
@@ -196,11 +189,11 @@ async def test_partly_accepted_after_a_selected_item_counts_the_completers_text(
     assert told(wire, "accepted") == [("accepted", "completion-1", 2)]
 
 
-@pytest.mark.parametrize("length", [None, True, "3", 1.5, -4])
-async def test_partly_accepted_with_a_wrong_length(length, wire):
+async def test_partly_accepted_with_a_wrong_length(wire):
     wire.open("x")
     (item,) = await wire.ghost(0, 1)
-    wire.notify(PARTLY, {"item": item, "acceptedLength": length})
+    for length in (None, True, "3", 1.5, -4):
+        wire.notify(PARTLY, {"item": item, "acceptedLength": length})
     assert told(wire, "accepted") == []
 
 

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,11 +12,9 @@ def at(line: int, character: int) -> dict[str, Any]:
 
 
 @pytest_asyncio.fixture
-async def plain(connect: Callable[..., LspWire]) -> LspWire:
+async def plain(start: Any) -> LspWire:
     """Return a client without inline completion."""
-    wire = connect()
-    await wire.initialize({"textDocument": {}})
-    return wire
+    return await start({"textDocument": {}})
 
 
 async def test_one_item(plain):
@@ -96,7 +93,7 @@ async def test_what_stands_behind_the_cursor_stays_where_it_can(
 @pytest.mark.parametrize("reason", ["loading", "empty", "disabled"])
 async def test_nothing_to_offer(reason, plain):
     plain.open("x")
-    plain.completer.loading = reason == "loading"
+    plain.completer.engine_state = "loading" if reason == "loading" else "ready"
     plain.completer.script = lambda asked: asked.answer("")
     if reason == "disabled":
         await plain.ask("workspace/executeCommand", {"command": "speclsp.toggle"})
@@ -105,9 +102,7 @@ async def test_nothing_to_offer(reason, plain):
 
 async def test_newer_request_ends_the_older(plain):
     plain.open("x")
-    plain.completer.script = lambda asked: None
-    first = plain.request(METHOD, at(0, 1))
-    await plain.until(lambda: plain.completer.asked)
+    first = await plain.hold(at(0, 1), METHOD)
     second = plain.request(METHOD, at(0, 0))
     assert (await plain.answer(first))["error"]["code"] == -32800
     await plain.until(lambda: len(plain.completer.asked) == 2)
@@ -159,9 +154,7 @@ async def test_an_answer_that_nobody_waits_for_any_more_is_cancelled(wire):
 
 async def test_who_asks_by_hand_gets_several_texts_of_their_own(wire):
     wire.open("total = 1\nif ")
-    wire.completer.script = lambda asked: None
-    wire.request(METHOD, at(1, 3))
-    await wire.until(lambda: wire.completer.asked)
+    await wire.hold(at(1, 3), METHOD)
     wire.request(INLINE, {**at(1, 3), "context": {"triggerKind": 2}})
     wire.request(INLINE, {**at(1, 3), "context": {"triggerKind": 1}})
     await wire.until(lambda: len(wire.completer.asked) == 2)

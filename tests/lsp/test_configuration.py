@@ -26,17 +26,15 @@ def push(wire: LspWire, settings: Any) -> None:
         {"speclsp.n_predict": 9},
     ],
 )
-async def test_initialization_options_in_every_spelling(options, connect):
-    wire = connect(base_options={"n_predict": 5, "max_lines": 7})
-    await wire.initialize(initializationOptions=options)
+async def test_initialization_options_in_every_spelling(options, start):
+    wire = await start(initializationOptions=options, base_options={"n_predict": 5, "max_lines": 7})
     assert wire.completer.settings.n_predict == 9
     assert wire.completer.settings.max_lines == 7
     assert wire.shown == []
 
 
-async def test_command_line_holds_where_the_client_sets_nothing(connect):
-    wire = connect(base_options={"n_predict": 5})
-    await wire.initialize()
+async def test_command_line_holds_where_the_client_sets_nothing(start):
+    wire = await start(base_options={"n_predict": 5})
     assert wire.completer.settings.n_predict == 5
 
 
@@ -55,9 +53,8 @@ async def test_wrong_values_are_reported_once_by_name(connect):
 
 
 @pytest.mark.parametrize("options", [[1], "x", 5, True])
-async def test_options_that_are_no_object(options, connect):
-    wire = connect()
-    await wire.initialize(initializationOptions=options)
+async def test_options_that_are_no_object(options, start):
+    wire = await start(initializationOptions=options)
     (message,) = wire.shown
     assert "initializationOptions" in message
 
@@ -75,10 +72,12 @@ async def test_a_section_that_is_no_object_is_reported(section, wire):
     assert len(wire.shown) == 1
 
 
-async def test_settings_are_pulled_before_the_completer_is_made(connect):
-    wire = connect()
-    wire.answers["workspace/configuration"] = [{"n_predict": 11}]
-    await wire.initialize(CONFIGURABLE, initializationOptions={"n_predict": 9, "top_k": 2})
+async def test_settings_are_pulled_before_the_completer_is_made(start):
+    wire = await start(
+        CONFIGURABLE,
+        initializationOptions={"n_predict": 9, "top_k": 2},
+        configuration=[{"n_predict": 11}],
+    )
     assert wire.completer.settings.n_predict == 11
     assert wire.completer.settings.top_k == 2
     assert wire.completer.applied == []
@@ -87,10 +86,8 @@ async def test_settings_are_pulled_before_the_completer_is_made(connect):
 
 
 @pytest.mark.parametrize("answer", [None, [None], [], {}, [5], "x", RuntimeError("no")])
-async def test_useless_answers_to_the_pull(answer, connect):
-    wire = connect()
-    wire.answers["workspace/configuration"] = answer
-    await wire.initialize(CONFIGURABLE, initializationOptions={"n_predict": 9})
+async def test_useless_answers_to_the_pull(answer, start):
+    wire = await start(CONFIGURABLE, initializationOptions={"n_predict": 9}, configuration=answer)
     assert wire.completer.settings.n_predict == 9
 
 
@@ -130,10 +127,8 @@ async def test_an_answer_holds_until_a_newer_request_is_answered(order, connect)
     assert wire.completer.settings.model == newest.get("model", "")
 
 
-async def test_a_pull_applies_the_settings_once(connect, monkeypatch):
-    wire = connect()
-    wire.answers["workspace/configuration"] = [{"max_lines": 4}]
-    await wire.initialize(CONFIGURABLE)
+async def test_a_pull_applies_the_settings_once(start, monkeypatch):
+    wire = await start(CONFIGURABLE, configuration=[{"max_lines": 4}])
     models, n_resolved = wire.server.session.models, 0
     resolve = models.resolve
 
@@ -174,10 +169,8 @@ async def test_pushed_nothing(settings, wire):
     assert wire.shown == []
 
 
-async def test_change_without_settings_pulls_anew(connect):
-    wire = connect()
-    wire.answers["workspace/configuration"] = [{"max_lines": 4}]
-    await wire.initialize(CONFIGURABLE)
+async def test_change_without_settings_pulls_anew(start):
+    wire = await start(CONFIGURABLE, configuration=[{"max_lines": 4}])
     wire.answers["workspace/configuration"] = [{"max_lines": 5}]
     push(wire, None)
     await wire.until(lambda: wire.completer.applied)
@@ -200,9 +193,8 @@ async def test_client_is_asked_to_report_changes(connect):
     assert registration["registerOptions"] == {"section": "speclsp"}
 
 
-async def test_language_can_be_switched_off(connect):
-    wire = connect(base_options={"languages": {"markdown": {"enabled": False}}})
-    await wire.initialize()
+async def test_language_can_be_switched_off(start):
+    wire = await start(base_options={"languages": {"markdown": {"enabled": False}}})
     wire.open("x", uri="file:///a.md", language="markdown")
     wire.open("x", uri="file:///a.py")
     assert await wire.ghost(0, 1, uri="file:///a.md") == []
@@ -210,10 +202,9 @@ async def test_language_can_be_switched_off(connect):
     assert len(wire.completer.asked) == 1
 
 
-async def test_language_can_be_switched_on_alone(connect):
+async def test_language_can_be_switched_on_alone(start):
     languages = {"python": {"enabled": True}}
-    wire = connect(base_options={"enabled": False, "languages": languages})
-    await wire.initialize()
+    wire = await start(base_options={"enabled": False, "languages": languages})
     assert wire.completer.settings.enabled
     wire.open("x", uri="file:///a.md", language="markdown")
     wire.open("x", uri="file:///a.py")
@@ -229,9 +220,8 @@ async def test_language_can_be_switched_on_alone(connect):
         assert len(wire.completer.asked) == n_asked + enabled
 
 
-async def test_toggle_switches_on_what_the_settings_have_off(connect):
-    wire = connect(base_options={"enabled": False})
-    await wire.initialize()
+async def test_toggle_switches_on_what_the_settings_have_off(start):
+    wire = await start(base_options={"enabled": False})
     wire.open("x")
     command = {"command": "speclsp.toggle", "arguments": []}
     for enabled in (True, False, True):
@@ -327,9 +317,8 @@ async def test_one_folder_alone_can_be_on(connect):
     assert await wire.ghost(0, 1, uri=f"{OTHER}/a.py") == []
 
 
-async def test_log_level_decides_what_is_logged(connect):
-    wire = connect(base_options={"log_level": "debug"})
-    await wire.initialize()
+async def test_log_level_decides_what_is_logged(start):
+    wire = await start(base_options={"log_level": "debug"})
     wire.open("x")
     await wire.ghost(0, 1)
     debug = [p for p in wire.params_of("window/logMessage") if p["type"] == 4]
@@ -372,39 +361,42 @@ async def test_a_workspaces_settings_name_no_file_to_write(source, connect):
         assert writes(wire) == ([FILE], "off")
 
 
-async def test_a_workspaces_path_is_not_written_by_default(connect):
-    wire = connect(base_options={"lookup_cache_dynamic": ["/home/user/other"]})
-    wire.answers["workspace/configuration"] = [{"lookup_cache_dynamic": [FILE]}]
-    await wire.initialize(CONFIGURABLE)
+async def test_a_workspaces_path_is_not_written_by_default(start):
+    wire = await start(
+        CONFIGURABLE,
+        base_options={"lookup_cache_dynamic": ["/home/user/other"]},
+        configuration=[{"lookup_cache_dynamic": [FILE]}],
+    )
     assert writes(wire) == ([FILE], "off")
     assert wire.shown == []
 
 
 @pytest.mark.parametrize("wanted", ["", "accepted", "generated"])
-async def test_the_users_path_is_written_as_the_user_says(wanted, connect):
-    wire = connect(base_options={"lookup_cache_dynamic": [FILE]})
-    wire.answers["workspace/configuration"] = [UPDATE]
-    await wire.initialize(CONFIGURABLE, initializationOptions={"lookup_cache_update": wanted})
+async def test_the_users_path_is_written_as_the_user_says(wanted, start):
+    wire = await start(
+        CONFIGURABLE,
+        initializationOptions={"lookup_cache_update": wanted},
+        base_options={"lookup_cache_dynamic": [FILE]},
+        configuration=[UPDATE],
+    )
     assert writes(wire) == ([FILE], wanted)
     push(wire, {"speclsp": {"lookup_cache_update": "off"}})
     wire.answers["workspace/configuration"] = [{}]
     await wire.until(lambda: writes(wire) == ([FILE], "off"))
 
 
-async def test_a_client_may_say_that_no_workspace_chooses_the_machines_settings(connect):
+async def test_a_client_may_say_that_no_workspace_chooses_the_machines_settings(start):
     """As VS Code: what it answers has the user's own settings of scope machine."""
-    wire = connect()
-    wire.answers["workspace/configuration"] = [UPDATE]
-    await wire.initialize(CONFIGURABLE, initializationOptions={"machineSettings": True})
+    wire = await start(
+        CONFIGURABLE, initializationOptions={"machineSettings": True}, configuration=[UPDATE]
+    )
     assert writes(wire) == ([FILE], "generated")
     assert wire.shown == []
 
 
-async def test_an_empty_table_of_lua_is_no_problem(connect):
+async def test_an_empty_table_of_lua_is_no_problem(start):
     """It is an empty array in JSON; Neovim's init_options, settings and sections may be empty."""
-    wire = connect()
-    wire.answers["workspace/configuration"] = [[]]
-    await wire.initialize(CONFIGURABLE, initializationOptions=[])
+    wire = await start(CONFIGURABLE, initializationOptions=[], configuration=[[]])
     push(wire, {"speclsp": []})
     push(wire, {"speclsp": {"languages": [], "drafter_options": [], "max_lines": 3}})
     await wire.until(lambda: wire.completer.applied)

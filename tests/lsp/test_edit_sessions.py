@@ -7,20 +7,22 @@ rule, as a model does that has understood the change.
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import pytest_asyncio
+from rewriting_model import rewriting
 
 from speclsp.statistics import SessionStats
 from tests.support.asking_client import AskingMoments, EditingClient
 from tests.support.recording_server import RecordingServer, recording_server
 from tests.support.server_process import ServerProcess
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("private_folders")]
 
 SERVE = [sys.executable, "-m", "speclsp", "serve"]
 OPTIONS = {"engine": "own", "persist": False, "idle_work": "never", "index_project": False}
@@ -91,14 +93,9 @@ SESSIONS = (
 )  # fmt: skip
 
 
-def rewriting(pattern: str, by: str) -> Callable[[str], str]:
+def replacing(pattern: str, by: str) -> Callable[[str], str]:
     """The stand-in: it writes the region anew, with what the rule replaces."""
-
-    def answer(prompt: str) -> str:
-        region = prompt.partition("<<<<<<< CURRENT\n")[2].partition("=======\n<[fim-middle]>")[0]
-        return re.sub(pattern, by, region.replace("<|user_cursor|>", "")) + ">>>>>>> UPDATED\n"
-
-    return answer
+    return rewriting(lambda region: re.sub(pattern, by, region))
 
 
 @pytest.fixture
@@ -109,10 +106,9 @@ def model() -> Iterator[RecordingServer]:
 
 @pytest_asyncio.fixture
 async def edit(
-    tmp_path: Path, model: RecordingServer, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Callable[[str], EditingClient]]:
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+    tmp_path: Path, model: RecordingServer
+) -> AsyncIterator[Callable[..., Awaitable[EditingClient]]]:
+    """Return what opens a text, and waits until the server asks its engine."""
     folder = tmp_path / "project"
     folder.mkdir()
     server = ServerProcess()
@@ -120,9 +116,13 @@ async def edit(
         SERVE, folder, options={**OPTIONS, "engine_url": model.address, "engine_kind": "openai"}
     )
 
-    def open_text(text: str) -> EditingClient:
+    async def open_text(text: str) -> EditingClient:
         server.open(folder / "a.py", text)
-        return EditingClient(server, text)
+        client = EditingClient(server, text)
+        async with asyncio.timeout(60):
+            while (await statistics(client)).state != "ready":
+                await asyncio.sleep(0.05)
+        return client
 
     yield open_text
     await server.shutdown()
@@ -133,13 +133,23 @@ async def statistics(client: EditingClient) -> SessionStats:
     return msgspec.convert(answer, SessionStats)
 
 
+@pytest.fixture
+def begun(edit: Any, model: RecordingServer) -> Callable[[Session], Awaitable[EditingClient]]:
+    """Return what makes a session's first edit, after which the model goes on by its rule."""
+
+    async def begin(session: Session) -> EditingClient:
+        model.answer = replacing(session.pattern, session.by)
+        client: EditingClient = await edit(session.text)
+        start = session.text.index(session.old)
+        await client.type(start, start + len(session.old), session.new)
+        return client
+
+    return begin
+
+
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
-async def test_a_change_is_carried_on(session, edit, model):
-    model.answer = rewriting(session.pattern, session.by)
-    client = edit(session.text)
-    await ready(client)
-    start = session.text.index(session.old)
-    await client.type(start, start + len(session.old), session.new)
+async def test_a_change_is_carried_on(session, begun, model):
+    client = await begun(session)
     assert client.n_asked == 0, "asked in the middle of typing"
     await client.rest(0.35)
     (shown,) = client.shown
@@ -158,22 +168,12 @@ async def test_a_change_is_carried_on(session, edit, model):
     assert "// User accepted prediction:" in model.prompts[1]
 
 
-async def ready(client: EditingClient) -> None:
-    """Wait until the server asks its engine."""
-    for _ in range(600):
-        if (await statistics(client)).state == "ready":
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("the engine is not ready")
-
-
 async def test_a_rename_goes_on_far_away(edit, model):
     """Where nothing is left to change around the cursor, the next place is proposed."""
     filler = "".join(f"value_{number} = {number}  # a line between\n" for number in range(60))
     text = f"price = 1\n{filler}print(price)\n{filler}store(price)\n"
-    model.answer = rewriting(r"\bprice\b", "cost")
-    client = edit(text)
-    await ready(client)
+    model.answer = replacing(r"\bprice\b", "cost")
+    client = await edit(text)
     await client.type(0, len("price"), "cost")
     await client.rest(0.35)
     for n_shown in (1, 2):
@@ -189,9 +189,8 @@ async def test_a_rename_goes_on_far_away(edit, model):
 
 async def test_an_import_above_the_cursor_is_withheld(edit, model):
     text = "import os\n\n\ndef size(name):\n    return os.stat(name)\n"
-    model.answer = rewriting(r"\Aimport os", "import os\nimport re")
-    client = edit(text)
-    await ready(client)
+    model.answer = replacing(r"\Aimport os", "import os\nimport re")
+    client = await edit(text)
     at = text.index("os.stat")
     await client.type(at, len(text) - 1, "re.sub(name)")
     await client.rest(0.35)
@@ -199,13 +198,9 @@ async def test_an_import_above_the_cursor_is_withheld(edit, model):
     assert (await statistics(client)).edits.withheld == {"above-cursor": 1}
 
 
-async def test_what_was_declined_is_asked_for_no_more_than_once(edit, model):
+async def test_what_was_declined_is_asked_for_no_more_than_once(begun):
     session = SESSIONS[0]
-    model.answer = rewriting(session.pattern, session.by)
-    client = edit(session.text)
-    await ready(client)
-    start = session.text.index(session.old)
-    await client.type(start, start + len(session.old), session.new)
+    client = await begun(session)
     await client.move(session.text.index("result"))
     (shown,) = client.shown
     await client.decline(shown)
@@ -218,13 +213,9 @@ async def test_what_was_declined_is_asked_for_no_more_than_once(edit, model):
     assert (await statistics(client)).edits.withheld == {"declined": 1}
 
 
-async def test_what_is_typed_of_an_edit_leaves_the_rest(edit, model):
+async def test_what_is_typed_of_an_edit_leaves_the_rest(begun, model):
     session = SESSIONS[0]
-    model.answer = rewriting(session.pattern, session.by)
-    client = edit(session.text)
-    await ready(client)
-    start = session.text.index(session.old)
-    await client.type(start, start + len(session.old), session.new)
+    client = await begun(session)
     await client.rest(0.35)
     use = client.text.index(session.old)
     await client.type(use, use + len(session.old), "amo")
@@ -238,13 +229,9 @@ async def test_what_is_typed_of_an_edit_leaves_the_rest(edit, model):
     assert (edits.n_proposed, edits.n_kept, edits.n_shown, edits.n_accepted) == (1, 1, 1, 1)
 
 
-async def test_an_edit_that_the_user_undoes_does_not_come_back(edit, model):
+async def test_an_edit_that_the_user_undoes_does_not_come_back(begun):
     session = SESSIONS[0]
-    model.answer = rewriting(session.pattern, session.by)
-    client = edit(session.text)
-    await ready(client)
-    start = session.text.index(session.old)
-    await client.type(start, start + len(session.old), session.new)
+    client = await begun(session)
     await client.rest(0.35)
     before = client.text
     at = before.index(session.old)

@@ -22,9 +22,8 @@ def values(wire: LspWire) -> list[Any]:
     return [p["value"] for p in wire.params_of("$/progress")]
 
 
-async def test_progress_is_created_before_it_is_used(connect):
-    wire = connect()
-    await wire.initialize(ABLE)
+async def test_progress_is_created_before_it_is_used(start):
+    wire = await start(ABLE)
     for step in steps():
         wire.completer.emit(step)
     await wire.until(lambda: [v for v in values(wire) if v["kind"] == "end"])
@@ -35,9 +34,8 @@ async def test_progress_is_created_before_it_is_used(connect):
     assert {p["token"] for p in wire.params_of("$/progress")} == {"index"}
 
 
-async def test_progress_goes_on_under_an_accepted_token(connect):
-    wire = connect()
-    await wire.initialize(ABLE)
+async def test_progress_goes_on_under_an_accepted_token(start):
+    wire = await start(ABLE)
     begin, report, end = steps()
     wire.completer.emit(begin)
     await wire.until(lambda: values(wire))

@@ -53,10 +53,9 @@ async def test_position_means_the_same_place_in_every_encoding(encoding, connect
         assert item["insertText"] == "😋x"
 
 
-async def test_changes_that_arrive_together_are_masked_once(connect, monkeypatch):
+async def test_changes_that_arrive_together_are_masked_once(start, monkeypatch):
     """Each searches its line, so that 10,000 in one line took 80 s."""
-    wire = connect()
-    await wire.initialize()
+    wire = await start()
     wire.open("x = 1\n\n")
     await wire.ghost(0, 0)
     masked: list[int] = []
@@ -79,9 +78,8 @@ async def test_changes_that_arrive_together_are_masked_once(connect, monkeypatch
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-async def test_incremental_edits_in_every_encoding(encoding, connect):
-    wire = connect()
-    await wire.initialize(encoding=encoding)
+async def test_incremental_edits_in_every_encoding(encoding, start):
+    wire = await start(encoding=encoding)
     wire.open("𝒳é = 1\r\nb\r\n")
     # Insert after the é, then delete the astral character, then join the lines.
     after = n_units("𝒳é", encoding)
@@ -134,7 +132,7 @@ async def test_empty_list_of_an_unknown_document_and_while_the_engine_loads(wire
     assert await wire.ghost(0, 0, uri="file:///nowhere.py") == []
     assert wire.completer.asked == []
     wire.open("x")
-    wire.completer.loading = True
+    wire.completer.engine_state = "loading"
     assert await wire.ghost(0, 1) == []
 
 
@@ -203,9 +201,8 @@ SELECTED = (
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-async def test_items_begin_with_the_selected_text_in_its_range(encoding, connect):
-    wire = connect()
-    await wire.initialize(encoding=encoding)
+async def test_items_begin_with_the_selected_text_in_its_range(encoding, start):
+    wire = await start(encoding=encoding)
     wire.completer.script = lambda asked: asked.answer("(😋)")
     for newline, (line, n_before, n_typed, text) in itertools.product(("\n", "\r\n"), SELECTED):
         wire.open(f"a{newline}{line};{newline}b")
@@ -456,9 +453,8 @@ def delay(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return delay
 
 
-async def test_what_is_known_is_answered_without_waiting_or_asking(connect, delay):
-    wire = connect(base_options={"suggestion_memory": True, "idle_work": "prompts"})
-    await wire.initialize()
+async def test_what_is_known_is_answered_without_waiting_or_asking(start, delay):
+    wire = await start(base_options={"suggestion_memory": True, "idle_work": "prompts"})
     wire.open("x")
     delay[0] = 0.0
     wire.completer.script = lambda asked: asked.answer("return")

@@ -1,6 +1,6 @@
 """Documents that are too large: no suggestions, and one word about that."""
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -23,10 +23,8 @@ TOO_LARGE = FITS + "y = 2\n"
 
 
 @pytest_asyncio.fixture
-async def limited(connect: Callable[..., LspWire]) -> LspWire:
-    wire = connect()
-    await wire.initialize()
-    return wire
+async def limited(start: Any) -> LspWire:
+    return await start()
 
 
 def told_of_texts(wire: LspWire) -> list[str]:

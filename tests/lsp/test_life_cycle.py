@@ -145,9 +145,7 @@ async def test_second_initialize_is_refused(wire):
 
 async def test_shutdown_closes_the_completer_and_refuses_what_follows(wire):
     wire.open("x")
-    wire.completer.script = lambda asked: None
-    pending = wire.request(INLINE, at(0, 1))
-    await wire.until(lambda: wire.completer.asked)
+    pending = await wire.hold()
     shutdown = wire.request("shutdown")
     late = wire.request(INLINE, at(0, 1))
     assert (await wire.answer(pending))["error"]["code"] == -32800
@@ -189,9 +187,7 @@ async def test_exit_without_shutdown(wire):
 
 async def test_hanging_up_closes_the_completer(wire):
     wire.open("x")
-    wire.completer.script = lambda asked: None
-    wire.request(INLINE, at(0, 1))
-    await wire.until(lambda: wire.completer.asked)
+    await wire.hold()
     wire.conversation.hang_up()
     await wire.conversation.until_over()
     assert await wire.conversation.close() == 1
@@ -282,9 +278,8 @@ async def test_completer_is_made_off_the_event_loop(connect):
     assert ticks >= 3
 
 
-async def test_last_words_of_the_completer_reach_the_log(connect):
-    wire = connect()
-    await wire.initialize()
+async def test_last_words_of_the_completer_reach_the_log(start):
+    wire = await start()
     completer = wire.completer
     close = completer.close
 

@@ -184,9 +184,8 @@ async def test_odd_uris(uri, wire):
 
 
 @pytest.mark.parametrize("folder", ["", "x", "http://[", "file://", "vscode-vfs://github/a/b"])
-async def test_odd_folders(folder, connect):
-    wire = connect()
-    await wire.initialize(folders=(folder,))
+async def test_odd_folders(folder, start):
+    wire = await start(folders=(folder,))
     await works(wire)
 
 
@@ -241,9 +240,7 @@ async def test_answers_that_nobody_asked_for(body, wire):
 
 async def test_answer_with_the_id_of_an_open_request_does_not_answer_it(wire):
     wire.open("x")
-    wire.completer.script = lambda asked: None
-    msg_id = wire.request(INLINE, at(0, 1))
-    await wire.until(lambda: wire.completer.asked)
+    msg_id = await wire.hold()
     wire.raw(json.dumps({"jsonrpc": "2.0", "id": msg_id, "result": "mine"}).encode())
     wire.completer.asked[0].answer("text")
     assert len((await wire.answer(msg_id))["result"]["items"]) == 1

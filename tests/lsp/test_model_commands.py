@@ -48,9 +48,8 @@ def choose(wire: LspWire, title: str | None) -> None:
     wire.answers[ASK] = None if title is None else {"title": title}
 
 
-async def test_the_overview(hub, connect):
-    wire = connect()
-    await wire.initialize()
+async def test_the_overview(hub, start):
+    wire = await start()
     found = await run(wire, "speclsp.models")
     assert found["memory"]["kind"] in {"NVIDIA GPU", "Metal", "GPU", "CPU"}
     assert found["memory"]["free_bytes"] > 0
@@ -67,15 +66,13 @@ async def test_the_overview(hub, connect):
     ("url", "title"),
     [("http://desk:8080/?key=secret", "desk:8080"), ("user:secret@desk:8080", "remote engine")],
 )
-async def test_the_overview_shows_no_more_than_the_host_of_a_remote_engine(connect, url, title):
-    wire = connect()
-    await wire.initialize(initializationOptions={"engine_url": url})
+async def test_the_overview_shows_no_more_than_the_host_of_a_remote_engine(start, url, title):
+    wire = await start(initializationOptions={"engine_url": url})
     assert (await run(wire, "speclsp.models"))["current"]["title"] == title
 
 
-async def test_pull_and_use(hub, connect):
-    wire = connect()
-    await wire.initialize(PROGRESS)
+async def test_pull_and_use(hub, start):
+    wire = await start(PROGRESS)
     refused = await wire.answer(
         wire.request(EXECUTE, {"command": "speclsp.useModel", "arguments": [{"name": NAME}]})
     )
@@ -96,9 +93,8 @@ async def test_pull_and_use(hub, connect):
     assert (current["name"], current["is_trial"]) == (NAME, False)
 
 
-async def test_a_pair_is_used_with_its_draft_model(hub, connect):
-    wire = connect()
-    await wire.initialize()
+async def test_a_pair_is_used_with_its_draft_model(hub, start):
+    wire = await start()
     name = "qwen2.5-coder-7b-q8_0-draft"
     target, draft = (await run(wire, "speclsp.pullModel", name=name))["paths"]
     await run(wire, "speclsp.useModel", name="fim-qwen-7b-spec")
@@ -106,9 +102,8 @@ async def test_a_pair_is_used_with_its_draft_model(hub, connect):
     assert wire.completer.applied[-1].spec_draft_model == draft
 
 
-async def test_the_clients_next_choice_replaces_a_used_model(hub, connect):
-    wire = connect()
-    await wire.initialize()
+async def test_the_clients_next_choice_replaces_a_used_model(hub, start):
+    wire = await start()
     await run(wire, "speclsp.pullModel", name=NAME)
     await run(wire, "speclsp.useModel", name=NAME)
     other = {"settings": {"speclsp": {"n_predict": 64}}}
@@ -119,9 +114,8 @@ async def test_the_clients_next_choice_replaces_a_used_model(hub, connect):
     await wire.until(lambda: wire.completer.applied[-1].model == "x.gguf")
 
 
-async def test_a_cancelled_download_goes_on_later(hub, connect):
-    wire = connect()
-    await wire.initialize(PROGRESS)
+async def test_a_cancelled_download_goes_on_later(hub, start):
+    wire = await start(PROGRESS)
     hub.hold = threading.Event()
     argument = {"command": "speclsp.pullModel", "arguments": [{"name": NAME}]}
     asked = wire.request(EXECUTE, argument)
@@ -137,9 +131,8 @@ async def test_a_cancelled_download_goes_on_later(hub, connect):
     assert hub.ranges()[0] != "bytes=0-"
 
 
-async def test_a_cancelled_request_cancels_its_download(hub, connect):
-    wire = connect()
-    await wire.initialize()
+async def test_a_cancelled_request_cancels_its_download(hub, start):
+    wire = await start()
     hub.hold = threading.Event()
     argument = {"command": "speclsp.pullModel", "arguments": [{"name": NAME}]}
     asked = wire.request(EXECUTE, argument)
@@ -149,19 +142,9 @@ async def test_a_cancelled_request_cancels_its_download(hub, connect):
     hub.hold.set()
 
 
-@pytest.mark.parametrize(
-    "argument", [[], ["x"], [{}], [{"name": ""}], [{"name": 5}], [{"name": NAME}, 1]]
-)
-@pytest.mark.parametrize("command", ["speclsp.pullModel", "speclsp.useModel"])
-async def test_wrong_arguments(command, argument, wire):
-    params = {"command": command, "arguments": argument}
-    assert await wire.refusal(EXECUTE, params) == -32602
-
-
-async def test_a_failed_download_is_one_message_with_its_remedy(hub, connect):
+async def test_a_failed_download_is_one_message_with_its_remedy(hub, start):
     hub.damaged = {preset(NAME).target.file}
-    wire = connect()
-    await wire.initialize()
+    wire = await start()
     params = {"command": "speclsp.pullModel", "arguments": [{"name": NAME}]}
     error = (await wire.answer(wire.request(EXECUTE, params)))["error"]
     assert error["code"] == -32803
@@ -178,13 +161,12 @@ async def test_a_failed_download_is_one_message_with_its_remedy(hub, connect):
         "headers byte by byte",
     ],
 )
-async def test_a_hostile_hub_is_one_message(name, connect, monkeypatch, tmp_path):
+async def test_a_hostile_hub_is_one_message(name, start, monkeypatch, tmp_path):
     (behaviour,) = (behaviour for behaviour in TABLE if behaviour.name == name)
     constants, world = cache.hub_constants(), World(tmp_path, tmp_path / "cache")
     monkeypatch.setattr(client, "_ANSWER_S", 0.4)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(world.cache))
-    wire = connect()
-    await wire.initialize()
+    wire = await start()
     with scripted_server(lambda request: behaviour.answer(world, request)) as server:
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
         params = {"command": "speclsp.pullModel", "arguments": [{"name": "owner/model"}]}
@@ -253,21 +235,19 @@ async def test_auto_that_is_set_later_waits_for_the_memory(hub, connect, monkeyp
 
 @pytest.mark.parametrize("name", [NAME, "qwen2.5-coder-7b-q8_0-draft"])
 async def test_auto_takes_the_model_that_other_windows_share(
-    name, hub, connect, monkeypatch, tmp_path
+    name, hub, start, monkeypatch, tmp_path
 ):
     """The model in the GPU leaves no room for a second one, and a smaller one was chosen."""
     gpu = Memory(kind="NVIDIA GPU", name="GPU", total_bytes=8 << 30, free_bytes=1 << 30)
     monkeypatch.setattr("speclsp.lsp.model_commands.find_memory", lambda: gpu)
-    first = connect()
-    await first.initialize()
+    first = await start()
     target, *draft = (await run(first, "speclsp.pullModel", name=name))["paths"]
     place = EnginePlace(tmp_path, "1-x")
     settings = {"spec_draft_model": draft[0]} if draft else {}
     info = EngineInfo(pid=1, version="", model=target, settings=settings)
     place.info.write_bytes(msgspec.json.encode(info))
     monkeypatch.setattr("speclsp.engine_process.start.running_engines", lambda: [place])
-    second = connect(base_options={"model": "auto"})
-    await second.initialize()
+    second = await start(base_options={"model": "auto"})
     await second.until(lambda: second.completer.settings.model == target)
     assert second.completer.settings.spec_draft_model == "".join(draft)
     assert _running_preset() == name
@@ -284,36 +264,33 @@ async def test_a_client_that_cannot_ask_gets_no_download(hub, connect):
     assert not hub.asked
 
 
-async def test_offline_offers_nothing_and_takes_what_is_there(hub, connect):
-    wire = connect(base_options={"model": NAME, "offline": True})
-    await wire.initialize()
+async def test_offline_offers_nothing_and_takes_what_is_there(hub, start):
+    wire = await start(base_options={"model": NAME, "offline": True})
     assert wire.params_of(ASK) == []
     assert any("is not downloaded" in message for message in wire.shown)
     references = [file.reference for file in preset(NAME).files]
     await asyncio.to_thread(lambda: download.pull(download.plan(references)))
-    other = connect(base_options={"model": NAME, "offline": True})
-    await other.initialize()
+    other = await start(base_options={"model": NAME, "offline": True})
     assert other.completer.settings.model.endswith(preset(NAME).target.file)
 
 
-async def test_an_unknown_preset_is_told_and_the_trial_model_runs(hub, connect):
-    wire = connect(base_options={"model": "huge"})
-    await wire.initialize()
+async def test_an_unknown_preset_is_told_and_the_trial_model_runs(hub, start):
+    wire = await start(base_options={"model": "huge"})
     await wire.until(lambda: wire.shown)
     assert "no preset 'huge'" in wire.shown[0]
     assert wire.completer.settings.model == ""
 
 
-async def test_a_folders_settings_name_no_model_and_start_no_download(hub, connect):
+async def test_a_folders_settings_name_no_model_and_start_no_download(hub, start):
     """Of several folders, each may hold settings that came with a cloned repository."""
     folders = (FOLDER, "file:///home/user/cloned")
     evil = {
         "model": "evil/model:Q4_K_M", "spec_draft_model": "/evil2.gguf", "offline": True,
         "engine_url": "http://evil.example", "engine_key_file": "/etc/passwd",
     }  # fmt: skip
-    wire = connect()
-    wire.answers["workspace/configuration"] = [{}, {}, evil]
-    await wire.initialize({"workspace": {"configuration": True}}, folders=folders)
+    wire = await start(
+        {"workspace": {"configuration": True}}, folders=folders, configuration=[{}, {}, evil]
+    )
     await wire.until(lambda: wire.shown)
     for name in evil:
         assert name in wire.shown[0]

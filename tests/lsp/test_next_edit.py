@@ -1,6 +1,7 @@
 """``textDocument/copilotInlineEdit``: one edit or none, in the client's units, and reports."""
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -41,42 +42,36 @@ def proposing(*edits: TextEdit, **fields: Any) -> Callable[[Asked], None]:
     return script
 
 
+EDITED = {
+    "line": ("a = 'é'\nb = '😋é' + x\nc\n", "a = 'é'\nb = '😋ü' + x\nc\n"),
+    "no newline at the end": ("a\nb = '😋é' + x", "a\nb = '😋ü' + x"),
+    "behind the end": ("a\nb = '😋é' + x\n", "a\nb = '😋é' + x\nc = '😋é'\n"),
+    "deleted": ("a\n'😋'\n'é'\n", "a\n'é'\n"),
+}
+
+
 @pytest.mark.parametrize("negotiated", ["utf-8", "utf-16", "utf-32"])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("a = 'é'\nb = '😋é' + x\nc\n", "a = 'é'\nb = '😋ü' + x\nc\n"),
-        ("a\nb = '😋é' + x", "a\nb = '😋ü' + x"),
-        ("a\nb = '😋é' + x\n", "a\nb = '😋é' + x\nc = '😋é'\n"),
-        ("a\n'😋'\n'é'\n", "a\n'é'\n"),
-    ],
-    ids=["line", "no newline at the end", "behind the end", "deleted"],
-)
-async def test_an_edit_is_right_in_whatever_units_a_client_counts(
-    text, wanted, newline, negotiated, connect
-):
-    wire = connect()
-    await wire.initialize(encoding=negotiated)
-    wire.open(text.replace("\n", newline))
-    wire.completer.script = proposing(edit_between(text, wanted))
-    ((edit,),) = (await wire.ask(METHOD, at(0, 0))).values()
-    assert edit["range"]["start"]["character"] == 0
-    assert "\r" not in edit["text"] + "".join(hunk["text"] for hunk in edit["hunks"])
-    # copilot-lsp counts in UTF-16 whatever was negotiated.
-    for counted in (negotiated, "utf-16"):
-        buffer = TextBuffer(URI, "python", 1, text)
-        start, end = (
-            buffer.cursor_at(place["line"], place["character"], counted)
-            for place in (edit["range"]["start"], edit["range"]["end"])
-        )
-        buffer.replace(start, end, edit["text"])
-        assert buffer.text == wanted
+async def test_an_edit_is_right_in_whatever_units_a_client_counts(negotiated, start):
+    wire = await start(encoding=negotiated)
+    for newline, (text, wanted) in itertools.product(("\n", "\r\n"), EDITED.values()):
+        wire.open(text.replace("\n", newline))
+        wire.completer.script = proposing(edit_between(text, wanted))
+        ((edit,),) = (await wire.ask(METHOD, at(0, 0))).values()
+        assert edit["range"]["start"]["character"] == 0
+        assert "\r" not in edit["text"] + "".join(hunk["text"] for hunk in edit["hunks"])
+        # copilot-lsp counts in UTF-16 whatever was negotiated.
+        for counted in (negotiated, "utf-16"):
+            buffer = TextBuffer(URI, "python", 1, text)
+            first, end = (
+                buffer.cursor_at(place["line"], place["character"], counted)
+                for place in (edit["range"]["start"], edit["range"]["end"])
+            )
+            buffer.replace(first, end, edit["text"])
+            assert buffer.text == wanted
 
 
-async def test_the_members_of_an_edit(connect):
-    wire = connect()
-    await wire.initialize(encoding="utf-16")
+async def test_the_members_of_an_edit(start):
+    wire = await start(encoding="utf-16")
     wire.open(TEXT)
     start = len("s = '😋'\n")
     line = TextEdit(start, start + len("t = '😋'\n"), "t = 'x'\nnew\n")
@@ -123,9 +118,7 @@ async def test_malformed_params_are_refused(wire, params):
 
 async def test_a_cancelled_request_is_answered_so(wire):
     wire.open(TEXT)
-    wire.completer.script = lambda asked: None
-    msg_id = wire.request(METHOD, at(0, 0))
-    await wire.until(lambda: wire.completer.asked)
+    msg_id = await wire.hold(at(0, 0), METHOD)
     wire.notify("$/cancelRequest", {"id": msg_id})
     answer = await wire.answer(msg_id)
     assert answer["error"]["code"] == -32800
@@ -136,9 +129,7 @@ async def test_a_cancelled_request_is_answered_so(wire):
 async def test_a_request_that_the_server_ends_is_answered_with_no_edit(how, wire):
     """Clients of Copilot's method show errors to the user."""
     wire.open(TEXT)
-    wire.completer.script = lambda asked: None
-    msg_id = wire.request(METHOD, at(0, 0))
-    await wire.until(lambda: wire.completer.asked)
+    msg_id = await wire.hold(at(0, 0), METHOD)
     if how == "supersede":
         wire.request(METHOD, at(1, 0))
     else:
@@ -255,10 +246,3 @@ async def test_what_is_missing_is_shown_once(explains, connect):
     assert wire.shown == shown
     assert all("the model is not known for them" in one and "edit_model" in one for one in shown)
     assert len(shown) == (not explains)
-
-
-@pytest.mark.parametrize("arguments", [[], [1], ["a", "b"]])
-async def test_commands_want_an_id(wire, arguments):
-    for command in ("speclsp.acceptedEdit", "speclsp.declinedEdit"):
-        params = {"command": command, "arguments": arguments}
-        assert await wire.refusal("workspace/executeCommand", params) == -32602

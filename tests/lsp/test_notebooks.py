@@ -57,26 +57,25 @@ async def test_cells_above_are_prefix_and_cells_below_suffix(wire):
     assert request.file == "/home/user/project/nb/study.ipynb"
     assert wire.completer.documents[cell_uri("b")].file == request.file
     assert request.uri == cell_uri("b")
-
-
-async def test_range_is_the_cells_own(wire):
-    open_study(wire)
     (found,) = await wire.ghost(0, 4, uri=cell_uri("b"))
     assert found["range"] == span(0, 4, 4)
 
 
-async def test_other_languages_stay_apart(wire):
+async def test_other_languages_and_markdown_stay_apart(wire):
     open_study(wire)
     assert await around(wire, "sql", 8) == ("select 1", "")
     assert wire.completer.asked[-1].request.path == "nb/study.sql"
+    assert await around(wire, "m", 9) == ("# Heading", "")
 
 
-async def test_text_changes(wire):
+async def test_text_and_kind_change(wire):
     open_study(wire)
     edit = {"range": span(1, 4, 5), "text": "42"}
     document = {"uri": cell_uri("a"), "version": 2}
     change(wire, {"textContent": [{"document": document, "changes": [edit]}]})
     assert (await around(wire, "b", 4))[0] == "import os\nx = 42\ny = "
+    change(wire, {"data": [cell("a", 1)]})
+    assert (await around(wire, "b", 4))[0] == "y = "
 
 
 async def test_cells_come_move_and_go(wire):
@@ -88,17 +87,6 @@ async def test_cells_come_move_and_go(wire):
     change(wire, {"structure": gone})
     assert (await around(wire, "b", 4))[0] == "new = 0\ny = "
     assert ("close_document", cell_uri("a")) in wire.completer.calls
-
-
-async def test_kind_changes(wire):
-    open_study(wire)
-    change(wire, {"data": [cell("a", 1)]})
-    assert (await around(wire, "b", 4))[0] == "y = "
-
-
-async def test_markdown_cells_go_with_markdown(wire):
-    open_study(wire)
-    assert await around(wire, "m", 9) == ("# Heading", "")
 
 
 async def test_closed_notebook_is_forgotten(wire):

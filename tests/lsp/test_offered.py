@@ -1,6 +1,5 @@
 """Items that an edit puts into the text, where no command tells of it."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,10 +24,9 @@ def edit(wire: LspWire, *changes: dict[str, Any], version: int = 2) -> None:
 
 
 @pytest_asyncio.fixture
-async def offered(connect: Callable[..., LspWire]) -> LspWire:
+async def offered(start: Any) -> LspWire:
     """Return a client whose popup has ``return total`` behind ``ret``."""
-    wire = connect()
-    await wire.initialize({"textDocument": {}})
+    wire = await start({"textDocument": {}})
     wire.open("total = 1\nret\n")
     wire.completer.script = lambda asked: asked.answer("urn total")
     position = {"line": 1, "character": 3}
@@ -54,15 +52,11 @@ async def test_edit_tells_of_acceptance(offered, changes):
     assert told(offered) == [("accepted", "completion-1", None)]
 
 
-async def test_command_behind_the_edit_says_nothing_new(offered):
+async def test_the_command_behind_the_edit_undo_and_redo_say_nothing_new(offered):
     edit(offered, change("return total", span(1, 0, 3)))
     arguments = {"command": "speclsp.accepted", "arguments": ["completion-1"]}
     await offered.ask("workspace/executeCommand", arguments)
     assert told(offered) == [("accepted", "completion-1", None)]
-
-
-async def test_undo_and_redo_say_nothing_new(offered):
-    edit(offered, change("return total", span(1, 0, 3)))
     edit(offered, change("ret", span(1, 0, 12)), version=3)
     edit(offered, change("return total", span(1, 0, 3)), version=4)
     await offered.ask("speclsp/statistics", None)
@@ -83,16 +77,11 @@ async def test_other_edits_are_not_acceptance(offered):
     assert told(offered) == []
 
 
-async def test_closed_document_has_no_popup(offered):
-    offered.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
-    offered.open("total = 1\nret\n")
-    edit(offered, change("return total", span(1, 0, 3)))
-    await offered.ask("speclsp/statistics", None)
-    assert told(offered) == []
-
-
-async def test_document_opened_under_another_uri_has_no_popup(offered):
-    for uri in (URI.replace("mod.py", "m%6Fd.py"), URI):
+@pytest.mark.parametrize("is_closed", [False, True], ids=["under another URI", "closed"])
+async def test_a_document_opened_anew_has_no_popup(offered, is_closed):
+    if is_closed:
+        offered.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
+    for uri in (URI,) if is_closed else (URI.replace("mod.py", "m%6Fd.py"), URI):
         offered.open("total = 1\nret\n", uri=uri)
     edit(offered, change("return total", span(1, 0, 3)))
     await offered.ask("speclsp/statistics", None)

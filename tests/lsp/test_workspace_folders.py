@@ -30,13 +30,10 @@ async def test_folder_twice_is_one(wire):
     ]
 
 
-async def test_unknown_folder_cannot_go(wire):
+async def test_unknown_folder_cannot_go_and_one_that_goes_at_once_is_not_opened(wire):
     change(wire, removed=("file:///home/user/third",))
     await wire.ask("workspace/executeCommand", {"command": "speclsp.reindex"})
     assert not [c for c in wire.completer.calls if c[0] == "close_folder"]
-
-
-async def test_folder_that_goes_at_once_is_not_opened(wire):
     change(wire, added=(SECOND,))
     change(wire, removed=(SECOND,), added=("file:///home/user/third",))
     await wire.until(lambda: "/home/user/third" in wire.completer.folders)
@@ -50,9 +47,8 @@ async def test_older_clients_name_a_root(connect):
         assert wire.completer.folders == {"/home/user/project": "project"}
 
 
-async def test_no_folder_at_all(connect):
-    wire = connect()
-    await wire.initialize(folders=())
+async def test_no_folder_at_all(start):
+    wire = await start(folders=())
     wire.open("x", uri="file:///home/user/lib/mod.py")
     wire.open("y", uri="untitled:Untitled-1")
     await wire.ghost(0, 1, uri="file:///home/user/lib/mod.py")
@@ -62,16 +58,14 @@ async def test_no_folder_at_all(connect):
     assert (second.repo_name, second.path) == ("untitled", "Untitled-1.py")
 
 
-async def test_repository_is_named_as_its_folder(tmp_path, connect):
+async def test_repository_is_named_as_its_folder(tmp_path, start):
     checkout = tmp_path / "rocket"
     checkout.mkdir()
-    wire = connect()
-    await wire.initialize(folders=(checkout.as_uri(),))
+    wire = await start(folders=(checkout.as_uri(),))
     assert wire.completer.folders == {str(checkout): "rocket"}
 
 
-async def test_a_folder_that_no_file_system_can_have_is_no_folder(connect):
-    wire = connect()
-    await wire.initialize(folders=("file:///home/a%00b", "file://ho%00st/a", FOLDER))
+async def test_a_folder_that_no_file_system_can_have_is_no_folder(start):
+    wire = await start(folders=("file:///home/a%00b", "file://ho%00st/a", FOLDER))
     opened = [call[1] for call in wire.completer.calls if call[0] == "open_folder"]
     assert opened == ["/home/user/project"]

@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from scripted_http import Request, ScriptedServer, response, scripted_server, stream, wait_until
+from scripted_http import Request, ScriptedServer, response, scripted_server, stream
+from waiting import until
 
 from speclsp.errors import RemoteError
 from speclsp.remote.engine import HttpEngine
@@ -290,12 +291,12 @@ def test_ollama_loads_a_model_though_requests_are_cancelled():
             return sum(request.json == {"model": "coder:latest"} for request in found)
 
         engine.connect()
-        wait_until(lambda: loads() == 1)
+        until(lambda: loads() == 1)
         asked = engine.stream(
             BOTH, RemoteParams(n_predict=1), lambda: "prompt" in server.requests[-1].json, 60.0
         )
         assert list(asked) == []
-        wait_until(lambda: loads() == 2)
+        until(lambda: loads() == 2)
         is_loaded = True
         asked = engine.stream(BOTH, RemoteParams(n_predict=1), lambda: False, 60.0)
         assert [piece.text for piece in asked] == ["1"]

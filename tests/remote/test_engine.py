@@ -3,20 +3,18 @@
 import asyncio
 import json
 import logging
-import ssl
-import subprocess
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import pairwise, repeat
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_http import Request, ScriptedServer, response, scripted_server, stream, wait_until
+from scripted_http import Request, ScriptedServer, response, scripted_server, stream
+from waiting import until
 
 from speclsp.errors import RemoteError, SettingsError
 from speclsp.remote.dialects import DIALECTS
@@ -275,7 +273,7 @@ def test_the_request_after_a_cut_finds_a_connection(asking):
     pieces = client.engine.stream(PROMPT, RemoteParams(n_predict=16), lambda: False, 5.0)
     next(pieces)
     pieces.close()
-    wait_until(lambda: client.server.requests[-1].method == "HEAD")
+    until(lambda: client.server.requests[-1].method == "HEAD")
     head = client.server.requests[-1]
     assert client.ask() == "hello world"
     assert client.server.requests[-1].connection_idx == head.connection_idx
@@ -393,22 +391,6 @@ def test_a_proxy_that_cannot_be_used_is_told(monkeypatch, proxy):
         HttpEngine("http://gpu.example")
     assert "gpu.example to NO_PROXY" in found.value.remedy
     assert "secret" not in str(found.value)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
-    """Return a self-signed certificate of localhost, and a server's context with it."""
-    folder = tmp_path_factory.mktemp("certificate")
-    made = ["-x509", "-nodes", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=localhost"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem")]
-    name = ["-addext", "subjectAltName=DNS:localhost"]
-    try:
-        subprocess.run(["openssl", "req", *made, *name, *files], check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("no openssl, which makes the certificate")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
-    return folder / "certificate.pem", context
 
 
 def test_a_certificate_has_to_be_trusted(certificate):

@@ -1,13 +1,13 @@
 """A real llama-server as the remote engine."""
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import httpx2
 import pytest
 from built_llama_server import WHY_NOT, built_llama_server
 from llama_server_process import KEY, running_llama_server
+from waiting import until
 
 from speclsp.embedded import EMBEDDED, model_files
 from speclsp.errors import RemoteError
@@ -51,13 +51,6 @@ def metric(address: str, name: str) -> float:
     found = re.search(rf"^llamacpp:{name} (\S+)", words, re.MULTILINE)
     assert found is not None
     return float(found[1])
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60.0
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_the_server_says_what_it_is(engine, vocabulary):
@@ -121,7 +114,7 @@ def test_a_stream_that_is_closed_ends_on_the_server(address, engine):
     stream = engine.stream(FIM, params, never, 60.0)
     next(stream)
     stream.close()
-    wait_until(lambda: metric(address, "requests_processing") == 0)
+    until(lambda: metric(address, "requests_processing") == 0)
     assert metric(address, "tokens_predicted_total") - before < 750
 
 
@@ -131,7 +124,7 @@ def test_an_interrupted_stream_ends_on_the_server(address, engine):
     pieces = []
     pieces.extend(engine.stream(FIM, params, lambda: len(pieces) >= 3, 60.0))
     assert len(pieces) == 3
-    wait_until(lambda: metric(address, "requests_processing") == 0)
+    until(lambda: metric(address, "requests_processing") == 0)
     assert metric(address, "tokens_predicted_total") - before < 750
 
 

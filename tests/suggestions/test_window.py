@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from scripted_models import END, N_TOKENS, ScriptedLoader
 from typed_requests import request_at, typed_completer
+from waiting import until
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
@@ -80,15 +80,19 @@ class Typist:
         target.before_decode = hold_up
         return reached
 
+    def hold_at(self, n_decode: int, text: str = "¦", **fields: Any) -> Future[CompletionResult]:
+        """Ask, and return when the answer's decode of that number is held up."""
+        reached = self.hold_up_at(n_decode)
+        asked = self.start(text, **fields)
+        assert reached.wait(WAIT_S)
+        return asked
+
     def go_on(self) -> None:
         self.loader.target.before_decode = lambda: None
         self.loader.target.gate.set()
 
 
-@pytest.fixture(autouse=True)
-def private_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("private_folders")
 
 
 @pytest.fixture
@@ -103,13 +107,6 @@ def make() -> Iterator[Callable[..., Typist]]:
     for typist in made:
         typist.go_on()
         typist.completer.close()
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
 
 
 # --- typing through a suggestion ------------------------------------------------------------------
@@ -190,27 +187,19 @@ def test_other_settings_forget(make, change):
     assert typist.ask("f¦", wait_for_model=True).source == "model"
 
 
-def test_what_runs_by_other_settings_is_not_remembered(make):
+@pytest.mark.parametrize("is_newer", [False, True])
+def test_what_runs_by_other_settings_is_not_remembered_and_serves_no_newer_request(make, is_newer):
     typist = make()
-    reached = typist.hold_up_at(3)
-    running = typist.start("¦")
-    assert reached.wait(WAIT_S)
+    running = typist.hold_at(3)
     typist.completer.apply_settings(dataclasses.replace(TYPING, max_lines=1))
+    newer = typist.start("f¦") if is_newer else None
     typist.go_on()
-    assert running.result(WAIT_S).generated.text == TWO_LINES
-    assert typist.ask("fir¦").generated.text == "st = 1"
-
-
-def test_what_runs_by_other_settings_serves_no_newer_request(make):
-    typist = make()
-    reached = typist.hold_up_at(3)
-    running = typist.start("¦")
-    assert reached.wait(WAIT_S)
-    typist.completer.apply_settings(dataclasses.replace(TYPING, max_lines=1))
-    newer = typist.start("f¦")
-    typist.go_on()
-    assert running.result(WAIT_S).generated.finish_reason == "cancelled"
-    assert newer.result(WAIT_S).generated.text == "irst = 1"
+    if newer is None:
+        assert running.result(WAIT_S).generated.text == TWO_LINES
+        assert typist.ask("fir¦").generated.text == "st = 1"
+    else:
+        assert running.result(WAIT_S).generated.finish_reason == "cancelled"
+        assert newer.result(WAIT_S).generated.text == "irst = 1"
 
 
 def test_closing_the_document_forgets(make):
@@ -247,9 +236,7 @@ def test_nothing_to_say_is_remembered_briefly(make):
 
 def test_a_generation_goes_on_while_what_is_typed_agrees(make):
     typist = make()
-    reached = typist.hold_up_at(6)
-    first = typist.start("¦")
-    assert reached.wait(WAIT_S)
+    first = typist.hold_at(6)
     second = typist.start("fi¦")  # less than there is
     assert first.result(WAIT_S).generated.finish_reason == "cancelled"
     third = typist.start("first = 1\nse¦")  # more than there is
@@ -273,9 +260,7 @@ def test_a_generation_goes_on_while_what_is_typed_agrees(make):
 
 def test_a_generation_that_something_else_was_typed_against_stops(make):
     typist = make()
-    reached = typist.hold_up_at(6)
-    first = typist.start("¦")
-    assert reached.wait(WAIT_S)
+    first = typist.hold_at(6)
     n_decodes = typist.n_decodes
     second = typist.start("upp¦")
     typist.go_on()
@@ -287,9 +272,7 @@ def test_a_generation_that_something_else_was_typed_against_stops(make):
 
 def test_it_is_decided_while_the_text_grows(make):
     typist = make()
-    reached = typist.hold_up_at(3)
-    first = typist.start("¦")
-    assert reached.wait(WAIT_S)
+    first = typist.hold_at(3)
     second = typist.start("first = 2¦")  # agrees so far, and will not
     typist.go_on()
     assert first.result(WAIT_S).generated.finish_reason == "cancelled"
@@ -304,9 +287,7 @@ def test_it_is_decided_while_the_text_grows(make):
 
 def test_a_text_that_was_typed_whole_meanwhile_leaves_a_request_of_its_own(make):
     typist = make()
-    reached = typist.hold_up_at(3)
-    typist.start("¦")
-    assert reached.wait(WAIT_S)
+    typist.hold_at(3)
     second = typist.start(TWO_LINES + "¦")
     typist.go_on()
     assert second.result(WAIT_S).generated.text == "\nthird = 3\nupper = 4"
@@ -314,9 +295,7 @@ def test_a_text_that_was_typed_whole_meanwhile_leaves_a_request_of_its_own(make)
 
 def test_another_document_does_not_join(make):
     typist = make()
-    reached = typist.hold_up_at(3)
-    first = typist.start("¦")
-    assert reached.wait(WAIT_S)
+    first = typist.hold_at(3)
     beside = typist.start("f¦", uri="file:///p/b.py")
     typist.go_on()
     assert first.result(WAIT_S).generated.text == TWO_LINES
@@ -325,9 +304,7 @@ def test_another_document_does_not_join(make):
 
 def test_a_failure_reaches_whoever_waits_by_then(make):
     typist = make()
-    reached = typist.hold_up_at(3)
-    typist.start("¦")
-    assert reached.wait(WAIT_S)
+    typist.hold_at(3)
     second = typist.start("f¦")
 
     def fail() -> None:
@@ -341,9 +318,7 @@ def test_a_failure_reaches_whoever_waits_by_then(make):
 
 def test_closing_while_one_has_joined_answers_both(make):
     typist = make()
-    reached = typist.hold_up_at(3)
-    first = typist.start("¦")
-    assert reached.wait(WAIT_S)
+    first = typist.hold_at(3)
     second = typist.start("f¦")
     closing = threading.Thread(target=typist.completer.close)
     closing.start()
@@ -542,9 +517,7 @@ async def queued(typist: Typist, text: str) -> asyncio.Future[CompletionResult]:
 
 def test_who_types_what_is_being_generated_does_not_wait(make):
     typist = make(dataclasses.replace(TYPING, debounce_ms=NEVER_MS))
-    reached = typist.hold_up_at(6)
-    typist.start("¦")
-    assert reached.wait(WAIT_S)  # "first" is there
+    typist.hold_at(6)  # "first" is there
 
     async def ask() -> CompletionResult:
         asking = await queued(typist, "f¦")
@@ -556,9 +529,7 @@ def test_who_types_what_is_being_generated_does_not_wait(make):
 
 def test_who_waits_stops_what_cannot_answer_and_is_superseded_by_the_next_key(make):
     typist = make(dataclasses.replace(TYPING, debounce_ms=NEVER_MS))
-    reached = typist.hold_up_at(6)
-    first = typist.start("¦")
-    assert reached.wait(WAIT_S)
+    first = typist.hold_at(6)
     n_decodes = typist.n_decodes
 
     async def ask() -> None:
@@ -585,9 +556,7 @@ def test_one_that_waited_is_decoded(make):
 def test_one_that_waited_is_decoded_while_another_document_is(make):
     """The engine looks for it between two decodes."""
     typist = make(dataclasses.replace(TYPING, debounce_ms=20, n_predict=256, max_lines=0))
-    reached = typist.hold_up_at(2)
-    others = typist.start("¦", uri="file:///other.py", trigger="invoked")
-    assert reached.wait(WAIT_S)
+    others = typist.hold_at(2, "¦", uri="file:///other.py", trigger="invoked")
 
     async def ask() -> CompletionResult:
         asking = await queued(typist, "¦")

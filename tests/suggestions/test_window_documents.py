@@ -315,7 +315,7 @@ def test_a_request_between_cells_reads_them():
 
 async def test_a_request_before_the_engine_is_ready_counts_as_empty():
     window, completer = make(debounce_ms=0)
-    completer.loading = True
+    completer.engine_state = "loading"
     window.open_document(document("x = "))
     wait_masked(window)
     with pytest.raises(EngineUnavailableError):

@@ -4,13 +4,13 @@ import asyncio
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import psutil
+from waiting import until
 
 from speclsp.engine_process.place import EnginePlace, engine_place
 from speclsp.engine_process.start import START_TIMEOUT_S, connect
@@ -74,12 +74,5 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    until = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < until, "it did not come about in time"
-        time.sleep(0.01)
-
-
 def wait_for_end(pid: int) -> None:
-    wait_until(partial(lambda: not is_running(pid)))
+    until(partial(lambda: not is_running(pid)))

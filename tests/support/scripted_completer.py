@@ -62,11 +62,12 @@ class ScriptedCompleter:
         self.hidden: list[tuple[Place, ...]] = []
         """Of each change, the places of what became a secret."""
         self.open_documents = Documents()
+        self.opened: list[Document] = []
         self.folders: dict[str, str] = {}
         self.learned: list[AcceptedText] = []
         self.applied: list[Settings] = []
         self.needs_restart: tuple[str, ...] = ()
-        self.loading = False
+        self.engine_state: EngineState = "ready"
         self.closed = False
         self.thread_names: set[str] = set()
         self._events = EventQueue()
@@ -93,6 +94,7 @@ class ScriptedCompleter:
 
     def open_document(self, document: Document) -> None:
         self.calls.append(("open_document", document.uri))
+        self.opened.append(document)
         self.open_documents.open(document)
 
     @property
@@ -121,11 +123,12 @@ class ScriptedCompleter:
         placed = self.open_documents.place(request)
         assert placed is not None
         asked = Asked(placed, cancel, Future(), request.completion_id)
-        self.asked.append(asked)
-        if self.loading:
-            asked.future.set_exception(EngineUnavailableError("loading"))
-        else:
+        if self.engine_state == "ready":
+            self.asked.append(asked)
             self.script(asked)
+        else:
+            error = EngineUnavailableError(f"The engine is {self.engine_state}.", remedy="Look up.")
+            asked.future.set_exception(error)
         return asked.future
 
     def learn(self, accepted: AcceptedText) -> None:
@@ -142,7 +145,7 @@ class ScriptedCompleter:
         return SessionStats(state="ready")
 
     def state(self) -> EngineState:
-        return "loading" if self.loading else "ready"
+        return self.engine_state
 
     def next_event(self, timeout_s: float | None = None) -> Event | None:
         return self._events.next(timeout_s)

@@ -4,7 +4,6 @@ import json
 import socketserver
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -134,11 +133,3 @@ def scripted_server(
             yield found
         finally:
             server.shutdown()
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait for what another thread or process does."""
-    end = time.monotonic() + 60.0
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
