@@ -32,8 +32,8 @@ def rows(output: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.real
-def test_both_sides_are_asked_alike_and_one_of_them_drafts(project):
-    result = run(project, "--lines", "3")
+def test_both_sides_are_asked_alike_and_timed_and_one_of_them_drafts(project):
+    result = run(project, "--lines", "3", "--show-timings")
     assert result.exit_code == 0, result.output
     table = rows(result.stdout)
     off, on = table["requests"]
@@ -48,13 +48,8 @@ def test_both_sides_are_asked_alike_and_one_of_them_drafts(project):
     assert re.fullmatch(r"Typing: .+; 19 of 20 suggestions came within \d+ ms of the key\.", typing)
     assert step.startswith("Next: `speclsp models recommend`")
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
-    assert result.stderr.splitlines()[-1] == "3 of 3 lines typed"
-
-
-@pytest.mark.real
-def test_timings_of_both_sides_are_shown(project):
-    result = run(project, "--lines", "1", "--show-timings")
-    assert result.exit_code == 0, result.output
+    *_, progress = result.stderr.splitlines()[:-9]
+    assert progress == "3 of 3 lines typed"
     shown = [line.split("=")[0].strip() for line in result.stderr.splitlines()[-9:]]
     times = ["prompt eval time", "eval time", "total time"]
     assert shown == ["speculation off:", *times, "speculation on:", *times, "draft acceptance rate"]

@@ -156,18 +156,9 @@ class LspWire:
 
     # --- common steps ----------------------------------------------------------------------------
 
-    async def initialize(
-        self,
-        capabilities: Mapping[str, Any] | None = None,
-        *,
-        folders: tuple[str, ...] = (FOLDER,),
-        encoding: str | None = None,
-        **params: Any,
-    ) -> Any:
-        """Initialize, and wait until the completer runs."""
-        result = await self.initialize_only(
-            capabilities, folders=folders, encoding=encoding, **params
-        )
+    async def initialize(self, *arguments: Any, **params: Any) -> Any:
+        """Initialize as ``initialize_only`` does, and wait until the completer runs."""
+        result = await self.initialize_only(*arguments, **params)
         await self.until(lambda: self.server.session.window is not None)
         return result
 
