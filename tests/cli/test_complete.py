@@ -266,20 +266,13 @@ class Process:
     """A process that is spoken to line by line."""
 
     def __init__(self, *options: str) -> None:
-        self.process = ForkedSpeclsp(
-            ["complete", "--threads", "1", *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        self.process = ForkedSpeclsp("complete", "--threads", "1", *options)
 
     def send(self, *messages: Any) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.write(lines(*messages))
         self.process.stdin.flush()
 
     def answer(self) -> Any:
-        assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
 
@@ -288,7 +281,7 @@ def process() -> Iterator[Process]:
     process = Process()
     yield process
     process.process.kill()
-    process.process.communicate()
+    process.process.end()
 
 
 def test_cancel_and_shutdown(process):
@@ -308,7 +301,6 @@ def test_cancel_and_shutdown(process):
 def test_a_reader_that_goes_away_ends_the_process(process):
     process.send(request(1, PREFIXES[0]))
     assert process.answer()["id"] == 1
-    assert process.process.stdout is not None
     process.process.stdout.close()
     process.send(*(request(i, PREFIXES[0]) for i in range(2, 5)))
     assert process.process.wait(timeout=600) == 1

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -26,15 +25,11 @@ class Process:
     """``speclsp complete``, fed line by line."""
 
     def __init__(self, *options: str) -> None:
-        self.process = ForkedSpeclsp(
-            ["complete", *options], stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True
-        )
+        self.process = ForkedSpeclsp("complete", *options)
 
     def ask(self, method: str, **params: Any) -> Any:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         assert "result" in answer, answer
@@ -55,13 +50,13 @@ class Process:
 
     def end(self) -> str:
         """End the input, and return what was written to standard error."""
-        _, errors = self.process.communicate(timeout=WAIT_S)
+        errors = self.process.end()
         assert self.process.returncode == 0, errors
         return errors
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate(timeout=WAIT_S)
+        self.process.end()
 
 
 @pytest.fixture
@@ -74,7 +69,7 @@ def start() -> Iterator[Callable[..., Process]]:
 
     yield start_process
     for each in started:
-        if each.process.poll() is None:
+        if each.process.returncode is None:
             each.kill()
 
 

@@ -8,13 +8,14 @@ import functools
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 _PREPARED = """
 import gc, json, os, signal, socket, sys
@@ -27,10 +28,10 @@ from speclsp.drafting import merger, registry
 from speclsp.engine.llama import context, loading, vocabulary
 from speclsp.storage import accepted_store
 
+jobs = socket.socket(fileno=int(sys.argv[1]))
 # What a script starts with & ignores it, and so would the tests' processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.freeze()  # or each end looks through all that is loaded, for 0.3 seconds
-jobs = socket.socket(fileno=int(sys.argv[1]))
 while True:
     is_job, streams, _, _ = socket.recv_fds(jobs, 1, 5)
     if not is_job:
@@ -73,41 +74,72 @@ def _prepared() -> socket.socket:
     return ours
 
 
-class ForkedSpeclsp(subprocess.Popen[Any]):
-    """One command, as ``subprocess.Popen`` starts it, but without Python's start."""
+class _Forked:
+    """A command on three open files."""
 
-    def _execute_child(self, args: Any, *more: Any) -> None:
-        folder, environment = more[4:6]
-        given, *_, out, _, errors = more[9:15]
-        self._status, status = os.pipe()
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        streams: Sequence[int],
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> None:
         job = {
-            "arguments": args,
+            "arguments": arguments,
             "environment": dict(os.environ if environment is None else environment),
             "folder": str(folder or Path.cwd()),
         }
-        streams = [own if own != -1 else number for number, own in enumerate((given, out, errors))]
+        prepared = _prepared()
+        ended, status = os.pipe()
+        self._ended = os.fdopen(ended, "rb")
         with tempfile.TemporaryFile("w+") as file:
             json.dump(job, file)
             file.seek(0)
-            socket.send_fds(_prepared(), [b"1"], [*streams, file.fileno(), status])
-        self.pid = int.from_bytes(_prepared().recv(4))
+            socket.send_fds(prepared, [b"1"], [*streams, file.fileno(), status])
         os.close(status)
-        self._close_pipe_fds(*more[9:15])
+        self.pid = int.from_bytes(prepared.recv(4))
+        self.returncode: int | None = None
 
-    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
-        limit_s = 0 if wait_flags else None
-        if not select.select([self._status], [], [], limit_s)[0]:
-            return 0, 0
-        found = os.read(self._status, 4)
-        os.close(self._status)
-        return self.pid, int.from_bytes(found)
-
-    def _internal_poll(self, **_: Any) -> int | None:
+    def wait(self, timeout: float = 600.0) -> int:
+        """Return the exit code, which is negative for a signal.  Raises TimeoutError."""
         if self.returncode is None:
-            pid, status = self._try_wait(os.WNOHANG)
-            if pid:
-                self._handle_exitstatus(status)
+            if not select.select([self._ended], [], [], timeout)[0]:
+                raise TimeoutError(f"process {self.pid} has not ended")
+            self.returncode = os.waitstatus_to_exitcode(int.from_bytes(self._ended.read()))
+            self._ended.close()
         return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None and not select.select([self._ended], [], [], 0)[0]:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class ForkedSpeclsp(_Forked):
+    """One command that is spoken to over pipes; its standard error is a file."""
+
+    def __init__(self, *arguments: str) -> None:
+        given, to_it = os.pipe()
+        from_it, output = os.pipe()
+        self.stdin, self.stdout = os.fdopen(to_it, "wb"), os.fdopen(from_it, "rb")
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the end
+        super().__init__(arguments, (given, output, self._errors.fileno()))
+        os.close(given)
+        os.close(output)
+
+    def end(self) -> str:
+        """End its input, wait for its end, and return its standard error."""
+        with suppress(BrokenPipeError):  # of what it has not read
+            self.stdin.close()
+        if not self.stdout.closed:
+            self.stdout.read()
+            self.stdout.close()
+        self.wait()
+        with self._errors as errors:
+            errors.seek(0)
+            return errors.read().decode()
 
 
 def run_speclsp(
@@ -115,15 +147,18 @@ def run_speclsp(
     data: bytes = b"",
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
-    timeout_s: float = 600.0,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run one command to its end, as ``subprocess.run`` does.  Raises ``TimeoutExpired``."""
-    pipe = subprocess.PIPE
-    with ForkedSpeclsp(
-        arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=folder
-    ) as process:
+    """Run one command to its end, as ``subprocess.run`` does.  Raises TimeoutError."""
+    file = tempfile.TemporaryFile
+    with file() as given, file() as output, file() as errors:
+        given.write(data)
+        streams = (given, output, errors)
+        given.seek(0)
+        command = _Forked(arguments, [one.fileno() for one in streams], environment, folder)
         try:
-            output, errors = process.communicate(data, timeout_s)
+            code = command.wait()
         finally:
-            process.kill()
-    return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+            command.kill()
+        output.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(arguments, code, output.read(), errors.read())
