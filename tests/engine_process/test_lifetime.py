@@ -159,7 +159,7 @@ WRONG_GREETINGS = {
 }
 
 
-def test_clients_that_greet_wrongly_are_dropped(engines):
+def test_a_client_that_greets_wrongly_is_dropped(engines):
     connection = engines.connect()
     with closing(connection.socket):
         for greeting in WRONG_GREETINGS.values():
