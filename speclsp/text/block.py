@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from speclsp.text.code_reader import CodeState
 from speclsp.text.languages import (
     CLOSING_WORDS,
     CONTINUATION_WORDS,
     closes_block,
+    continues_block,
     heads_definition,
     opens_block,
 )
 from speclsp.text.rules import StopRules, indent_width
-
-_FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
 
 
 class CursorBlock:
@@ -59,12 +55,10 @@ class CursorBlock:
         indent = indent_width(line)
         if self._base is None or indent > self._base or self._is_open():
             return False
-        is_closer = line.lstrip()[0] in ")]}" or closes_block(line)
         if indent < self._base:
-            return not is_closer  # balancing removes closers that the document has already
-        word = _FIRST_WORD.match(line)
-        continues = word is not None and word.group(1) in CONTINUATION_WORDS
-        return self._rules.extent == "block" and not (is_closer or continues)
+            # Balancing removes closers that the document has already.
+            return line.lstrip()[0] not in ")]}" and not closes_block(line)
+        return self._rules.extent == "block" and not continues_block(line)
 
     def is_ended_by(self, line: str, text: str) -> bool:
         """Whether the block ends with ``line``, the last line of ``text``."""

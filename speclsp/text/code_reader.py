@@ -7,6 +7,7 @@ their grammars, so that it also reads unfinished code.  :func:`read_code` contin
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
@@ -27,7 +28,7 @@ _TRIPLES: Final = frozenset(("cython", "julia", "kotlin", "mojo", "python", "sta
 _SCRIPTS: Final = frozenset(
     ("javascript", "javascriptreact", "svelte", "typescript", "typescriptreact", "vue")
 )
-_LONG_STRINGS: Final = frozenset(("elixir", "php", "ruby", "rust", "shellscript"))
+LONG_STRINGS: Final = frozenset(("elixir", "php", "ruby", "rust", "shellscript"))
 """Languages whose ordinary strings may span lines."""
 _RAW_BACKTICKS: Final = "go"
 _PRIMES: Final = frozenset(
@@ -98,6 +99,11 @@ OUTSIDE: Final = CodeState()
 """The state in which nothing is open."""
 
 
+def inside_of(kinds: Sequence[str]) -> CodeState:
+    """Return the state in which marks of these kinds are open, all before the code."""
+    return CodeState(tuple(Mark(kind, -1) for kind in kinds))
+
+
 @dataclass(frozen=True, slots=True)
 class _Syntax:
     """How a language writes strings and comments: the pattern and the end of each state."""
@@ -161,7 +167,7 @@ def _syntax(language_id: str) -> _Syntax:
         ends[opening], inside[opening] = closing, re.escape(closing)
     for quote in _quotes(language_id):
         ends[quote] = quote
-        line_end = r"|\n" if len(quote) == 1 and language_id not in _LONG_STRINGS else ""
+        line_end = r"|\n" if len(quote) == 1 and language_id not in LONG_STRINGS else ""
         inside[quote] = rf"\\.|{quote}{line_end}"
     if "`" in ends:
         is_raw = language_id == _RAW_BACKTICKS

@@ -21,7 +21,7 @@ from speclsp.text.code_reader import (
     MAX_AUTO_CLOSERS,
     PAIRS,
     CodeState,
-    Mark,
+    inside_of,
     read_code,
 )
 from speclsp.text.languages import PROSE
@@ -263,8 +263,7 @@ def _read_following(language_id: str, kinds: tuple[str, ...], code_after: str) -
 
     All beginnings of a text that leave the same marks open share one reading.
     """
-    before = CodeState(tuple(Mark(kind, -1) for kind in kinds))
-    return read_code(language_id, (code_after + "\n")[1:], state=before)
+    return read_code(language_id, (code_after + "\n")[1:], state=inside_of(kinds))
 
 
 def _ends_line(text: str, index: int) -> bool:

@@ -44,6 +44,9 @@ PROSE: Final = frozenset(
 FENCED: Final = PROSE | {"julia", "mdx"}
 """Languages in which three backticks may stand in a line of code."""
 
+UNREAD: Final = PROSE | {"", "haskell"}
+"""Languages in which ``return`` and the like may be other words."""
+
 INDENTED: Final = _PYTHON
 """Languages whose blocks are marked by indentation only."""
 
@@ -117,6 +120,7 @@ CONTINUATION_WORDS: Final = frozenset(
 """Words by which a line at the depth of the block's head continues it."""
 CLOSING_WORDS: Final = frozenset(("done", "end", "endif", "esac", "fi", "until"))
 
+_FIRST_WORD: Final = re.compile(r"\s*(\w*)(?!\w)")
 
 _DEFINITION: Final = re.compile(
     r"\s*(?:(?:abstract|async|default|export|final|internal|open|private|protected|public"
@@ -173,3 +177,10 @@ def closes_block(line: str) -> bool:
     """Whether ``line`` only closes blocks: ``}``, ``});``, ``end``."""
     code = line.strip()
     return bool(code) and (code.rstrip(";,") in CLOSING_WORDS or not code.strip(")]};,"))
+
+
+def continues_block(line: str) -> bool:
+    """Whether ``line`` closes a block or goes on with its statement: ``}``, ``else:``, ``case``."""
+    word = _FIRST_WORD.match(line)
+    is_closer = line.lstrip()[:1] in tuple(")]}") or closes_block(line)
+    return is_closer or (word is not None and word.group(1) in CONTINUATION_WORDS)

@@ -10,11 +10,11 @@ from typing import Final, Literal
 
 from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.text.block import CursorBlock
-from speclsp.text.code_reader import CLOSERS
+from speclsp.text.code_reader import CLOSERS, QUOTES
 from speclsp.text.fitting import Trimmed, apart_from, balanced, is_same_line
-from speclsp.text.languages import FENCED
+from speclsp.text.languages import FENCED, UNREAD, continues_block
 from speclsp.text.repetition import counting, first_loop, repeated_lines
-from speclsp.text.rules import StopRules
+from speclsp.text.rules import StopRules, indent_width
 
 StopReason = Literal[
     "end",
@@ -56,6 +56,10 @@ _HALF: Final = re.compile(r"(?:[ \t,.+\-*/%=&|(\[{:<^~]|(?<=[-=\s])>|(?<!\w)[!?]
 ``!`` and ``?`` may follow a name."""
 _ARROW: Final = re.compile(r"(?<=[,(=])\s*(?:async\s+)?(?:\([^()\n]*\)|\w+)\s*=>\s*\Z")
 """The head of a function that is an argument or a value, without its body."""
+_JUMP: Final = re.compile(r"\s*(?:break|continue|raise|return|throw)\b(?!.*\b(?:if|unless)\b)")
+"""A statement behind which its block ends; with ``if`` behind it, as in Ruby, it may not."""
+_METHOD_NAME: Final = re.compile(r"\.\w+")
+_LONE_WORD: Final = re.compile(r"(?:^|\n)\s*\w+\Z")
 _FENCE_LINE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 _DIRECTIONS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -167,26 +171,57 @@ class CompletionText:
     def end_before(self, following: bytes) -> None:
         """End the text before the token ``following``, at the end of a line or of a word.
 
-        A word that goes on with ``following`` is left out, and so is what joins it to the others;
-        so are letters that say what kind of string begins there.
+        A word that goes on with ``following`` is left out, and so is what joins it to the others: a
+        string that it would be in, letters that say what kind of string begins there, operators.
+        Of a line that begins in the text more than one word is left.
         """
         self.stopped_by = "unsure"
-        characters = following.decode("utf-8", "ignore")
-        if characters[:1] in ("'", '"'):
-            self._text = _STRING_PREFIX.sub("", self._text)
-        if _WORD_START.match(characters) or self._names_argument(characters):
-            self._text = _WORD_END.sub("", self._text)
-        if characters[:1] not in ("\n", "\r"):
-            self._text = _HALF.sub("", _ARROW.sub("", self._text))
+        n_whole = self._n_before_open_string()
+        rest = self._text[n_whole:] + following.decode("utf-8", "ignore")
+        text = self._text[:n_whole]
+        if rest[:1] in ("'", '"'):
+            text = _STRING_PREFIX.sub("", text)
+        if _WORD_START.match(rest):
+            text = _WORD_END.sub("", text)
+        if rest[:1] not in ("\n", "\r"):
+            whole = _HALF.sub("", _ARROW.sub("", text))
+            if self._names_argument(whole, text[len(whole) :] + rest):
+                whole = _HALF.sub("", _WORD_END.sub("", whole))
+            text = "" if self._is_lone_method(whole) else self._without_lone_word(whole)
+        self._text = text
         if self._opens_fence():
             self._text = self._text[: max(0, self._line_start - 1)]
 
-    def _names_argument(self, following: str) -> bool:
+    def _n_before_open_string(self) -> int:
+        """Return how many characters come before a string that the text leaves open."""
+        n_before = len(self._rules.code_before)
+        for mark in self._rules.state_after(self._text).open_marks:
+            if mark.index >= n_before and mark.kind in QUOTES:
+                return mark.index - n_before
+        return len(self._text)
+
+    def _names_argument(self, text: str, value: str) -> bool:
         """Whether the last word is an argument's name, with ``=`` to follow."""
-        value = following.lstrip(" ")
+        value = value.lstrip(" ")
         if value[:1] != "=" or value[:2] == "==":
             return False
-        return self._rules.state_after(self._text).innermost == "("
+        return self._rules.state_after(text).innermost == "("
+
+    def _is_lone_method(self, text: str) -> bool:
+        """Whether the text is a method's name behind a string, without its call."""
+        is_behind = self._rules.line_before[-1:] in ("'", '"')
+        return is_behind and bool(_METHOD_NAME.fullmatch(text))
+
+    def _without_lone_word(self, text: str) -> str:
+        """Return the text without a last line of one word, if that line begins in the text.
+
+        A word in round or square brackets may be whole.
+        """
+        found = _LONE_WORD.search(text)
+        if not found or (self._rules.line_before.strip() and not found.start()):
+            return text
+        is_item = self._rules.state_after(text).innermost in {"(", "["}
+        return text if is_item else text[: found.start()]
 
     def _opens_fence(self) -> bool:
         """Whether the text ends with the line that begins a block of code in Markdown."""
@@ -199,7 +234,7 @@ class CompletionText:
     def finish(self) -> Trimmed:
         """Return the text to insert; more tokens may be fed afterwards."""
         raw = self._text
-        if self.stopped_by is None or self.stopped_by == "end":
+        if self.stopped_by in (None, "end", "unsure"):
             raw = self._without_unwanted_last_line()
         if self.stopped_by is None and raw == self._text:
             raw = _up_to_whole_line_or_call(raw)
@@ -288,12 +323,14 @@ class CompletionText:
         return False
 
     def _is_fenced(self) -> bool:
-        """Whether a Markdown fence follows code, as in a chat's answer; if so, cut it.
+        """Whether a Markdown fence stands in code, as in a chat's answer; if so, cut it.
 
-        It may stand in comments and strings, and where the text around the cursor has fences.
+        It may stand in comments and strings, and in an unknown language beside others.
         """
         rules, start = self._rules, self._text.find(_FENCE, self._line_start)
-        if start < 0 or rules.language_id in FENCED or rules.is_around(_FENCE):
+        if start < 0 or rules.language_id in FENCED:
+            return False
+        if not rules.language_id and rules.is_around(_FENCE):
             return False
         if rules.state_after(self._text[:start]).scope != "code":
             return False
@@ -335,7 +372,7 @@ class CompletionText:
         is_decided = self._has_depth() and (is_whole or not self._block.may_be_special(line))
         if is_decided and self._block.is_left_by(line):
             return self._cut_line("dedent")
-        if is_whole and self._repeats_suffix(line):
+        if is_whole and (self._repeats_suffix(line) or self._skips_suffix(line)):
             return self._cut_line("suffix")
         return False
 
@@ -350,13 +387,28 @@ class CompletionText:
             return True
         return n_substantial >= _N_SUBSTANTIAL and is_same_line(line, next_lines[1:3])
 
+    def _skips_suffix(self, line: str) -> bool:
+        """Whether ``line`` leaves the block, and the next line would never be reached.
+
+        A jump that was typed is meant.
+        """
+        rules, following = self._rules, self._rules.next_lines[:1]
+        if rules.language_id in UNREAD or not _JUMP.match(line) or not following:
+            return False
+        if not self._lines and rules.line_before.strip():
+            return False
+        if rules.state_after(self._text[: self._line_start]).scope != "code":
+            return False
+        is_beside = indent_width(line) == indent_width(following[0])
+        return is_beside and not continues_block(following[0])
+
     def _without_unwanted_last_line(self) -> str:
         """Return the text, without its unfinished last line if a rule would cut that line."""
         line = self._current_line()
         if not line.strip():
             return self._text
         leaves = self._has_depth() and self._block.is_left_by(line)
-        if leaves or self._repeats_suffix(line):
+        if leaves or self._repeats_suffix(line) or self._skips_suffix(line):
             return self._text[: max(0, self._line_start - 1)]
         return self._text
 

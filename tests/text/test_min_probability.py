@@ -83,6 +83,24 @@ def ended(rules_at):
         ("    if (x) {▮}\n", [("\n        a();", 0.9), ("\n        ", 0.9), ("b", 0.3)], _CLOSED),
         ("f(▮)\n", [("\n    a,", 0.9), ("\n    b", 0.9), (" +", 0.3)], "\n    a,\n    b\n"),
         ("f({▮})\n", [("\n    a,\n", 0.9), ("}", 0.9), (")", 0.9), (";", 0.3)], "\n    a,\n})"),
+        # A docstring that is not closed is left out; one that was open before is not.
+        ("def f():\n    ▮\n", [('"""', 0.9), ("\n    Strip", 0.9), (" the", 0.3)], ""),
+        ("def f():\n    ▮\n", [("x = 1\n    ", 0.9), ("'''Add", 0.9), (" it", 0.3)], "x = 1"),
+        ("def f():\n    ▮\n", [('"""A."""', 0.9), ("\n    ", 0.9), ("x", 0.3)], '"""A."""'),
+        ('def f():\n    """▮\n', [("Add", 0.9), (" it", 0.3)], "Add"),
+        # Nor is a string that is left open, with what joins it.
+        ("▮\n", [("raise!(self", 0.9), (", ", 0.9), ('"', 0.9), ("expected", 0.3)], "raise!"),
+        ("f(a▮)\n", [(", type=P", 0.9), (", help", 0.9), ('="', 0.9), ("x", 0.3)], ", type=P"),
+        # A word alone in a line that begins in the text; a whole line may be one.
+        ("x = 1\n▮\n", [("if", 0.9), (" x", 0.3)], ""),
+        ("def f():\n    ▮\n", [("a()\n    ", 0.9), ("value", 0.9), (",", 0.3)], "a()"),
+        ("def f():\n    ▮\n", [("pass", 0.9), ("\n", 0.3)], "pass"),
+        ("de▮\n", [("f", 0.9), (" g", 0.3)], "f"),
+        # A method of the string that was just closed, without its call.
+        ('x = ""▮\n', [(".join", 0.9), ("(", 0.9), ("a", 0.3)], ""),
+        ('x = ""▮\n', [(".join", 0.9), ("(a)", 0.9), ("\n", 0.3)], ".join(a)"),
+        # Nothing but the next line.
+        ("    ▮\n    total = 0\n", [("total", 0.9), (" = 0", 0.9), ("\n", 0.3)], ""),
         # Blanks alone are no text.
         ("def f():▮\n", [("\n    ", 0.9), ("return", 0.3)], ""),
     ],
@@ -133,4 +151,5 @@ def test_what_is_kept_begins_the_whole_text(ended, least):
     text = ended("def dot(pairs):\n    ▮\n", tokens, least)
     assert "".join(pieces).startswith(text.so_far)
     n_kept = sum(0.9**n >= least for n in range(1, len(pieces) + 1))
+    n_kept -= n_kept == 1  # a word alone on its line is left out
     assert text.so_far.strip() == "".join(pieces[:n_kept]).strip()

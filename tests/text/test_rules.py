@@ -92,6 +92,17 @@ def test_the_code_before_begins_outside_of_strings_where_it_is_cut(rules_at):
     assert rules_at("  x = 1\n" * 2000 + "▮").code_before.startswith("  x = 1\n")
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("n_lines", [500, 2_000, 20_000])
+def test_a_long_string_is_known_where_the_code_before_begins_inside_it(rules_at, n_lines, newline):
+    prose = f"    It's more, and (again.{newline}" * n_lines
+    inside = rules_at(f'def f():{newline}    """A.{newline}{prose}▮{newline}    """')
+    is_read = n_lines < 20_000
+    assert inside.state_before.scope == ("string" if is_read else "code")
+    behind = rules_at(f'def f():{newline}    """A.{newline}{prose}    """{newline}    ▮')
+    assert behind.state_before.scope == ("code" if is_read else "string")
+
+
 @pytest.mark.parametrize(("path", "extent"), [("a.rb", "block"), ("a.unknown", "line")])
 def test_a_request_without_a_language_opens_blocks_by_its_path(path, extent):
     request = request_between("x = 1\ndef area", path=path)

@@ -49,6 +49,46 @@ def test_a_fence_that_belongs_there(complete, language, document, generated, exp
 
 
 @pytest.mark.parametrize(
+    ("language", "document", "generated", "expected"),
+    [
+        (
+            "java",
+            "long f() {\n    ▮\n\n    return a + b;\n}\n",
+            "return c",
+            "long f() {\n    \n\n    return a + b;\n}\n",
+        ),
+        (
+            "c",
+            "switch (x) {\n  case 1:\n  f();\n  ▮\n  case 2:\n  g();\n}\n",
+            "break;\n",
+            "switch (x) {\n  case 1:\n  f();\n  break;\n  case 2:\n  g();\n}\n",
+        ),
+        (
+            "ruby",
+            "def f\n  ▮\n  g\nend\n",
+            "return if x\n",
+            "def f\n  return if x\n  g\nend\n",
+        ),
+        (
+            "python",
+            'def f():\n    """A.\n\n    ▮\n    B.\n    """\n',
+            "return to start\n",
+            'def f():\n    """A.\n\n    return to start\n    B.\n    """\n',
+        ),
+    ],
+    ids=[
+        "half a jump before the next line",
+        "a jump before another branch",
+        "a jump under a condition",
+        "a word in a docstring",
+    ],
+)
+def test_a_jump_and_the_next_line(complete, language, document, generated, expected):
+    completed = complete(document, generated, language)
+    assert (completed.document, completed.stopped_by) == (expected, None)
+
+
+@pytest.mark.parametrize(
     ("generated", "following", "expected"),
     [
         (b"return f", b'"{', "return"),
@@ -60,7 +100,7 @@ def test_a_fence_that_belongs_there(complete, language, document, generated, exp
 def test_no_letters_of_a_string_are_left_without_it(
     byte_vocabulary, rules_at, generated, following, expected
 ):
-    text = CompletionText(byte_vocabulary(), rules_at("▮"), budget_s=0, clock=lambda: 0.0)
+    text = CompletionText(byte_vocabulary(), rules_at("f(); ▮"), budget_s=0, clock=lambda: 0.0)
     for token in generated:
         text.feed(token)
     text.end_before(following)
