@@ -3,7 +3,6 @@
 import random
 import time
 
-import pytest
 from real_neovim import SOURCE, START
 
 LETTERS = "abc def (x, y): [1] {'é': \"🙂\"} = return \n"
@@ -41,15 +40,13 @@ def test_a_large_paste_is_what_was_pasted(editor):
     assert editor.until_ghost()
 
 
-def test_a_macro_types_what_was_recorded(editor):
+def test_a_macro_and_dot_type_what_was_typed(editor):
     editor.keys("o<Esc>qqA    greeting = 1<Esc>q")
     editor.keys("o<Esc>5@q")
     editor.until(lambda: editor.line.count("greeting = 1") == 5)
     assert editor.line.strip() == "    ".join(["greeting = 1"] * 5)
-
-
-def test_dot_repeats_what_was_typed(editor):
     editor.keys("o<Esc>")
+    editor.until(lambda: editor.line.strip() == "")
     before = editor.lines
     editor.keys("ogreeting = 1<Esc>")
     editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "n")
@@ -79,25 +76,24 @@ def test_no_change_behind_the_end_of_a_line(editor):
     assert editor.lines == before
 
 
-@pytest.mark.parametrize("kind", ["terminal", "prompt", "nofile", "readonly"])
-def test_other_kinds_of_buffers_are_left_alone(kind, editor):
-    if kind == "terminal":
-        editor.nvim.command("terminal cat")
-    else:
-        editor.nvim.command("new")
-        if kind == "readonly":
-            editor.nvim.command("setlocal nomodifiable filetype=python")
-        else:
-            editor.nvim.command(f"setlocal buftype={kind} filetype=python")
-    bufnr = editor.nvim.api.get_current_buf().number
-    editor.keys("i")
-    if kind != "readonly":
-        editor.keys("def greet")
-    time.sleep(0.5)
-    assert editor.ghost == ""
-    attached = "return #vim.lsp.get_clients({ name = 'speclsp', bufnr = ... })"
-    assert editor.lua(attached, bufnr) == 0
-    editor.keys("<C-\\><C-n>")
+def test_other_kinds_of_buffers_are_left_alone(editor):
+    for kind, command in {
+        "terminal": "terminal cat",
+        "prompt": "new | setlocal buftype=prompt filetype=python",
+        "nofile": "new | setlocal buftype=nofile filetype=python",
+        "readonly": "new | setlocal nomodifiable filetype=python",
+    }.items():
+        editor.nvim.command(command)
+        bufnr = editor.nvim.api.get_current_buf().number
+        editor.keys("i")
+        if kind != "readonly":
+            editor.keys("def greet")
+        time.sleep(0.5)
+        assert editor.ghost == ""
+        attached = "return #vim.lsp.get_clients({ name = 'speclsp', bufnr = ... })"
+        assert editor.lua(attached, bufnr) == 0
+        editor.keys("<C-\\><C-n>")
+        editor.until(lambda: editor.nvim.api.get_mode()["mode"].startswith("n"))
 
 
 def test_wide_and_combining_characters(editor):
