@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from benchmarks.askers import Answer, Asker
 from benchmarks.cases import EditCase
 from benchmarks.peers.contract import PeerOptions, PeerSession
+from speclsp.embedded import embedded_target
 from speclsp.errors import EngineError
 from speclsp.statistics import RequestStats
 from tests.benchmarks.scripted_asker import ScriptedAsker
@@ -65,3 +68,13 @@ class ScriptedPeer:
             yield ScriptedSession(asker, self.text, self.fails)
         finally:
             self.log.append(f"close {self.name}")
+
+
+def peer_options(folder: Path, **options: Any) -> PeerOptions:
+    """Return options of a peer with the embedded model, without drafts of others, on one thread."""
+    plain: dict[str, Any] = {
+        "model": embedded_target(), "draft_model": None, "statistics_file": None,
+        "llama_server": None, "n_threads": 1, "n_gpu_layers": 0, "n_context": 1024,
+        "n_predict": 16,
+    }  # fmt: skip
+    return PeerOptions(**{**plain, **options}, folder=folder)

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -74,7 +73,7 @@ def test_idle_work_is_not_cut_short_on_a_slow_machine():
 
 
 @pytest.fixture
-def hung(tmp_path: Path) -> Iterator[tuple[CaseServer, asyncio.Runner]]:
+def hung(tmp_path):
     """A server that was started and went on no further."""
     server = CaseServer()
     argv = [sys.executable, "-m", "speclsp", "serve", "--stdio"]

@@ -14,7 +14,7 @@ GIVEN = {"path": "a.py", "typed": "x = 1", "prefix": "", "suffix": "\n"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "a.py").write_bytes(b"a = 1\r\nb = '\xc3\xa9'\r\n")
     return tmp_path

@@ -73,7 +73,7 @@ def test_a_side_that_fails_is_left_out_from_then_on():
 
 
 def test_what_whole_rounds_measured_is_there_when_it_is_interrupted():
-    def interrupts(label: str) -> None:
+    def interrupts(label):
         labels.append(label)
         if len(labels) == 7:
             raise KeyboardInterrupt

@@ -1,7 +1,6 @@
 """Replaying a project: which places are drawn, and what is counted."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,7 +37,7 @@ def function(number: int) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     for name in ("one.py", "two.py", "three.py"):
         text = "".join(function(idx) for idx in range(12))
         (tmp_path / name).write_text(f"# {name}\n" + text)
@@ -48,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def project(folder: Path) -> ReplayProject:
+def project(folder):
     return ReplayProject(folder, Settings(), tokenize)
 
 

@@ -2,17 +2,11 @@
 
 import json
 
-import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks.commands import cli
 from speclsp.drafting.registry import known_names
 from speclsp.embedded import sample_project
-
-
-@pytest.fixture(autouse=True)
-def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
 
 
 def run(*arguments: str) -> Result:

@@ -14,14 +14,14 @@ CORPUS = Path(__file__).parents[2] / "fixtures" / "healing_corpus"
 
 
 @pytest.fixture(scope="module")
-def tokenizer(vocabulary) -> Tokenizer:
+def tokenizer(vocabulary):
     return Tokenizer(
         vocabulary=vocabulary, family=family_for(vocabulary, ""), prefixes=TokenPrefixes(vocabulary)
     )
 
 
 @pytest.fixture(scope="module")
-def splits() -> list[Split]:
+def splits():
     files = sorted(CORPUS.iterdir())
     return [split for file in files for split in word_splits(file.name, file.read_text("utf-8"))]
 

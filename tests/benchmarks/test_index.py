@@ -18,7 +18,7 @@ def tokenize(text: str) -> TokenArray:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     for number in range(60):
         words = [f"w{(number * 31 + idx * idx) % 997}" for idx in range(200)]
         (tmp_path / f"{number}.py").write_text("\n".join(words))

@@ -16,7 +16,7 @@ FOUND = (
 
 
 @pytest.fixture(autouse=True)
-def _gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _gpus(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "devices", lambda: FOUND)
     driver = tmp_path / "nvidia-smi"
     driver.write_text("#!/bin/sh\necho 570.86\necho 570.86\n")

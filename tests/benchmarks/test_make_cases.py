@@ -11,7 +11,7 @@ from tests.benchmarks.case_folders import NEW, OLD, write_lines
 
 
 @pytest.fixture
-def versions(tmp_path: Path) -> tuple[Path, Path]:
+def versions(tmp_path):
     for name, text in (("old", OLD), ("new", NEW)):
         root = tmp_path / name / "pkg"
         root.mkdir(parents=True)

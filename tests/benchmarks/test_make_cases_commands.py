@@ -15,7 +15,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 @pytest.fixture
-def versions(tmp_path: Path) -> tuple[Path, Path]:
+def versions(tmp_path):
     for name, text in (("old", OLD), ("new", NEW)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "sums.py").write_text(text)

@@ -13,11 +13,6 @@ from speclsp.settings import Settings
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture(autouse=True)
-def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-
-
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, arguments)
 

@@ -24,7 +24,7 @@ ONE_THREAD = Settings(threads=1)
 
 
 @pytest.fixture(scope="module")
-def small() -> SmallModel:
+def small():
     return SmallModel(embedded_target())
 
 
@@ -130,7 +130,7 @@ def test_the_model_says_what_it_is(tmp_path, small):
     second = make(SmallModel(first), tmp_path / "second.gguf", small.shape, "q4_0")
     name = embedded_target().name
 
-    def remark(path: Path) -> str:
+    def remark(path):
         return cost_true_remark(read_gguf_header(path).metadata)
 
     assert remark(first) == f"cost-true: the times of a test in Q8_0, the text of {name}"
@@ -212,7 +212,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, small):
 def test_without_the_package_the_remedy_is_named(monkeypatch):
     real = builtins.__import__
 
-    def fail(name: str, *arguments: Any, **named: Any) -> Any:
+    def fail(name, *arguments, **named):
         if name == "gguf":
             raise ImportError(name)
         return real(name, *arguments, **named)

@@ -58,7 +58,7 @@ def test_slow_passes_are_timed_less_often(ms, n_timed):
     target = CountingTarget()
     n_done: list[tuple[int, int]] = []
 
-    def clock() -> float:
+    def clock():
         return ms / 1e3 * sum(target.shapes.values())
 
     found = pass_times(target, 30, lambda *done: n_done.append(done), clock)

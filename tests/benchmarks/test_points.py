@@ -4,7 +4,6 @@ import json
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -13,7 +12,6 @@ from msgspec import structs
 from benchmarks import points
 from benchmarks.cases import load_cases
 from benchmarks.commands import cli
-from benchmarks.peers.contract import PeerOptions
 from benchmarks.peers.infill import InfillAnswer, JsonObject, infill_answer
 from benchmarks.point_records import PointRecord, read_records
 from benchmarks.points import (
@@ -28,9 +26,8 @@ from benchmarks.points import (
 from speclsp.completer import engine_thread
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.errors import EngineUnavailableError
-from speclsp.prompt.chunks import ContextChunk
-from speclsp.requests import AnyPlaced
 from tests.benchmarks.case_folders import case, write_lines
+from tests.benchmarks.scripted_peers import peer_options
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "points" / "points.jsonl"
 HEAD = "def add(a, b):\n    return a + b\n\n\ndef mul(a, b):"
@@ -39,8 +36,7 @@ TAIL = "\n\n\nprint(mul(1, add(2, 3)))\n"
 
 
 @pytest.fixture
-def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("COLUMNS", "200")
+def functions(tmp_path):
     (tmp_path / "sums").mkdir()
     (tmp_path / "sums" / "sums.py").write_text(HEAD + BODY + TAIL)
     (tmp_path / "sums" / "calls.py").write_text("from sums import add, mul\n\nmul(1, add(2, 3))\n")
@@ -143,10 +139,7 @@ class Server:
 
 
 def vim_side(folder: Path, threshold: float, *, has_limits: bool = False) -> VimSide:
-    options = PeerOptions(
-        model=folder, draft_model=None, statistics_file=None, llama_server=None, n_threads=1,
-        n_gpu_layers=0, n_context=0, n_predict=8, folder=folder,
-    )  # fmt: skip
+    options = peer_options(folder, model=folder, n_context=0, n_predict=8)
     return VimSide(CUT_VIM, options, threshold, has_limits)
 
 
@@ -211,7 +204,7 @@ def test_a_run_goes_on_repeats_and_can_be_read_again(functions, tmp_path, monkey
     asked = points.OwnSide._asked
     n_asked = 0
 
-    def fails(*arguments: Any) -> list[PointRecord]:
+    def fails(*arguments):
         nonlocal n_asked
         n_asked += 1
         if n_asked == 2:
@@ -263,7 +256,7 @@ def test_prompts_are_whole_however_slow_idle_work_is(functions, tmp_path, monkey
     write_lines(functions, moved)
     choose = ContextChunks._choose
 
-    def slowly(self: ContextChunks, request: AnyPlaced) -> tuple[ContextChunk, ...]:
+    def slowly(self, request):
         time.sleep(2 * engine_thread.PAUSE_S)
         return choose(self, request)
 

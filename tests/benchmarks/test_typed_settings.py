@@ -7,10 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks import quality, typed_settings
-from benchmarks.askers import Asker
-from benchmarks.cases import EditCase
 from benchmarks.commands import cli
-from benchmarks.quality_scores import JudgedCase, replay_quality
+from benchmarks.quality_scores import replay_quality
 from benchmarks.typing_session import STEPS
 from speclsp.errors import EngineUnavailableError
 from tests.benchmarks.case_folders import write_lines
@@ -19,8 +17,7 @@ PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b
 
 
 @pytest.fixture
-def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("COLUMNS", "160")
+def cases(tmp_path):
     (tmp_path / "sums").mkdir()
     (tmp_path / "sums" / "sums.py").write_text(PREFIX)
     (tmp_path / "sums" / "calls.py").write_text("from sums import add, mul\n\nmul(1, add(2, 3))\n")
@@ -117,7 +114,7 @@ def test_quality_is_compared_with_a_plain_clients(cases, tmp_path):
 def test_quality_keeps_what_was_judged_when_it_ends_early(cases, monkeypatch):
     replayed: list[str] = []
 
-    def replay(asked: list[EditCase], asker: Asker, *, stride: int) -> list[JudgedCase]:
+    def replay(asked, asker, *, stride):
         replayed.append(asked[0].id)
         if len(replayed) == 5:  # of the second case the second way
             raise KeyboardInterrupt
@@ -132,8 +129,7 @@ def test_quality_keeps_what_was_judged_when_it_ends_early(cases, monkeypatch):
 
 
 @pytest.mark.real
-def test_both_sides_generate_the_same_text(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "160")
+def test_both_sides_generate_the_same_text(tmp_path):
     prefix = "total = first + second\nprint(total)\n\n" * 4
     typed = "total = first"
     case = {"id": "x", "path": "x.py", "prefix": prefix, "typed": typed, "suffix": "\n"}

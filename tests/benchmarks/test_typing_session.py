@@ -1,7 +1,6 @@
 """A session of typing: which requests are made, what is taken, and what is counted."""
 
 import itertools
-from collections.abc import Callable
 
 import pytest
 from scripted_models import ScriptedLoader
@@ -11,9 +10,11 @@ from benchmarks.cases import EditCase
 from benchmarks.figures import Percentiles
 from benchmarks.typing_session import (
     JUMP_KEYS,
+    Suggestion,
     TypedSession,
     TypingCounts,
     count_typing,
+    keys,
     replay_typing,
 )
 from speclsp.settings import Settings
@@ -102,7 +103,7 @@ def test_the_human_jumps_between_two_files_of_a_project(tmp_path):
 
 
 def test_the_same_seed_replays_the_same_session():
-    def told(seed: int) -> list[tuple[object, ...]]:
+    def told(seed):
         asker = ScriptedAsker(nothing)
         replay_typing([case("x" * 200)], asker, seed=seed)
         return asker.told
@@ -152,7 +153,7 @@ def test_counts_part_steps_and_sources():
 
 
 def test_the_memorys_share_counts_requests_that_fit():
-    def suggest(one: EditCase, n_typed: int) -> Answer:
+    def suggest(one, n_typed):
         source = "memory" if n_typed == 1 else "model"
         return Answer(text=one.typed[n_typed:], source=source)  # type: ignore[arg-type]
 
@@ -168,8 +169,8 @@ def test_spread():
 
 
 @pytest.fixture
-def scripted() -> Callable[..., TypingCounts]:
-    def run(text: str, one: EditCase, **settings: object) -> TypingCounts:
+def scripted():
+    def run(text, one, **settings):
         changed = Settings(mode="chain", debounce_ms=0, **settings)  # type: ignore[arg-type]
         with local_asker(changed, loader=ScriptedLoader(text)) as asker:
             session = replay_typing([one], asker, seed=0)
@@ -193,3 +194,53 @@ def test_without_memory_every_request_reaches_the_model(scripted):
     assert counts.evaluated["jump"].n == 1
     assert counts.memory_share == 0.0
     assert counts.evaluated["line"].p50 <= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ab", ["a", "b"]),
+        ("a\n    b", ["a", "\n    ", "b"]),
+        ("\n\n\tb", ["\n", "\n\t", "b"]),
+        ("a\r\n  b", ["a", "\r\n  ", "b"]),
+        ("\n  \nb", ["\n", " ", " ", "\n", "b"]),
+        ("a\n    ", ["a", "\n    "]),
+        ("é😀", ["é", "😀"]),
+        ("", []),
+    ],
+)
+def test_keys(text, expected):
+    assert keys(text) == expected
+    assert "".join(keys(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("suggested", "n_replaced", "rest", "suffix", "n_taken"),
+    [
+        ("value)", 0, "value)", "\n", 6),
+        ("value", 0, "values", "\n", 5),
+        ("value", 0, "other", "\n", 0),
+        ("va", 0, "value", "\n", 0),  # typed faster than read
+        ("v a l", 0, "v a l", "\n", 5),
+        ("one()\ntwo()", 0, "one()\nthree()", "\n", 5),
+        ("one()\ntwo()", 0, "one()", "\nthree()", 5),
+        ("one()\ntwo()", 0, "one()", "", 5),
+        ("one()\ntwo()", 0, "one() + 1", "\n", 0),
+        ("one()\r\ntwo()", 0, "one()\r\nthree()", "\r\n", 5),
+        ("a + b)", 1, "a + b", ")\n", 5),
+        ("a + b)", 1, "a + bc", ")\n", 0),
+        ("a + b)", 0, "a + b", ")\n", 0),
+        ("one()\ntwo()\nend", 0, "one()\ntwo()\nfour", "\n", 11),
+        ("", 0, "one", "\n", 0),
+        ("value", 0, "", "\n", 0),
+    ],
+)
+def test_taken(suggested, n_replaced, rest, suffix, n_taken):
+    assert Suggestion(text=suggested, n_replaced=n_replaced).taken(rest, suffix) == n_taken
+
+
+def test_what_is_left_behind_what_was_typed():
+    shown = Suggestion(text="value)", n_replaced=1)
+    assert shown.after("va") == Suggestion(text="lue)", n_replaced=1)
+    assert shown.after("vo") is None
+    assert shown.after("value)") is None

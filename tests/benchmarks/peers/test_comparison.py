@@ -14,7 +14,6 @@ from benchmarks.peers.comparison import (
     decode_places,
     without_kinds,
 )
-from benchmarks.peers.contract import PeerOptions
 from benchmarks.peers.report import place_lines
 from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
@@ -22,6 +21,7 @@ from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import StoreError
 from speclsp.settings import Settings
 from tests.benchmarks.case_folders import case
+from tests.benchmarks.scripted_peers import peer_options
 
 CODE = "".join(
     f"def add_{idx}(a, b):\n    total = a + b\n    return total\n\n\n" for idx in range(20)
@@ -29,18 +29,8 @@ CODE = "".join(
 
 
 @pytest.fixture
-def comparison(tmp_path: Path) -> Comparison:
-    options = PeerOptions(
-        model=embedded_target(),
-        draft_model=None,
-        statistics_file=None,
-        llama_server=None,
-        n_threads=1,
-        n_gpu_layers=0,
-        n_context=1024,
-        n_predict=8,
-        folder=tmp_path,
-    )
+def comparison(tmp_path):
+    options = peer_options(tmp_path, n_predict=8)
     return Comparison(
         settings=Settings(),
         options=options,

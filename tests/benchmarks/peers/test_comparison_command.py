@@ -26,7 +26,7 @@ PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b
 
 
 @pytest.fixture
-def cases(tmp_path: Path) -> Path:
+def cases(tmp_path):
     (tmp_path / "sums").mkdir()
     (tmp_path / "sums" / "sums.py").write_text(PREFIX * 6)
     return write_lines(
@@ -170,7 +170,7 @@ def test_whole_rounds_of_decoding_are_written_where_it_is_interrupted(tmp_path, 
 
 
 def test_nothing_is_written_where_nothing_was_measured(cases, tmp_path, monkeypatch):
-    def interrupts(*_arguments: object) -> None:
+    def interrupts(*_arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(comparison, "type_with_progress", interrupts)

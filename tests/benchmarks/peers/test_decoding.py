@@ -1,6 +1,5 @@
 """Where decoding is compared, and what our own sides say."""
 
-from collections.abc import Iterator
 from typing import cast
 
 import pytest
@@ -13,7 +12,6 @@ from benchmarks.peers.own import OURS, OURS_PLAIN
 from benchmarks.replay_project import ReplayCursor
 from speclsp.drafting.drafter import DraftContext
 from speclsp.embedded import sample_project
-from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.settings import Settings
 from tests.benchmarks.case_folders import case
 from tests.benchmarks.scripted_peers import ScriptedPeer
@@ -31,7 +29,7 @@ def test_a_peers_server_gets_the_prompts_tokens():
 
 
 @pytest.fixture(scope="module")
-def models() -> Iterator[tuple[Tokenizer, Weights]]:
+def models():
     with loaded_models(SETTINGS) as found:
         yield found
 

@@ -13,7 +13,8 @@ from benchmarks.peers import llama_server as llama_server_module
 from benchmarks.peers.contract import PeerOptions
 from benchmarks.peers.llama_server import LlamaServerPeer, llama_server_peers
 from speclsp.cli.ngram import ngram
-from speclsp.embedded import embedded_draft, embedded_target
+from speclsp.embedded import embedded_draft
+from tests.benchmarks.scripted_peers import peer_options
 
 PEERS = {peer.name.removeprefix("llama-server").strip(): peer for peer in llama_server_peers()}
 
@@ -36,18 +37,8 @@ needs_server = pytest.mark.skipif(built_llama_server() is None, reason=WHY_NOT)
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> PeerOptions:
-    return PeerOptions(
-        model=embedded_target(),
-        draft_model=embedded_draft(),
-        statistics_file=None,
-        llama_server=built_llama_server(),
-        n_threads=1,
-        n_gpu_layers=0,
-        n_context=1024,
-        n_predict=16,
-        folder=tmp_path,
-    )
+def options(tmp_path):
+    return peer_options(tmp_path, draft_model=embedded_draft(), llama_server=built_llama_server())
 
 
 def command(kind: str, options: PeerOptions) -> str:

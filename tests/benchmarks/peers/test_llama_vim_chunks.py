@@ -5,7 +5,7 @@ import random
 import pytest
 
 from benchmarks.peers.llama_vim import CHUNK_LINES, N_CHUNKS, ChunkRing, similarity
-from benchmarks.peers.vim_buffer import VimBuffer, vim_buffer
+from benchmarks.peers.vim_buffer import vim_buffer
 
 
 def ring() -> ChunkRing:
@@ -96,7 +96,7 @@ def test_chunks_like_the_text_at_the_cursor_go():
 def test_beyond_the_request_chunks_are_picked_once_per_32_lines():
     chunks, lines = ring(), words(0, 1000)
 
-    def at(row: int) -> VimBuffer:
+    def at(row):
         return vim_buffer("a.py", "\n".join(lines[: row + 1]), "\n" + "\n".join(lines[row + 1 :]))
 
     chunks.pick_beyond(at(500))

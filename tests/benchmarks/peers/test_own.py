@@ -1,11 +1,7 @@
 """Our side by HTTP: a real server with the embedded model, asked by llama.vim's logic."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from benchmarks.peers.contract import PeerOptions
-from benchmarks.peers.llama_server import LlamaServerSession
 from benchmarks.peers.own import HttpPeer, command_options
 from benchmarks.typing_session import replay_typing
 from speclsp.cli.options import SettingsCommand, given_options
@@ -13,6 +9,7 @@ from speclsp.embedded import embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.settings import Settings
 from tests.benchmarks.case_folders import case
+from tests.benchmarks.scripted_peers import peer_options
 
 CODE = "".join(
     f"def add_{name}(items):\n    total = 0\n    for item in items:\n"
@@ -22,18 +19,8 @@ CODE = "".join(
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServerSession]:
-    options = PeerOptions(
-        model=embedded_target(),
-        draft_model=None,
-        statistics_file=None,
-        llama_server=None,
-        n_threads=1,
-        n_gpu_layers=0,
-        n_context=1024,
-        n_predict=16,
-        folder=tmp_path_factory.mktemp("http"),
-    )
+def session(tmp_path_factory):
+    options = peer_options(tmp_path_factory.mktemp("http"))
     with HttpPeer(Settings(mode="tree")).open(options) as session:
         yield session
 

@@ -2,19 +2,24 @@
 
 import json
 
+import pytest
+
 from benchmarks.decoding import (
+    DECODE_COLUMNS,
     Decoded,
     DecodeRun,
     decoded_figures,
     decoded_ratio_table,
     decoded_table,
 )
-from benchmarks.figures import Figures, why_not_lines
+from benchmarks.figures import Figures, Percentiles, figures_of, tokens_per_s, why_not_lines
 from benchmarks.peers.decoding import OURS_HUMAN
 from benchmarks.peers.own import OURS, OURS_PLAIN
-from benchmarks.peers.report import typed_ratio_table, typed_table
+from benchmarks.peers.report import TYPED_COLUMNS, typed_ratio_table, typed_table
+from benchmarks.peers.typed_rounds import TypedRound
 from benchmarks.report import as_json
-from speclsp.statistics import RequestStats
+from benchmarks.typing_session import TypedSession
+from speclsp.statistics import RequestStats, SessionStats
 
 
 def typed_side(name: str, *p50: float) -> Figures:
@@ -115,3 +120,39 @@ def test_everything_is_plain_data():
     cases, edits = found["decoding"]
     assert cases["texts"]["llama-server draft"] == {"n_same": 0, "n_all": 2}
     assert [side["is_hypothetical"] for side in edits["sides"]] == [False, True, False]
+
+
+def test_decoding_counts_what_comes_behind_the_prompts_last_batch():
+    stats = RequestStats(
+        n_predicted=48, n_prefill_predicted=3, n_target_passes=10, n_decode_passes=9,
+        n_drafted=50, n_accepted=38, ms_predict=900.0, ms_decode=890.0,
+    )  # fmt: skip
+    plain = RequestStats(n_predicted=48, n_target_passes=48, n_decode_passes=47, ms_predict=4700.0)
+    ours, theirs = (
+        figures_of(name, DECODE_COLUMNS, [[Decoded(stats=one, is_same=True)] * 2])
+        for name, one in (("ours", stats), ("theirs", plain))
+    )
+    assert ours.by_round == {
+        "tokens_per_s": [pytest.approx(50.0)],
+        "tokens_per_pass": [4.8],
+        "acceptance": [76.0],
+        "drafted": [5.0],
+        "host_ms": [pytest.approx(1.0)],
+    }
+    # A server that does not tell what the prompt's batch gave gave one token by it.
+    assert theirs.by_round["tokens_per_s"] == [pytest.approx(10.0)]
+    assert theirs.by_round["acceptance"] == [None]
+    assert theirs.by_round["host_ms"] == [None]
+    assert tokens_per_s(RequestStats(n_predicted=1, ms_predict=0.1), n_requests=1) is None
+    assert figures_of("none", DECODE_COLUMNS, [[]]).median("tokens_per_s") is None
+
+
+def test_a_session_without_a_request_to_the_model_has_no_prompts():
+    empty = TypedRound(
+        session=TypedSession(), own_work=SessionStats(), resident_mib=7.0, host_ms=None
+    )
+    found = figures_of("one", TYPED_COLUMNS, [empty])
+    assert empty.counts.ms["all"] == Percentiles()
+    assert found.by_round["evaluated"] == found.by_round["tokens_per_s"] == [None]
+    assert found.by_round["resident_mib"] == [7.0]
+    assert found.by_round["evaluated_per_char"] == [0.0]

@@ -10,26 +10,23 @@ from benchmarks.cases import EditCase
 from benchmarks.decoding import rotated
 from benchmarks.peers.contract import PeerOptions
 from benchmarks.peers.own import OURS, OURS_PLAIN, our_peers, own_settings
-from benchmarks.peers.typed_rounds import WARM_UP, PeerRun, type_to_all, typed_runs_of
+from benchmarks.peers.typed_rounds import (
+    WARM_UP,
+    PeerRun,
+    case_lines,
+    type_to_all,
+    typed_rounds,
+    typed_runs_of,
+)
 from speclsp.errors import EngineError
 from speclsp.settings import Settings
 from speclsp.statistics import RequestStats
 from tests.benchmarks.case_folders import case
-from tests.benchmarks.scripted_peers import ScriptedPeer
+from tests.benchmarks.scripted_peers import ScriptedPeer, peer_options
 
 
 def options(folder: Path) -> PeerOptions:
-    return PeerOptions(
-        model=folder / "model.gguf",
-        draft_model=None,
-        statistics_file=None,
-        llama_server=None,
-        n_threads=2,
-        n_gpu_layers=-1,
-        n_context=1024,
-        n_predict=16,
-        folder=folder,
-    )
+    return peer_options(folder, model=folder / "model.gguf", n_threads=2, n_gpu_layers=-1)
 
 
 ROUNDS = [[case("abc"), case("defg", id="two", path="b.py")]] * 3
@@ -58,7 +55,7 @@ def test_each_side_is_started_anew_in_each_round_and_nobody_is_always_first(tmp_
 
 
 def test_a_side_is_warmed_up_before_and_that_counts_nowhere(tmp_path):
-    def slow_at_first(one: EditCase, _n: int) -> Answer:
+    def slow_at_first(one, _n):
         ms = 900.0 if one.id == WARM_UP.id else 2.0
         return Answer(text="", ms=ms, stats=RequestStats(n_prompt=1, n_prompt_evaluated=1))
 
@@ -74,7 +71,7 @@ def test_a_side_is_warmed_up_before_and_that_counts_nowhere(tmp_path):
 
 
 def test_a_side_that_cannot_run_says_why_and_the_others_go_on(tmp_path):
-    def fails(one: EditCase, n_typed: int) -> str:
+    def fails(one, n_typed):
         if one.id == "two" and n_typed == 1:
             raise EngineError("it fell over.")
         return ""
@@ -94,7 +91,7 @@ def test_a_side_that_cannot_run_says_why_and_the_others_go_on(tmp_path):
 
 
 def test_what_whole_rounds_measured_is_there_when_it_is_interrupted(tmp_path):
-    def interrupts(one: EditCase, _n: int) -> str:
+    def interrupts(one, _n):
         if one.id == "two" and len(peers[1].askers) == 2:
             raise KeyboardInterrupt
         return ""
@@ -137,3 +134,43 @@ def test_our_sides_get_what_all_sides_are_given(tmp_path):
     )  # fmt: skip
     # The embedded model stays it: the settings then know how long its prompts may be.
     assert own_settings(Settings(), options(tmp_path)).model == ""
+
+
+CASES = [case("abcdefgh"[:n_chars], id=f"{n_chars}") for n_chars in range(1, 9)]
+
+
+def drawn(cases: list[EditCase], n_cases: int, n_keys: int) -> tuple[list[list[str]], list[str]]:
+    rounds = typed_rounds(cases, n_rounds=3, n_cases=n_cases, n_keys=n_keys, seed=0)
+    assert all(len(one.typed) <= n_keys for typed in rounds for one in typed)
+    return [[one.id for one in typed] for typed in rounds], case_lines(rounds, n_cases, n_keys)
+
+
+def test_each_round_has_cases_of_its_own_that_are_long_enough():
+    found, lines = drawn(CASES, 2, 3)
+    assert found == [["3", "6"], ["4", "7"], ["5", "8"]]
+    assert lines == []
+
+
+def test_where_there_are_too_few_all_rounds_have_the_same():
+    found, lines = drawn(CASES, 2, 4)
+    assert len(found[0]) == 2
+    assert found == [found[0]] * 3
+    by_seed = {
+        tuple(one.id for one in typed_rounds(CASES, n_rounds=3, n_cases=2, n_keys=4, seed=seed)[0])
+        for seed in range(8)
+    }
+    assert len(by_seed) > 1
+    assert lines == ["All rounds type the same cases: there are too few for each to have its own."]
+    found, lines = drawn(CASES, 9, 8)
+    assert found == [["8"]] * 3
+    assert lines[1] == "1 cases are typed instead of 9: there are no others."
+
+
+def test_shorter_ones_are_taken_where_there_are_no_others():
+    found, lines = drawn(CASES[:3], 1, 9)
+    assert found == [["1"], ["2"], ["3"]]
+    assert lines == ["No case has 9 characters (--keys): shorter ones are typed."]
+
+
+def test_none_are_typed_where_none_are_wanted():
+    assert drawn(CASES, 0, 3) == ([], [])
