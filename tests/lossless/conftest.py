@@ -1,16 +1,13 @@
 """The real models, loaded once."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from other_vocabulary import write_with_fewer_tokens
-from real_prompts import STEP, RealPrompt, cut_prompts
+from real_prompts import STEP, cut_prompts
 
-from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.loading import load_target
-from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine.weights import load_draft_model
 from speclsp.settings import Settings
 
@@ -25,17 +22,17 @@ wait for each other keep the tests of the other process from running."""
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> LlamaVocabulary:
+def vocabulary():
     return load_vocabulary(MODELS / "embedded-target-f16.gguf")
 
 
 @pytest.fixture(scope="module", params=["f16", "q8_0"])
-def quantisation(request: pytest.FixtureRequest) -> str:
+def quantisation(request):
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def target(quantisation: str, q8_0_model: Path) -> Iterator[LlamaTarget]:
+def target(quantisation, q8_0_model):
     loaded = load_target(
         q8_0_model if quantisation == "q8_0" else MODELS / "embedded-target-f16.gguf",
         Settings(threads=N_THREADS[quantisation], fit=False),
@@ -47,7 +44,7 @@ def target(quantisation: str, q8_0_model: Path) -> Iterator[LlamaTarget]:
 
 
 @pytest.fixture(scope="module")
-def draft_model(vocabulary: LlamaVocabulary, target: LlamaTarget) -> Iterator[DraftModelDrafter]:
+def draft_model(vocabulary, target):
     path = MODELS / "embedded-draft-q8_0.gguf"
     drafter = load_draft_model(
         path, Settings(spec_draft_threads=1), vocabulary, target.n_ctx, lambda level, line: None
@@ -57,9 +54,7 @@ def draft_model(vocabulary: LlamaVocabulary, target: LlamaTarget) -> Iterator[Dr
 
 
 @pytest.fixture(scope="module")
-def draft_by_text(
-    vocabulary: LlamaVocabulary, target: LlamaTarget, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[DraftModelDrafter]:
+def draft_by_text(vocabulary, target, tmp_path_factory):
     """A draft model with half of the target's tokens, which drafts through text."""
     path = tmp_path_factory.mktemp("half") / "draft.gguf"
     write_with_fewer_tokens(MODELS / "embedded-draft-q8_0.gguf", path, n_merges=1700)
@@ -72,5 +67,5 @@ def draft_by_text(
 
 
 @pytest.fixture(scope="module")
-def prompts(vocabulary: LlamaVocabulary) -> list[RealPrompt]:
+def prompts(vocabulary):
     return cut_prompts(vocabulary)

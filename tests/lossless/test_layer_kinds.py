@@ -4,8 +4,7 @@ The models have random weights: what they say means nothing, so every choice is 
 draft is right only where a test knows the answer.
 """
 
-from collections.abc import Iterator
-
+import exactness
 import pytest
 from layer_kinds import LAYER_KINDS, write_layer_kind
 from real_prompts import RealPrompt
@@ -31,12 +30,12 @@ STATES = {*SNAPSHOTS, "mamba", "granitehybrid"}
 
 
 @pytest.fixture(scope="module", params=LAYER_KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request):
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def target(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaTarget]:
+def target(kind, tmp_path_factory):
     path = write_layer_kind(tmp_path_factory.mktemp(kind) / f"{kind}.gguf", kind)
     loaded = load_target(
         path,
@@ -56,16 +55,7 @@ def params(mode: str, seed: int) -> SamplingParams:
 def run(
     target: LlamaTarget, prompt: tuple[int, ...], drafter: Drafter | None, sampler: RecordingSampler
 ) -> Generation:
-    return generate(
-        target,
-        DraftContext(prompt=prompt),
-        drafter=drafter,
-        sampler=sampler,
-        n_predict=N_PREDICT,
-        stop=lambda token: False,
-        interrupted=lambda: None,
-        clock=lambda: 0.0,
-    )
+    return exactness.run(target, DraftContext(prompt=prompt), drafter, sampler, N_PREDICT)
 
 
 def assert_same(tokens: tuple[int, ...], own: Generation, margins: list[float]) -> None:
@@ -162,7 +152,7 @@ def test_a_cancelled_decode_leaves_a_prompt_that_can_be_gone_on_with(kind, targe
     target.truncate(0)
     n_calls = 0
 
-    def interrupted() -> None:
+    def interrupted():
         nonlocal n_calls
         n_calls += 1
         if n_calls == 6:

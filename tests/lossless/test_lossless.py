@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from exactness import Outcome, Reference, compare, run, sampling
-from real_prompts import STEP, RealPrompt
+from real_prompts import STEP
 from scripted_drafters import AdversarialDrafter, EmptyDrafter, OracleDrafter, RandomDrafter
 from scripted_proposers import adversarial_trees, oracle_trees, random_trees
 
@@ -21,8 +21,6 @@ from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.registry import load_drafter
-from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.engine.llama.context import LlamaTarget
 from speclsp.settings import DraftMode, Settings
 from tests.support.margins import EPSILON, RecordingSampler
 
@@ -41,12 +39,7 @@ MODES = ("greedy", "seeded")
 
 
 @pytest.fixture(scope="module", params=MODES)
-def references(
-    request: pytest.FixtureRequest,
-    target: LlamaTarget,
-    quantisation: str,
-    prompts: list[RealPrompt],
-) -> list[Reference]:
+def references(request, target, quantisation, prompts):
     """The target's own tokens for every prompt, one at a time from an empty cache."""
     references = []
     # Other ones with each model and mode.
@@ -97,13 +90,7 @@ def merger(mode: DraftMode, *more: Drafter) -> DraftMerger:
 
 
 @pytest.fixture(scope="module")
-def outcomes(
-    target: LlamaTarget,
-    quantisation: str,
-    references: list[Reference],
-    draft_model: DraftModelDrafter,
-    draft_by_text: DraftModelDrafter,
-) -> dict[str, Outcome]:
+def outcomes(target, quantisation, references, draft_model, draft_by_text):
     """Each drafter's outcome.
 
     A prompt's runs follow one another, so that all but the reference's reuse the KV cache.

@@ -19,11 +19,11 @@ from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import alternatives, jobs
-from speclsp.decoding.sampling import LogitRow, SamplingParams, SeededSampler, make_sampler
+from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation
 from speclsp.requests import PlacedCompletion
 from speclsp.settings import Settings
-from tests.support.margins import EPSILON, draw_margin, greedy_margin
+from tests.support.margins import EPSILON, RecordingSampler
 
 pytestmark = pytest.mark.real
 
@@ -54,31 +54,14 @@ class Answer:
     n_drafted: int
 
 
-class RecordingSampler:
-    """Samples, and keeps each choice's margin."""
+class RequestsSampler(RecordingSampler):
+    """Tells the margins of the running request."""
 
-    margins: list[float]
-    """Of the running request."""
+    latest: list[float]
 
     def __init__(self, params: SamplingParams) -> None:
-        self._params = params
-        self._sampler = make_sampler(params)
-        RecordingSampler.margins = self.margins = []
-
-    def _margin(self, row: LogitRow) -> float:
-        if isinstance(self._sampler, SeededSampler):
-            return draw_margin(row, self._params, self._sampler.number)
-        return greedy_margin(row)
-
-    def sample(self, row: LogitRow) -> int:
-        token = self._sampler.sample(row)
-        self.margins.append(self._margin(row))
-        return token
-
-    def sample_again(self, row: LogitRow) -> int:
-        token = self._sampler.sample_again(row)
-        self.margins[-1] = min(self.margins[-1], self._margin(row))
-        return token
+        super().__init__(params)
+        RequestsSampler.latest = self.margins
 
 
 def requests() -> Iterator[tuple[str, PlacedCompletion]]:
@@ -118,7 +101,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, sampled: str, **options: Any) -> li
 
     with monkeypatch.context() as patched:
         patched.setattr(jobs, "generate", recorded)
-        patched.setattr(alternatives, "make_sampler", RecordingSampler)
+        patched.setattr(alternatives, "make_sampler", RequestsSampler)
         completer = typed_completer(settings)
         completer.start()
         try:
@@ -134,7 +117,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, sampled: str, **options: Any) -> li
                         name,
                         prompt,
                         generation.tokens,
-                        RecordingSampler.margins,
+                        RequestsSampler.latest,
                         text,
                         generation.stats.n_drafted,
                     )

@@ -164,8 +164,15 @@ class RecordingSampler:
 
     def sample(self, row: LogitRow) -> int:
         token = self._sampler.sample(row)
-        if isinstance(self._sampler, SeededSampler):
-            self.margins.append(draw_margin(row, self._params, self._sampler.number))
-        else:
-            self.margins.append(greedy_margin(row))
+        self.margins.append(self._margin(row))
         return token
+
+    def sample_again(self, row: LogitRow) -> int:
+        token = self._sampler.sample_again(row)
+        self.margins[-1] = min(self.margins[-1], self._margin(row))
+        return token
+
+    def _margin(self, row: LogitRow) -> float:
+        if isinstance(self._sampler, SeededSampler):
+            return draw_margin(row, self._params, self._sampler.number)
+        return greedy_margin(row)
