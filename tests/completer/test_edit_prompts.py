@@ -52,7 +52,7 @@ def session(edit_format: str, *, completes: bool) -> Iterator[Asked]:
     completer.start()
     lines = max((path.read_text() for path in SOURCE.rglob("*.py")), key=len).splitlines(
         keepends=True
-    )[:120]
+    )[:60]
     dice = random.Random(37)
     prompts: list[list[int]] = []
     try:
