@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from speclsp.drafting.acceptance import SMALL_MODEL, AcceptanceTable
-from speclsp.drafting.cost import PRIOR_SLOPE, SHAPES, straight_curve
+from speclsp.drafting.cost import SHAPES, straight_curve
 from speclsp.drafting.drafter import (
     NO_CONTEXT,
     NO_DRAFT,
@@ -56,7 +56,8 @@ _FLAT: Final = 1.3
 3 % where it is 1.1; where it is 1.84, as on an H200, or 2.9, as on two cores, they only make work
 for the host."""
 
-_NOMINAL: Final = straight_curve(PRIOR_SLOPE)
+_NOMINAL: Final = straight_curve(0.16)
+"""T(k) / T(1) in the modes that do not follow the clock: 8 tokens as on GPUs, 2.1."""
 
 
 class _ModelHits:
