@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from client_features import FEATURES, HERE, IS_WRITTEN, checkout, feature
+from client_features import FEATURES, HERE, IS_WRITTEN, checkout, feature, real_model
 from client_recordings import RECORDINGS, of_http, write_recording
 
 REPOSITORY = HERE.parents[1]
@@ -49,9 +49,9 @@ def built(source: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Run the tests in the workbench, and return each feature's cell."""
-    source, folder = checkout(NAME), tmp_path_factory.mktemp("llama-vscode")
+def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Build the plugin, and return the environment of its tests in the workbench."""
+    source = checkout(NAME)
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if not (shutil.which("npm") and chromium):
         pytest.skip("npm or chromium is missing")
@@ -60,21 +60,41 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         pytest.skip(workbench.stderr)
     assert workbench.returncode == 0, workbench.stderr
     fetch(EXTENSION)
-    environment = {
-        "SPECLSP_LLAMA_VSCODE": str(built(source, folder)),
-        "SPECLSP_CLIENTS_FOLDER": str(folder),
+    return {
+        "SPECLSP_LLAMA_VSCODE": str(built(source, tmp_path_factory.mktemp("llama-vscode"))),
         "SPECLSP_VSCODE": workbench.stdout.strip(),
         "CHROMIUM": str(chromium),
     }
+
+
+def cells(folder: Path, environment: dict[str, str]) -> dict[str, str]:
+    """Run the tests in the workbench, which write into a folder, and return each feature's cell."""
+    environment = {**environment, "SPECLSP_CLIENTS_FOLDER": str(folder)}
     done = run("npm", "run", "--silent", "test:clients", cwd=EXTENSION, **environment)
     print(done.stdout[-20_000:], done.stderr[-5_000:])  # noqa: T201  pytest shows it
-    cells: dict[str, str] = json.loads((folder / "found.json").read_text("utf-8"))
+    found: dict[str, str] = json.loads((folder / "found.json").read_text("utf-8"))
+    return found
+
+
+@pytest.fixture(scope="session")
+def found(given: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("trial-model")
+    found = cells(folder, given)
     sent = json.loads((folder / "sent.json").read_text("utf-8"))
     entries = of_http([{**one, "status": None} for one in sent])
     for entry in entries:
         del entry["status"]
     write_recording(RECORDINGS if IS_WRITTEN else folder, NAME, EDITOR, "http", entries)
-    return cells
+    return found
+
+
+@feature("real")
+def test_a_real_model(given, tmp_path, record_property):
+    model = real_model()
+    record_property("client", NAME)
+    record_property("editor", EDITOR)
+    found = cells(tmp_path, {**given, "SPECLSP_CLIENTS_MODEL": model})
+    assert [found.get(name) for name in ("shown", "whole", "undone")] == ["yes"] * 3
 
 
 @pytest.mark.parametrize(

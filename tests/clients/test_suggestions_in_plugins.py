@@ -12,7 +12,7 @@ from plugin_session import EDITORS, PluginSession
 from real_neovim import SOURCE, START
 
 SKIN = re.compile("[\U0001f3fb-\U0001f3ff]")
-"""What the tests' terminal leaves out."""
+"""What the tests' terminal leaves out behind a Neovim that draws it with what it modifies."""
 CLIENTS = [
     pytest.param(
         (plugin, suite),
@@ -152,7 +152,8 @@ def word_before(session: PluginSession, name: str, word: str) -> None:
     assert suggestion.startswith("ty=")
     if session.plugin.namespaces:
         first = suggestion.split("\n")[0]
-        session.until(lambda: session.editor.shows(SKIN.sub("", start + first)))
+        shown = SKIN.sub("", start + first)
+        session.until(lambda: shown in SKIN.sub("", session.editor.screen))
     session.press("whole")
     session.until(lambda: text(session) == source + start + suggestion + "\n")
 

@@ -1,12 +1,13 @@
 """The table of clients and features: what a run found, kept in files, and drawn.
 
-A client's file in ``tests/clients/results`` says for each feature ``yes``, ``no``, ``–`` where the
-client has no such thing, or a sentence about what stays the client's own.  The table in
-docs/editors.md is drawn from these files.
+A file in ``tests/clients/results``, of a client in an editor, says for each feature ``yes``,
+``no``, ``–`` where the client has no such thing, or a sentence about what stays the client's own.
+The table in docs/editors.md is drawn from these files.
 """
 
 import json
 import os
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -56,12 +57,25 @@ def checkout(name: str) -> Path:
     path = Path(CHECKOUTS) / name
     if not path.is_dir():
         pytest.skip(f"{path} is missing: {PINS[name]['repository']} at {PINS[name]['commit']}")
+    head = ("git", "-C", str(path), "rev-parse", "HEAD")
+    found = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
+    if found != PINS[name]["commit"]:
+        pytest.skip(f"{path} is at {found[:7] or 'no commit'}, not at {PINS[name]['commit']}")
     return path
+
+
+def real_model() -> str:
+    """Return the path of Qwen2.5-Coder 0.5B; skips where there is none."""
+    folder = Path(os.environ.get("SPECLSP_REAL_MODELS", "")).expanduser()
+    path = folder / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
+    if not path.is_file():
+        pytest.skip(f"SPECLSP_REAL_MODELS names no folder with {path.name}")
+    return str(path)
 
 
 def note_result(folder: Path, client: str, editor: str, feature: str, found: str) -> None:
     """Put one cell of the table into its client's file; ``client`` may name a commit's short id."""
-    path = folder / f"{client}.json"
+    path = folder / f"{client}, {editor}.json"
     kept: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     cells = {**kept.get("features", {}), feature: found}
     ordered = {name: cells[name] for name in FEATURES if name in cells}

@@ -52,6 +52,7 @@ class Plugin:
     is_http: bool = False
     is_for_edits: bool = False
     suites: tuple[str, ...] = ("forky",)
+    """The Neovims that it and the documents' blocks work in: ``vim.lsp.config`` came with 0.11."""
 
     def init(self, port: int = 0, replaced: tuple[str, str] = ("", "")) -> str:
         """Return its init.lua; skips without the plugins.
@@ -136,6 +137,7 @@ PLUGINS: Final = (
             "dismiss": ("<Esc>",),
         },
         is_http=True,
+        suites=("forky", "trixie"),
     ),
     Plugin(
         "minuet-ai.nvim",
@@ -144,6 +146,7 @@ PLUGINS: Final = (
         namespaces=("minuet.virtualtext",),
         keys={"whole": ("<M-A>",), "line": ("<M-a>",), "dismiss": ("<M-e>",)},
         is_http=True,
+        suites=("forky", "trixie"),
     ),
 )
 
