@@ -20,9 +20,9 @@ from itertools import pairwise
 from typing import Final
 
 PRIOR_SLOPE: Final = 0.35
-"""c in T(k) / T(1) = 1 + c · (k − 1) before passes were timed, one for all devices.  It decides what
-the first minute drafts: where passes rise as steeply as T(8) = 7, sessions of 144 tokens take 3 %
-less time than with 0.16, and elsewhere at most 1 % more."""
+"""c in T(k) / T(1) = 1 + c · (k − 1) before passes were timed, one for all devices.  It decides
+what the first minute drafts: where passes rise as steeply as T(8) = 7, sessions of 144 tokens take
+3 % less time than with 0.16, and elsewhere at most 1 % more."""
 
 SHAPES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Batch sizes that times are kept for: backends reuse a pass's graph for the next one of its size,
@@ -85,7 +85,7 @@ class PassCost:
     kept by shape, as multiples of T(1), and the lower quartile of a shape counts.  A shape without
     passes costs more than the next smaller one by the prior's slope, or by the mean slope up to
     there if that is less.  An estimate that is too low corrects itself, since such drafts are
-    verified; one that is too high would not, so the prior is low, and times of shapes that no pass
+    verified; one that is too high would not, so the prior is not high, and times of shapes that no pass
     had for long are forgotten.
     """
 
