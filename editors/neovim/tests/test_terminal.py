@@ -15,6 +15,22 @@ import pytest
 from real_neovim import PLUGIN, SERVER, START, TIMEOUT_S, nvim_of
 from rewriting_model import CODE
 
+CART = '''"""Prices of a shop."""
+
+
+class Cart:
+    def __init__(self) -> None:
+        self.prices: dict[str, float] = {}
+
+    def add(self, name: str, price: float) -> None:
+        if price < 0:
+            raise ValueError(f"{name} has a negative price")
+        self.prices[name] = price
+
+'''
+MODEL = Path(os.environ.get("SPECLSP_REAL_MODELS", "")) / (
+    "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
+)
 ROWS, COLUMNS = 30, 100
 CELL = (9, 20)
 """Width and height of a cell in a picture, in pixels."""
@@ -95,13 +111,14 @@ class Terminal:
             for row in rows
         )
 
-    def svg(self) -> str:
-        """Return the screen as a picture."""
+    def svg(self, n_rows: int | None = None) -> str:
+        """Return the screen as a picture, or its first ``n_rows`` alone."""
         width, height = CELL
-        size = f'width="{self.screen.columns * width}" height="{self.screen.lines * height}"'
+        n_rows = n_rows or self.screen.lines
+        size = f'width="{self.screen.columns * width}" height="{n_rows * height}"'
         font = 'font-family="monospace" font-size="15"'
         parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>']
-        for row in range(self.screen.lines):
+        for row in range(n_rows):
             cells = [self.screen.buffer[row][column] for column in range(self.screen.columns)]
             column = 0
             for look, run in itertools.groupby(cells, lambda cell: cell._replace(data="")):
@@ -175,5 +192,26 @@ def test_the_picture_of_an_edit(suite, project, tmp_path, model):
         terminal.until(lambda: terminal.shows("next edit"))
         picture = Path(os.environ.get("SPECLSP_PICTURES", tmp_path)) / f"next-edit-{suite}.svg"
         picture.write_text(terminal.svg(), encoding="utf-8")
+    finally:
+        terminal.close()
+
+
+@pytest.mark.skipif(not MODEL.is_file(), reason="SPECLSP_REAL_MODELS names no folder with it")
+def test_the_picture_of_a_suggestion(project, tmp_path):
+    """SPECLSP_PICTURES names a folder that keeps it."""
+    (project / "cart.py").write_text(CART)
+    named = tmp_path / "Qwen2.5-Coder-0.5B-Q4_K_M.gguf"  # its title is in the status line
+    named.symlink_to(MODEL)
+    settings = f"{{ model = '{named}' }}"
+    home = tmp_path / "home"
+    terminal = Terminal("forky", project / "cart.py", home, settings=settings, rows=18, columns=76)
+    try:
+        terminal.until(lambda: terminal.shows("speclsp ready"))
+        terminal.send("Go")
+        terminal.send("    def total(self) -> float:\rreturn ")
+        terminal.until(lambda: terminal.shows("return sum(self.prices.values())"))
+        picture = Path(os.environ.get("SPECLSP_PICTURES", tmp_path)) / "suggestion.svg"
+        # Without the status line, whose time would be a busy machine's first one.
+        picture.write_text(terminal.svg(n_rows=14), encoding="utf-8")
     finally:
         terminal.close()

@@ -58,4 +58,22 @@ test("pictures", { skip: MODEL === "" && "no model is named" }, async () => {
     .locator(".quick-input-widget")
     .screenshot({ path: join(ARTEFACTS, "menu.png") });
   await editor.keys("Escape");
+  for (const line of [
+    "    def largest(self) -> float:\nreturn ",
+    "\n    def names(self) -> list[str]:\nreturn ",
+  ]) {
+    await editor.toEnd();
+    await editor.type(line);
+    await editor.untilGhost();
+    await editor.keys("Tab");
+  }
+  await editor.command("speclsp: Show Statistics");
+  await editor.panel.locator("#figures").waitFor();
+  await editor.panel.locator("summary").first().click();
+  await editor.page.setViewportSize({ width: 1100, height: 1150 });
+  await editor.page.waitForTimeout(3000);
+  const box = await editor.page.locator("iframe.webview.ready").first().boundingBox();
+  if (box !== null) {
+    await editor.page.screenshot({ path: join(ARTEFACTS, "statistics.png"), clip: box });
+  }
 });
