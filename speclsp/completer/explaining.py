@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +14,7 @@ from speclsp.completer.jobs import DraftSources, Workbench
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.errors import EditRefusedError, SettingsError
-from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk
+from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.families import prompt_text
 from speclsp.prompt.prompt import FimPrompt, FimText
@@ -138,13 +137,11 @@ def explain_edit(
 
 
 def explain_prompt(
-    request: PlacedCompletion,
-    settings: Settings,
-    bench: Workbench,
-    candidates: Sequence[ContextChunk],
+    request: PlacedCompletion, settings: Settings, bench: Workbench, sources: DraftSources
 ) -> PromptExplanation:
     """Lay out the prompt for a request as after some typing at its cursor."""
     settings = request.settings_over(settings)
+    candidates = sources.chunks.ranked()
     chunks = ChunkSource(ranked=lambda: candidates)
     question, held_back = prompt_question(request, settings, bench, chunks)
     prompt, reuse = _after_a_keystroke(request, question, settings, bench, chunks)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
@@ -26,7 +26,7 @@ from speclsp.completer.explaining import (
     explain_edit,
     explain_prompt,
 )
-from speclsp.completer.jobs import AnyJob, DraftSources
+from speclsp.completer.jobs import AnyJob, DraftSources, Workbench
 from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
 from speclsp.completer.statistics_files import StatisticsFiles
@@ -50,6 +50,8 @@ JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {
     TextRequest: TextJob,
 }
 """The job of each kind of request."""
+
+_Explanation = TypeVar("_Explanation", PromptExplanation, EditExplanation)
 
 IGNORED: Final = ".gitignore or the setting exclude leaves the file out"
 """Why nothing is requested in a file."""
@@ -311,32 +313,28 @@ class LocalCompleter:
 
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
         """Return the prompt of a request and the reasons for its parts, without decoding."""
-        placed = self._documents.place(request)
-        if placed is None:
-            return answered(PromptExplanation(refused="the document is not open"))
-        if self._is_ignored(placed.file):
-            return answered(PromptExplanation(refused=IGNORED))
-        self._context.asked(placed)
-        return self._engine.thread.with_models(
-            self,
-            lambda bench, settings: explain_prompt(
-                placed, settings, bench, self.sources(placed).chunks.ranked()
-            ),
-        )
+        return self._explained(request, PromptExplanation, explain_prompt)
 
     def explain_edit(self, request: EditRequest) -> Future[EditExplanation]:
         """Return the prompt of a request for the next edit, without decoding."""
+        return self._explained(request, EditExplanation, explain_edit)
+
+    def _explained(
+        self,
+        request: Request[Any],
+        kind: type[_Explanation],
+        explain: Callable[[Any, Settings, Workbench, DraftSources], _Explanation],
+    ) -> Future[_Explanation]:
         placed = self._documents.place(request)
         if placed is None:
-            return answered(EditExplanation(refused="the document is not open"))
+            return answered(kind(refused="the document is not open"))
         if self._is_ignored(placed.file):
-            return answered(EditExplanation(refused=IGNORED))
+            return answered(kind(refused=IGNORED))
         self._context.asked(placed)
-        sources = self.sources(placed)
         return self._engine.thread.with_models(
             self,
-            lambda bench, settings: explain_edit(placed, settings, bench, sources),
-            for_edits=True,
+            lambda bench, settings: explain(placed, settings, bench, self.sources(placed)),
+            for_edits=isinstance(request, EditRequest),
         )
 
     def learn(self, accepted: AcceptedText) -> None:
