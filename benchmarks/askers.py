@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -85,7 +85,7 @@ class LocalAsker:
 
     def __init__(self, window: Window, *, rests: bool) -> None:
         self._window = window
-        self._completer = window.completer
+        self._completer = cast("LocalCompleter", window.completer)
         self._rests = rests
         self._root = ""
         self._documents: dict[str, Document] = {}

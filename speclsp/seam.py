@@ -95,9 +95,6 @@ class Completer(Protocol):
     def state(self) -> EngineState:
         """Return the state of the engine."""
 
-    def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until nothing is left to do, idle work included; return whether that came about."""
-
     def next_event(self, timeout_s: float | None = None) -> Event | None:
         """Wait for the next event; None when none came in time or the completer is closed."""
 

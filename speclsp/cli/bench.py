@@ -24,6 +24,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.ngram_build import found_files
 from speclsp.cli.options import SettingsCommand, given_settings, show_timings_option
 from speclsp.cli.without_editor import running, shown_timings
+from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.gain import tokens_per_pass
 from speclsp.decoding.session import summed
 from speclsp.documents import Document, WorkspaceFolder
@@ -205,6 +206,7 @@ def _typed(window: Window, resolved: Settings, place: LinePlace, on_first: bool)
     sides = {on_first: Side(), not on_first: Side()}
     for is_on, side in sides.items():
         window.apply_settings(replace(resolved, speculation=is_on))
+        assert isinstance(window.completer, LocalCompleter)  # a remote engine is refused
         window.completer.wait_idle(_REST_S)
         for n_chars in range(0, len(place.line), _STRIDE):
             _ask(window, place, n_chars, next(versions), side)

@@ -123,8 +123,6 @@ class SharedCompleter:
         """What the next engine is to forget."""
         self._waiting: dict[int, _Pending] = {}
         """The requests without an answer, by number."""
-        self._idle: dict[int, asyncio.Future[bool]] = {}
-        """Answers to AwaitIdle by number, while somebody waits."""
         self._numbers = itertools.count(1)
         self._state: EngineState = "loading"
         self._shown: StateChanged | None = None
@@ -253,32 +251,6 @@ class SharedCompleter:
     def _ask_statistics(self) -> None:
         if not self._is_asking:
             self._is_asking = self._send(wire.AskStatistics())
-
-    def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until the engine has nothing left to do; return whether that came about."""
-        if timeout_s <= 0.0:
-            return self.statistics().is_idle
-        return self._result(self._wait_idle(timeout_s), otherwise=False)
-
-    async def _wait_idle(self, timeout_s: float) -> bool:
-        until = self._loop.time() + timeout_s
-        absent = _Phase.GIVEN_UP, _Phase.CLOSING
-        await self._until(lambda: self._connection or self._phase in absent, timeout_s)
-        if self._phase is _Phase.GIVEN_UP:
-            return True
-        number = next(self._numbers)
-        idle: asyncio.Future[bool] = self._loop.create_future()
-        self._idle[number] = idle
-        left_s = max(0.0, until - self._loop.time())
-        try:
-            if not self._send(wire.AwaitIdle(number, left_s)):
-                return False
-            async with asyncio.timeout(left_s + _SLACK_S):
-                return await idle
-        except TimeoutError:
-            return False
-        finally:
-            del self._idle[number]
 
     # --- folders and documents --------------------------------------------------------------------
 
@@ -563,10 +535,6 @@ class SharedCompleter:
                 self._take_answer(message)
             case wire.Statistics():
                 self._stats, self._is_asking = message.stats, False
-            case wire.Idle():
-                idle = self._idle.get(message.number)
-                if idle is not None and not idle.done():  # else it came too late
-                    idle.set_result(message.is_idle)
             case wire.Closing():
                 # It was stopped on purpose: the next request starts it again.  An engine on another
                 # machine cannot be started from here, so its end counts as a lost connection.
@@ -599,9 +567,6 @@ class SharedCompleter:
         self._connection = None
         unanswered = self._all_taken(sent_only=True)
         self._is_asking = False
-        for idle in self._idle.values():
-            if not idle.done():
-                idle.set_result(False)
         if self._phase is _Phase.CONNECTED:
             self._move(self._ends_as or _Phase.CONNECTING)
         phase = self._phase

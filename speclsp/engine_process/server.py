@@ -148,8 +148,6 @@ class _Window:
         self._may_ask = asyncio.Semaphore(MAX_UNANSWERED)
         self._tokens: dict[int, CancellationToken] = {}
         """Of the requests that are not answered."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        """Those that await idleness; the loop itself keeps weak references only."""
         self._counted_at = -math.inf
         """When statistics were sent, by the loop's clock."""
         self._n_requests = 0
@@ -260,10 +258,6 @@ class _Window:
                     completer.close_folder(message.root)
                 case wire.Reindex():
                     completer.reindex()
-                case wire.AwaitIdle():
-                    task = self._loop.create_task(self._await_idle(completer, message))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
         except Exception as error:
             logger.exception("%s failed", type(message).__name__)
             problem = Problem(
@@ -332,12 +326,6 @@ class _Window:
         self._counted_at = self._loop.time()
         with self._disconnecting():
             self._send(wire.Statistics(completer.statistics()))
-
-    async def _await_idle(self, completer: Completer, message: wire.AwaitIdle) -> None:
-        with self._disconnecting():
-            is_idle = await in_daemon_thread(completer.wait_idle, message.timeout_s)
-            self._send_statistics(completer)
-            self._send(wire.Idle(message.number, is_idle))
 
     def _take_events(self, completer: Completer) -> None:
         """Hand the completer's events to the loop; runs on a thread of the window."""

@@ -133,13 +133,6 @@ class AskStatistics(_Message, frozen=True):
     """Send Statistics."""
 
 
-class AwaitIdle(_Message, frozen=True):
-    """Send Idle when the engine is idle, or after ``timeout_s`` seconds."""
-
-    number: int
-    timeout_s: float
-
-
 WindowMessage = (
     ApplySettings
     | OpenFolder
@@ -154,7 +147,6 @@ WindowMessage = (
     | Learn
     | Forget
     | AskStatistics
-    | AwaitIdle
 )
 
 
@@ -180,24 +172,17 @@ class Failed(_Message, frozen=True):
 class Statistics(_Message, frozen=True):
     """The engine's share of the session's statistics; also follows answers, at most once a second.
 
-    It comes before each StateChanged, Progress and Idle, too.
+    It comes before each StateChanged and Progress, too.
     """
 
     stats: SessionStats
-
-
-class Idle(_Message, frozen=True):
-    """Whether nothing was left to do when an AwaitIdle ended."""
-
-    number: int
-    is_idle: bool
 
 
 class Closing(_Message, frozen=True):
     """The engine shuts down on purpose; it is not restarted before the next request."""
 
 
-EngineMessage = Answer | Failed | Event | Statistics | Idle | Closing
+EngineMessage = Answer | Failed | Event | Statistics | Closing
 
 
 # --- the connection -------------------------------------------------------------------------------

@@ -138,9 +138,6 @@ class ScriptedCompleter:
     def forget(self, name: str, places: tuple[Place, ...]) -> None:
         self.calls.append(("forget", name, places))
 
-    def wait_idle(self, timeout_s: float) -> bool:
-        return True
-
     def statistics(self) -> SessionStats:
         return SessionStats(state="ready")
 

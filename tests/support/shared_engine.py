@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -22,6 +23,9 @@ from speclsp.requests import CompletionRequest
 from speclsp.settings import FIELDS, Settings, info
 
 WAIT_S = 60
+_MARK = "/mark"
+"""A folder that no window has: that it is closed tells that the messages before have arrived."""
+_MARK_S = 0.1
 
 
 class ThreadedEngine:
@@ -94,8 +98,22 @@ class AcrossSocket(SharedCompleter):
         self.completers: list[LocalCompleter] = []
         super().__init__(settings, self.threaded.link)
 
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until the engine has taken what was sent, and has nothing left to do."""
+        end, arrived = time.monotonic() + timeout_s, threading.Event()
+        while time.monotonic() < end:
+            for completer in self.completers[-1:]:
+                close_folder = type(completer).close_folder.__get__(completer)
+                completer.close_folder = lambda root, close=close_folder: (  # type: ignore[misc]
+                    arrived.set() if root == _MARK else close(root)
+                )
+            self.close_folder(_MARK)
+            if arrived.wait(_MARK_S):
+                return self.completers[-1].wait_idle(max(0.0, end - time.monotonic()))
+        return False
+
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
-        assert self.wait_idle(60)
+        assert self.wait_idle(WAIT_S)
         scope = f"{len(self.completers)}:"
         return self.completers[-1].explain(structs.replace(request, uri=scope + request.uri))
 
