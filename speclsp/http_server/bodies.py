@@ -32,46 +32,20 @@ _MAX_SEED: Final = 2**32 - 1
 _UNKNOWN: Final = ("grammar", "json_schema", "lora", "logit_bias")
 """Fields that change the text, and that this server has nothing for."""
 
-_READ: Final = frozenset(
-    [
-        "input_prefix",
-        "input_suffix",
-        "input_extra",
-        "prompt",
-        "suffix",
-        "prediction",
-        "n_predict",
-        "max_tokens",
-        "max_completion_tokens",
-        "n_cmpl",
-        "n",
-        "stop",
-        "n_indent",
-        "t_max_predict_ms",
-        "samplers",
-        "temperature",
-        "top_k",
-        "top_p",
-        "min_p",
-        "seed",
-        "logprobs",
-        "n_probs",
-        "stream",
-        "return_tokens",
-        "response_fields",
-        "raw",
-    ]
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_READ: Final = _words(
+    """
+    input_prefix input_suffix input_extra prompt suffix prediction n_predict max_tokens
+    max_completion_tokens n_cmpl n stop n_indent t_max_predict_ms samplers temperature top_k
+    top_p min_p seed logprobs n_probs stream return_tokens response_fields raw
+    """
 )
-_WITHOUT_EFFECT: Final = frozenset(
-    [
-        "model",
-        "user",
-        "id_slot",
-        "cache_prompt",
-        "t_max_prompt_ms",
-        "stream_options",
-        "timings_per_token",
-    ]
+_WITHOUT_EFFECT: Final = _words(
+    "model user id_slot cache_prompt t_max_prompt_ms stream_options timings_per_token"
 )
 """Fields that change no text here: they choose a slot, or are about the server's work."""
 
