@@ -29,7 +29,7 @@ from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 _N_PROPOSED: Final = 32
 """Latest edits that a client may still report on."""
 _N_DECLINED: Final = 64
-"""Latest declined hunks that are not proposed again."""
+"""Latest declined hunks that are not proposed again in their documents."""
 _N_TIMES: Final = 1_000
 
 
@@ -56,8 +56,8 @@ class _Proposed:
 class NextEdits:
     """Next edits of one window.  Any thread may call it.
 
-    What was declined, or accepted and undone, is not proposed again while its lines stay as they
-    are.  What the user types of a proposal is not asked for again.
+    What was declined, or accepted and undone, is not proposed again in its document while its lines
+    stay as they are.  What the user types of a proposal is not asked for again.
     """
 
     def __init__(
@@ -77,7 +77,8 @@ class NextEdits:
         self._proposed: OrderedDict[str, _Proposed] = OrderedDict()
         self._kept: tuple[Document, EditResult] | None = None
         """The latest proposal, masked, of which the user may type a part, and its document."""
-        self._declined: deque[tuple[str, str]] = deque(maxlen=_N_DECLINED)
+        self._declined: deque[tuple[str, tuple[str, str]]] = deque(maxlen=_N_DECLINED)
+        """A document's URI, and old and new lines, masked."""
         self._n_forgotten = 0
         """How often something became a secret: what was asked before is not proposed."""
         self._counts: Counter[str] = Counter()
@@ -102,7 +103,7 @@ class NextEdits:
             return self._without_edit(empty, "secret" if plain == "private" else "")
         with self._lock:
             rest = self._rest(masked, plain.offset)
-            declined = tuple(self._declined)
+            declined = tuple(hunk for uri, hunk in self._declined if uri == named.uri)
             n_forgotten = self._n_forgotten
         if rest is not None:
             return self._kept_on(named, masked, rest)
@@ -145,7 +146,7 @@ class NextEdits:
             self._proposed = OrderedDict(kept)
             if self._kept is not None and self._kept[1].completion_id not in self._proposed:
                 self._kept = None
-            declined = (hunk for hunk in self._declined if not any(map(pieces.are_in, hunk)))
+            declined = (one for one in self._declined if not any(map(pieces.are_in, one[1])))
             self._declined = deque(declined, maxlen=_N_DECLINED)
 
     def shown(self, edit_id: str) -> None:
@@ -208,7 +209,7 @@ class NextEdits:
                 self._kept = None
             self._count_shown(found)
             self._counts["n_declined"] += 1
-            self._declined.extend(found.hunks)
+            self._declined.extend((found.uri, hunk) for hunk in found.hunks)
 
     def _is_first_report(self, edit_id: str, report: str) -> bool:
         with self._lock:

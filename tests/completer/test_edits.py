@@ -24,7 +24,7 @@ from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import loaded_models
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import TextEdit, WorkspaceFolder
+from speclsp.documents import Document, TextEdit, WorkspaceFolder
 from speclsp.edits.edit import hunks, why_withheld
 from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, Region
 from speclsp.embedded import embedded_draft
@@ -333,12 +333,20 @@ def test_what_was_declined_is_not_proposed_again_until_its_lines_change(remote, 
     assert first.edit is not None
     assert edited.window.next_edits.declined(first.completion_id)
     assert edited.ask(0).withheld == "declined"
+    # The same lines of another document are another place.
+    elsewhere = Document(
+        uri="file:///b.py", path="b.py", language_id="python", version=1, text=CODE
+    )
+    edited.window.open_document(elsewhere)
+    there = EditRequest(uri=elsewhere.uri, version=1, offset=0, wait_for_model=True)
+    proposed = asyncio.run(edited.window.next_edits.next_edit(there, CancellationToken()))
+    assert proposed.edit is not None
     other = CODE.replace("result = 0", "total = 0")
     edited.become(other)
     remote.answer = other.replace("= 0", "= 0.0") + ">>>>>>> UPDATED\n"
     assert edited.ask(0).edit is not None
     stats = edited.window.statistics().edits
-    assert (stats.n_asked, stats.n_proposed, stats.n_shown, stats.n_declined) == (3, 2, 1, 1)
+    assert (stats.n_asked, stats.n_proposed, stats.n_shown, stats.n_declined) == (4, 3, 1, 1)
     assert stats.withheld == {"declined": 1}
 
 

@@ -226,7 +226,7 @@ class Desk:
             yield text.whole
         for proposed in window.next_edits._proposed.values():
             yield "".join((proposed.before, proposed.text, *map("".join, proposed.hunks)))
-        yield from map("".join, window.next_edits._declined)
+        yield from ("".join(hunk) for _, hunk in window.next_edits._declined)
         for deleted in completer.tokens.deleted._texts:
             yield deleted.text
         models = completer._engine.models
