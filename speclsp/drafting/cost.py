@@ -85,8 +85,8 @@ class PassCost:
     kept by shape, as multiples of T(1), and the lower quartile of a shape counts.  A shape without
     passes costs more than the next smaller one by the prior's slope, or by the mean slope up to
     there if that is less.  An estimate that is too low corrects itself, since such drafts are
-    verified; one that is too high would not, so the prior is not high, and times of shapes that no pass
-    had for long are forgotten.
+    verified; one that is too high would not, so times of shapes that no pass had for
+    long are forgotten.
     """
 
     def __init__(self, slope: float = PRIOR_SLOPE, *, evaluates_again: bool = False) -> None:
