@@ -16,6 +16,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, Literal
 
@@ -81,19 +82,35 @@ class CommitCase(msgspec.Struct, frozen=True, kw_only=True):
         return before, after, start + shift + len(new.removesuffix("\n"))
 
 
-def verdict(text: str, new: str, wanted: str | None) -> Verdict:
-    """Judge an edit of ``text`` to ``new``, where ``wanted`` is the commit's text.
+def verdict(text: str, changed: Sequence[Hunk], wanted: str | None) -> Verdict:
+    """Judge an edit of ``text``, where ``wanted`` is the commit's text.
 
     None of ``wanted`` stands for a place where nothing should follow.  Right is an edit whose every
     hunk is the commit's; partly right is one of which some hunks are.
     """
-    if new == text:
+    if not changed:
         return "missed" if wanted is not None else "quiet"
     if wanted is None:
         return "noise"
     want = hunks(text, wanted)
-    is_good = [_is_wanted(text, hunk, want) for hunk in hunks(text, new)]
+    is_good = [_is_wanted(text, hunk, want) for hunk in changed]
     return "right" if all(is_good) else "partly" if any(is_good) else "wrong"
+
+
+def changed_lines(old: str, new: str) -> list[Hunk]:
+    """Return the lines that differ, one by one where their number stays, else as a diff has them.
+
+    A diff may take lines that are repeated for others.
+    """
+    was, now = lines_of(old), lines_of(new)
+    if len(was) != len(now):
+        return hunks(old, new)
+    starts = accumulate(map(len, was), initial=0)
+    return [
+        Hunk(start, start + len(line), line, other)
+        for start, line, other in zip(starts, was, now, strict=False)
+        if line != other
+    ]
 
 
 def _is_wanted(text: str, hunk: Hunk, want: Sequence[Hunk]) -> bool:
@@ -212,7 +229,8 @@ def _kind(before: str, parts: Sequence[Hunk]) -> tuple[Kind, int] | None:
             before, [(one.start, one.end, one.new) for one in parts], set(range(len(parts)))
         )
         again = textual_repetition(parts[first].old, parts[first].new, text)
-        return ("literal" if verdict(text, again, wanted) == "right" else "changed"), first
+        is_literal = verdict(text, changed_lines(text, again), wanted) == "right"
+        return ("literal" if is_literal else "changed"), first
     known = set(_NAME.findall(before))
     new_names = [set(_NAME.findall(one.new)) - known for one in parts]
     uses = [pair for pair in near if new_names[pair[0]] & new_names[pair[1]]]

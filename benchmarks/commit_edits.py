@@ -15,7 +15,14 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.commit_cases import CommitCase, Verdict, read, textual_repetition, verdict
+from benchmarks.commit_cases import (
+    CommitCase,
+    Verdict,
+    changed_lines,
+    read,
+    textual_repetition,
+    verdict,
+)
 from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.tables import Table
@@ -23,6 +30,7 @@ from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import Document
+from speclsp.edits.edit import Hunk
 from speclsp.requests import EditRequest
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
@@ -99,16 +107,17 @@ def _asked(window: Window, idx: int, case: CommitCase, *, is_done: bool) -> Case
     request = EditRequest(uri=uri, version=2, offset=cursor, wait_for_model=True)
     result: EditResult = asyncio.run(window.next_edits.next_edit(request, CancellationToken()))
     window.close_document(uri)
-    found = text
-    for one in reversed(result.hunks):
-        found = one.applied_to(found)
+    changed = [
+        Hunk(one.start, one.end, text[one.start : one.end], one.text) for one in result.hunks
+    ]
+    again = changed_lines(text, textual_repetition(case.text[start:end], new, text))
     return CaseRecord(
         idx=idx,
         is_done=is_done,
         kind=f"{case.kind}, all done" if is_done else case.kind,
         language=case.language,
-        verdict=verdict(text, found, wanted),
-        textual=verdict(text, textual_repetition(case.text[start:end], new, text), wanted),
+        verdict=verdict(text, changed, wanted),
+        textual=verdict(text, again, wanted),
         withheld=result.withheld,
         n_predicted=result.stats.n_predicted,
         n_passes=result.stats.n_target_passes,

@@ -25,7 +25,7 @@ from speclsp.documents import TextEdit
 from speclsp.drafting.drafter import DraftContext, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.suffix import NAME as SUFFIX
-from speclsp.edits.analogy import is_sure, next_place
+from speclsp.edits.analogy import least_probability, next_place
 from speclsp.edits.edit import (
     Hunk,
     departures,
@@ -55,7 +55,7 @@ from speclsp.requests import Change, EditRequest, PlacedRequest
 from speclsp.secrets.masked_text import PLACEHOLDER, masked_path
 from speclsp.settings import Settings
 from speclsp.statistics import RequestStats
-from speclsp.text.plain_text import PlainText
+from speclsp.text.plain_text import ExpectedText, PlainText
 
 EDIT_DRAFTERS: Final = f"{REGION},{SUFFIX}"
 """The drafters of next edits, whatever ``drafters`` names."""
@@ -121,6 +121,9 @@ class EditJob(Job[EditRequest, EditResult]):
         remote = None
         if isinstance(target, RemoteTarget):
             remote = _remote(prompt, tokens, n_predict, settings, bench)
+        output = PlainText(vocabulary, ends, stops=one.stops)
+        if prompt.expected:
+            output = ExpectedText(vocabulary, ends, stops=one.stops, expected=prompt.expected)
         return EditPlan(
             request=self.request,
             laid_out=laid_out,
@@ -140,7 +143,7 @@ class EditJob(Job[EditRequest, EditResult]):
                 single_s=cost.single_s if cost is not None else 0.0,
             ),
             remote=remote,
-            output=PlainText(vocabulary, ends, stops=one.stops, n_lines=prompt.n_lines),
+            output=output,
             sampler=make_sampler(sampling_params(settings)),
             scores=TokenScores(copy=() if one.is_plain else regions[0]),
             n_predict=n_predict,
@@ -244,8 +247,9 @@ class EditPlan(Plan[EditResult]):
         prompt, one = self.laid_out.prompts[self.idx], self.laid_out.edit_format
         old = prompt.old
         new = one.rewritten(prompt, self.output.text)
-        divergences = () if new is None else self._divergences(prompt, generation)
+        divergences = () if new is None else self._divergences(prompt, new, generation)
         changed = () if new is None else tuple(hunks(old, new))
+        declined = set(self.request.plain.declined)
         why: str | None = "unchanged"
         if new is not None:
             why = why_withheld(
@@ -255,14 +259,14 @@ class EditPlan(Plan[EditResult]):
                 edit_format=one,
                 is_whole=generation.finish_reason == "stop",
                 changes=self.changes,
-                declined=set(self.request.plain.declined),
+                declined=declined,
             )
         if why is None and any(PLACEHOLDER in hunk.old + hunk.new for hunk in changed):
             why = "secret"
-        if prompt.place is not None:
+        if prompt.expected:
             # The window asks elsewhere where a region is left as it is; these are all regions.
             why = "kept" if why == "unchanged" else why
-            if why is None and not is_sure(prompt.place, self.output.text, self._least):
+            if why is None and self._least < least_probability(old, prompt.again, declined):
                 why = "uncertain"
         return RegionAnswer(
             prompt=prompt,
@@ -277,10 +281,14 @@ class EditPlan(Plan[EditResult]):
         """The least probability of the output's tokens; NaN where none is known."""
         return math.exp(min(filter(math.isfinite, self.scores.logprobs), default=math.nan))
 
-    def _divergences(self, prompt: EditPrompt, generation: Generation) -> tuple[Divergence, ...]:
+    def _divergences(
+        self, prompt: EditPrompt, new: str, generation: Generation
+    ) -> tuple[Divergence, ...]:
         """Return the tokens with which the answer leaves the region as it is."""
-        copy = self.laid_out.edit_format.answer(prompt, prompt.old).rstrip("\n") + "\n"
-        answer = self.output.text.rstrip("\n") + "\n"
+        one = self.laid_out.edit_format
+        copy = one.answer(prompt, prompt.old).rstrip("\n") + "\n"
+        text = one.answer(prompt, new) if prompt.expected else self.output.text
+        answer = text.rstrip("\n") + "\n"
         ends = list(accumulate(len(self.piece(token)) for token in generation.tokens))
         found: list[Divergence] = []
         for place in departures(copy, answer):
@@ -475,14 +483,17 @@ def _begun(tokens: list[int], one: EditFormat, tokenizer: Tokenizer) -> list[int
 def _regions(
     one: EditFormat, prompt: EditPrompt, source: EditSource, vocabulary: Vocabulary
 ) -> tuple[TokenArray, ...]:
-    """Return the answer that changes nothing, and the one that repeats the latest change."""
+    """Return the answer that changes nothing, and the one that repeats the latest change.
+
+    Of an answer that is only compared with what is expected, that is all.
+    """
     texts = [prompt.old]
-    again = prompt.again
     for change in source.changes[-1:]:
-        again = again or repeated(prompt.old, change) or ""
-    if again and again != prompt.old and again.startswith(prompt.prefill):
-        texts.append(again)
-    answers = (edit_tokens(one.answer(prompt, text), one, vocabulary) for text in texts)
+        again = repeated(prompt.old, change)
+        if again is not None and again.startswith(prompt.prefill):
+            texts.append(again)
+    expected = [prompt.expected] if prompt.expected else [one.answer(prompt, it) for it in texts]
+    answers = (edit_tokens(text, one, vocabulary) for text in expected)
     return tuple(np.array(tokens, dtype=np.int32) for tokens in answers)
 
 

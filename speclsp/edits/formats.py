@@ -66,10 +66,9 @@ class EditPrompt:
     """The beginning of the region, which the prompt ends with and the answer continues."""
     again: str = ""
     """The region as it is with the latest change made again; empty where that is not known."""
-    n_lines: int = 0
-    """Lines of the answer; 0 where it ends itself."""
-    place: Place | None = None
-    """What the region is like, where the prompt shows nothing but that."""
+    expected: str = ""
+    """How the answer begins that makes the region ``again``, as far as it tells so; empty where
+    the answer is read whole."""
 
 
 class EditFormat(ABC):
@@ -545,22 +544,26 @@ class Analogy(EditFormat):
         parts += [f"--- before\n{one.old}\n+++ after\n{one.new}\n" for one in pairs]
         shown = _ended(flush(old.split("\n")))
         parts.append(f"--- before\n{shown}+++ after\n")
-        again = "" if place is None else _indented(place.guess, old)
+        if place is None:
+            return EditPrompt(text="".join(parts), region=region, old=old)
+        parts.append(place.given)
         return EditPrompt(
             text="".join(parts),
             region=region,
             old=old,
-            again=again,
-            n_lines=0 if place is None else place.pair.n_new_lines,
-            place=place,
+            prefill=place.given,
+            again=_indented(place.guess, old),
+            expected=_ended(place.guess)[len(place.given) : place.n_needed + 1],
         )
 
     def answer(self, prompt: EditPrompt, new: str) -> str:
         """Return the lines without the place's indentation."""
         depth = len(indentation(prompt.old.split("\n")))
-        return _ended(flush(new.split("\n"), depth))
+        return _ended(flush(new.split("\n"), depth)).removeprefix(prompt.prefill)
 
     def _rewritten(self, prompt: EditPrompt, answer: str) -> str | None:
+        if prompt.expected:
+            return prompt.again if answer.startswith(prompt.expected) else prompt.old
         lines = answer.rstrip("\n")
         return _indented(lines, prompt.old) if lines.strip() else None
 

@@ -34,11 +34,9 @@ class PlainText:
         budget_s: float = 0.0,
         clock: Callable[[], float] = lambda: 0.0,
         typed: str = "",
-        n_lines: int = 0,
     ) -> None:
         """``stops``, ``n_indent`` and ``budget_s`` are those of a ``TextRequest``.
 
-        ``n_lines`` is how many lines the text has, at most; 0 for any number.
         ``typed`` is the text before the cursor that the model repeats first (token healing).
         """
         self._piece = vocabulary.piece
@@ -46,7 +44,6 @@ class PlainText:
         self._stops = StopStrings(stops)
         self._n_indent = n_indent
         self._budget_s = budget_s
-        self._max_lines = n_lines
         self._clock = clock
         self.began_at: float | None = None
         """The time of the first token, from which ``budget_s`` counts."""
@@ -99,10 +96,6 @@ class PlainText:
             place, self.stopping_word = found
             self.text = self.text[: before + place]
             self.stopped_by = "word"
-        elif 0 < self._max_lines <= self.text.count("\n"):
-            lines = self.text.split("\n")[: self._max_lines]
-            self.text = "".join(f"{line}\n" for line in lines)
-            self.stopped_by = "limit"
         elif self._is_too_shallow(before) or ("\n" in new and self._is_time_up()):
             self.stopped_by = "limit"
 
@@ -126,3 +119,26 @@ class PlainText:
         if not self._budget_s or self.began_at is None:
             return False
         return self._clock() - self.began_at > self._budget_s
+
+
+class ExpectedText(PlainText):
+    """A text that ends once it shows whether it begins as is expected."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        end_tokens: Iterable[int],
+        *,
+        stops: Sequence[str] = (),
+        expected: str,
+    ) -> None:
+        """``expected`` is the beginning."""
+        super().__init__(vocabulary, end_tokens, stops=stops)
+        self._expected = expected
+
+    def feed(self, token: int, logprob: float = math.nan) -> bool:
+        """Take the next token; return whether to stop."""
+        is_ended = super().feed(token, logprob)
+        n_chars = min(len(self.text), len(self._expected))
+        is_open = len(self.text) < len(self._expected) and self.text == self._expected[:n_chars]
+        return is_ended or not is_open

@@ -1,17 +1,14 @@
 """Places that an edit may concern, the examples of prompts, and what is shown."""
 
-import math
-
 import pytest
 
 from speclsp.edits.analogy import (
     N_ASKED,
     Pair,
     Place,
-    is_sure,
+    carried_over,
     latest,
     latest_places,
-    made_again,
     next_place,
     pairs_of,
     shown_pairs,
@@ -31,24 +28,42 @@ def found(text: str, one: Change) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "is_place"),
+    ("old", "new", "line", "again"),
     [
-        ("f(user_id)", "f(account_id)", "g(user_id)", True),
-        ("f(user_id)", "f(account_id)", "g(self.user_name)", True),
-        ("f(user_id)", "f(account_id)", "g(users)", True),
-        ("f(user_id)", "f(account_id)", "g(account_id)", False),
-        ("f(x, retries)", "f(x)", "g(y, retries)", True),
-        ("f(x, retries)", "f(x)", "g(y)", False),
-        ("load(a, mode)", "load(a, mode, strict)", "load(b, mode)", True),
-        ("load(a, mode)", "load(a, mode, strict)", "load(b, mode, strict)", False),
-        ("load(a, mode)", "load(a, mode, strict)", "unrelated = 1", False),
-        ("a = 1", "b = 1", "c = a", False),
+        # A name: wherever it is a word of its own.
+        ("f(user_id)", "f(account_id)", "g(user_id, user_id)", "g(account_id, account_id)"),
+        ("f(user_id)", "f(account_id)", "# of user_id", "# of account_id"),
+        ("f(user_id)", "f(account_id)", "g(self.user_name)", None),
+        ("f(user_id)", "f(account_id)", "g(account_id)", None),
+        ("a = 1", "b = 1", "c = a", None),
+        # A name that may be a word is used as it was: a member or none, called or not, and in code.
+        ("x = get(a)", "x = get_route(a)", "y = get(b)", "y = get_route(b)"),
+        ("x = get(a)", "x = get_route(a)", "y = client.get(b)", None),
+        ("x = get(a)", "x = get_route(a)", "handlers = [get]", None),
+        ("x = get(a)", "x = get_route(a)", "# how to get(b) there", None),
+        ("x = get(a)", "x = get_route(a)", "y = 'get(b) there'", None),
+        # Words that went are looked for between those around them.
+        ("f(x, retries)", "f(x)", "f(y, retries)", "f(y)"),
+        ("f(x, retries)", "f(x)", "f(y)", None),
+        ("f(x, retries)", "f(x)", "unrelated(retries)", None),
+        (
+            "for i := 0; i < b.N; i++ {",
+            "for b.Loop() {",
+            "for i := 0; i < b.N; i++ {",
+            "for b.Loop() {",
+        ),
+        ("Equal(t, int(6), s.F)", "Equal(t, 6, s.F)", "Equal(t, int(0), s.f)", "Equal(t, 0, s.f)"),
+        # Words that came need lines that are alike, and are not there yet.
+        ("load(a, mode)", "load(a, mode, strict)", "load(b, mode)", "load(b, mode, strict)"),
+        ("load(a, mode)", "load(a, mode, strict)", "load(b, mode, strict)", None),
+        ("load(a, mode)", "load(a, mode, strict)", "unrelated = 1", None),
+        ("x = call(a, b) + call(c)", "x = call(a, b)? + call(c)", "x = call(a)", None),
     ],
 )
-def test_a_place_holds_what_went_or_where_words_came(old, new, line, is_place):
-    """Names of one letter and changed punctuation are no reason to ask."""
+def test_a_place_is_where_the_edit_can_be_made_again(old, new, line, again):
     text = f"{new}\n\n{line}\n"
-    assert found(text, change(f"{old}\n", f"{new}\n")) == ([line] if is_place else [])
+    places = latest_places(text, "a.py", 0, [change(f"{old}\n", f"{new}\n")])
+    assert [(one.old, one.guess) for one in places] == ([(line, again)] if again else [])
 
 
 def test_places_are_found_nearest_first_and_without_the_edit():
@@ -101,18 +116,25 @@ def test_earlier_edits_of_the_same_kind_are_examples():
     ]
 
 
+def test_spaces_are_the_places_own():
+    pair = Pair("keys  []Address", "parsedKeys []Address  // all")
+    assert carried_over(pair, "keys []Address") == "parsedKeys []Address  // all"
+    assert carried_over(Pair("f(a, b)", "f(a,\n  b, c)"), "f(a, b)") == "f(a,\n  b, c)"
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "line", "again"),
+    ("old", "guess", "given", "n_needed"),
     [
-        ("f(mode=1)", "f(how=1)", "g(mode=2, x)", "g(how=2, x)"),
-        ("f(mode=1)", "f(how=1)", "modes = mode", "modes = how"),
-        ("f(a, b)", "f(a, b, c)", "x = f(a, b)", "x = f(a, b, c)"),
-        ("f(a)  # note", "f(a)", "g(b)  # note", "g(b)"),
-        (r"f('\d')", r"f('\w')", r"g('\d')", r"g('\w')"),
+        ("g(mode=2)", "g(how=2)", "g", 5),
+        ("x = old(1)", "x = new(1)", "x =", 7),
+        ("f(x, retries)", "f(x)", "f", 3),
+        ("g(b)  # note", "g(b)", "g(b", 4),
+        ("return x", "yield x", "", 5),
     ],
 )
-def test_a_guess_puts_the_same_words_in_place_of_the_same(old, new, line, again):
-    assert made_again(Pair(old, new), line) == again
+def test_the_model_is_asked_from_where_the_guess_leaves_the_lines(old, guess, given, n_needed):
+    place = Place(0, len(old), old, Pair("", ""), guess)
+    assert (place.given, place.n_needed) == (given, n_needed)
 
 
 def test_the_prompts_of_an_edit_differ_behind_the_last_before():
@@ -122,11 +144,17 @@ def test_the_prompts_of_an_edit_differ_behind_the_last_before():
     heads = {prompt.text.rpartition("--- before\n")[0] for prompt in prompts}
     assert heads == {"a.py\n--- before\nf(mode=1)\n+++ after\nf(how=1)\n"}
     assert [prompt.old for prompt in prompts] == ["  g(mode=2)\n", "\tk(mode=3)\n"]
-    assert [ANALOGY.rewritten(prompt, "k(how=3)\n") for prompt in prompts] == [
-        "  k(how=3)\n",
+    assert [prompt.text.rpartition("+++ after\n")[2] for prompt in prompts] == ["g", "k"]
+    assert [prompt.expected for prompt in prompts] == ["(how=", "(how="]
+    assert [ANALOGY.rewritten(prompt, "(how=2") for prompt in prompts] == [
+        "  g(how=2)\n",
         "\tk(how=3)\n",
     ]
-    assert [ANALOGY.answer(one, one.again) for one in prompts] == ["g(how=2)\n", "k(how=3)\n"]
+    assert [ANALOGY.rewritten(prompt, "(mode") for prompt in prompts] == [
+        "  g(mode=2)\n",
+        "\tk(mode=3)\n",
+    ]
+    assert [ANALOGY.answer(one, one.again) for one in prompts] == ["(how=2)\n", "(how=3)\n"]
 
 
 def test_only_near_places_join_what_is_shown():
@@ -137,19 +165,3 @@ def test_only_near_places_join_what_is_shown():
     assert next_place(text, regions, 2, [0, 1]) == 3
     assert next_place(text, regions, 4, [0, 1, 3]) is None
     assert next_place(text, regions * 3, N_ASKED, []) is None
-
-
-@pytest.mark.parametrize(
-    ("new", "least", "is_shown"),
-    [
-        ("g(how=2)", 0.6, True),
-        ("g(how=2)", 0.4, False),
-        ("g(how=2)", math.nan, True),
-        ("g(how=2, x)", 0.99, False),
-        ("g(how=2, x)", math.nan, False),
-        ("g(mode=3)", 0.99, False),
-    ],
-)
-def test_an_edit_is_shown_by_its_probability_and_its_kind(new, least, is_shown):
-    place = Place(0, 10, "g(mode=2)", Pair("f(mode=1)", "f(how=1)"))
-    assert is_sure(place, new, least) == is_shown

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from speclsp.text.plain_text import PlainText
+from speclsp.text.plain_text import ExpectedText, PlainText
 
 END = 0x110000
 
@@ -85,17 +85,30 @@ def test_the_typed_beginning_is_left_out():
     assert plain.text == "urn x"
 
 
-def test_a_number_of_lines_ends_it_behind_the_last_one():
-    """Whatever else came with that line's end in one piece."""
-    plain, n_fed = fed("a\nb\nc", n_lines=2)
-    assert (plain.text, plain.stopped_by, n_fed) == ("a\nb\n", "limit", 4)
-    plain = PlainText(Pieces(), {END}, n_lines=1)  # type: ignore[arg-type]
-    assert plain.feed(0)
-    assert plain.text == "a\n"
+@pytest.mark.parametrize(
+    ("written", "n_fed", "begins_so"),
+    [
+        ("(how=2)", 5, True),
+        ("(how", 4, False),
+        ("(home", 4, False),
+        ("(mode", 2, False),
+        (" (how=", 1, False),
+    ],
+)
+def test_an_expected_text_ends_once_it_shows_whether_it_comes(written, n_fed, begins_so):
+    text = ExpectedText(Characters(), {END}, expected="(how=")  # type: ignore[arg-type]
+    n_left = next((n for n, one in enumerate(written, 1) if text.feed(ord(one))), len(written))
+    assert (n_left, text.text.startswith("(how=")) == (n_fed, begins_so)
+
+
+def test_an_expected_text_may_come_with_more_in_its_last_token():
+    text = ExpectedText(Pieces(), {END}, expected="a\n")  # type: ignore[arg-type]
+    assert text.feed(0)
+    assert text.text.startswith("a\n")
 
 
 class Pieces:
     """A vocabulary of one token."""
 
     def piece(self, _token: int) -> bytes:
-        return b"a\n--- before"
+        return b"a\nb"
