@@ -91,11 +91,16 @@ def test_who_asks_by_hand_or_without_a_session_gets_the_whole_at_once(make):
 
 
 class PairLoader(ScriptedLoader):
-    """Loads a draft model beside the target; both take what the passes' clock says."""
+    """Loads a draft model beside the target, whose passes take far longer than the target's."""
 
     def weights(self, *arguments, **options):
         weights = super().weights(*arguments, **options)
         model = GatedTarget(lambda _cached: [0.0] * N_TOKENS)
+
+        def take_a_second():
+            model.ns_native += 1_000_000_000
+
+        model.before_decode = take_a_second
         drafter = DraftModelDrafter(model, n_max=3, n_min=0, p_min=0.0, n_target_vocab=N_TOKENS)
         return replace(weights, draft=drafter)
 
@@ -114,7 +119,7 @@ def test_the_draft_model_reads_the_prompt_in_idle_time(make, mode, speculation):
     elif mode == "first":
         assert read == whole
     else:
-        # Its passes take no less than the target's, so that it reads what its times need.
+        # Its passes take longer than the target's, so that it reads what its times need.
         assert read == whole[: len(read)]
         assert 0 < len(read) < len(whole)
         assert ask(completer, PLACES[1]).stats.drafters["draft"].n_draft_calls == 0
