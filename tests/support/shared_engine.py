@@ -109,7 +109,12 @@ class AcrossSocket(SharedCompleter):
                 )
             self.close_folder(_MARK)
             if arrived.wait(_MARK_S):
-                return self.completers[-1].wait_idle(max(0.0, end - time.monotonic()))
+                engine = self.completers[-1]
+                is_idle = engine.wait_idle(max(0.0, end - time.monotonic()))
+                while self.statistics().n_idle_evaluated != engine.statistics().n_idle_evaluated:
+                    assert time.monotonic() < end, "the engine's statistics do not arrive"
+                    time.sleep(0.002)
+                return is_idle
         return False
 
     def explain(self, request: CompletionRequest) -> Future[PromptExplanation]:
