@@ -30,7 +30,7 @@ from tests.support.margins import EPSILON, NEARLY_EVEN, RecordingSampler
 pytestmark = pytest.mark.real
 
 QUANTISATION = "q4_k_m"
-STEP = {"0.5b": 2, "1.5b": 4}
+STEP = {"0.5b": 3, "1.5b": 6}
 """One place of so many, so that the larger model does not take minutes."""
 N_SEEDED = 16
 MOST_DIFFERING = 0.02

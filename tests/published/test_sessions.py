@@ -129,7 +129,8 @@ async def test_a_line_is_typed_key_by_key(size, typist, capsys):
             f"\n{size}: first answer after {first_s:.1f} s, {memory / 2**20:.0f} MiB resident, "
             f"{n_shown} of {len(KEYS)} keys showed something; {items[0].insert_text!r}"
         )
-    assert memory < model_path(size).stat().st_size + 900 * 2**20
+    # Without AMX the 1.5B takes 960 MiB more than its file: llama.cpp packs weights anew.
+    assert memory < model_path(size).stat().st_size + 1000 * 2**20
 
 
 async def test_documents_keep_their_prompts_and_edits_do_not_disturb_them(typist):

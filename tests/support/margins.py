@@ -29,11 +29,14 @@ from speclsp.decoding.sampling import (
     make_sampler,
 )
 
-NEARLY_EVEN: Final = {"q4_k_m": 0.15}
-"""Margin above which no choice may come out differently with Qwen2.5-Coder's files."""
-EPSILON: Final = {"f16": 0.05, "q8_0": 0.3, "q4_k_m": 1.5}
+NEARLY_EVEN: Final = {"q4_k_m": 0.2}
+"""Margin above which no choice may come out differently with Qwen2.5-Coder's files, on the CPU at
+hand or on another one: tokens that were recorded with AMX came out differently without it at
+margins up to 0.171."""
+EPSILON: Final = {"f16": 0.05, "q8_0": 0.3, "q4_k_m": 3.0}
 """Above the largest logit difference between batch shapes on one prefix, with room for other
-instruction sets.  Measured on x86-64 with AVX-512: 0.0372 and 0 with one thread.
+instruction sets.  Measured on x86-64 with AVX-512: 0.0372 and 0 with one thread; Q4_K_M with AMX
+0.90, without it 2.13 (Qwen2.5-Coder 1.5B, passes over four tokens and over one).
 tests/lossless/test_lossless.py holds it on the machine at hand."""
 
 
