@@ -7,6 +7,7 @@ import { after, before, test as plainTest } from "node:test";
 import type { Locator } from "playwright-core";
 import { Editor } from "./editor.js";
 import { Hub } from "./hub.js";
+import { choose } from "./quickInput.js";
 import { until } from "./until.js";
 import { ARTEFACTS, EXTENSION, Workbench } from "./workbench.js";
 
@@ -154,11 +155,7 @@ test("the download goes on, and the model is used from then on", async () => {
 });
 
 test("the list of models tells which one is in use", async () => {
-  await editor.keyUntil("F1", "the palette opens", () =>
-    editor.page.locator(".quick-input-widget input").first().isVisible(),
-  );
-  await editor.type("speclsp: Choose Model");
-  await editor.keys("Enter");
+  await choose(editor.page, "F1", ">speclsp: Choose Model", "speclsp: Choose Model");
   const rows = editor.page.locator(".quick-input-list .monaco-list-row");
   await rows
     .filter({ hasText: /recommended, in use/ })
