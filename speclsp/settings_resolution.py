@@ -182,7 +182,6 @@ _NO_SETTINGS: dict[str, str] = {
         "max_file_size": "files of more than 512 KiB are not indexed.",
         "max_files": "20,000 files of a folder are indexed; set exclude.",
         "min_edit_confidence": "every next edit is shown, with its probability.",
-        "lazy_mode lzm": "llama.cpp reads tables of more than 4 GiB when they are needed.",
         "draft_sampling": "the draft model drafts its most probable tokens at every temperature.",
     }.items()
     for spelling in spellings.split()
@@ -221,6 +220,11 @@ NOT_NEEDED: Final = (
         "--spec-draft-conf-min",
         1,
         "no draft model here has a confidence head; `spec_draft_p_min` ends improbable drafts",
+    ),
+    NotNeeded(
+        "-lzm --lazy-mode",
+        1,
+        "llama.cpp reads tables of more than 4 GiB in mapped files when they are needed",
     ),
     NotNeeded(
         "--cache-reuse",

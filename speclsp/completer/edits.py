@@ -487,13 +487,16 @@ def _regions(
 
     Of an answer that is only compared with what is expected, that is all.
     """
-    texts = [prompt.old]
-    for change in source.changes[-1:]:
-        again = repeated(prompt.old, change)
-        if again is not None and again.startswith(prompt.prefill):
-            texts.append(again)
-    expected = [prompt.expected] if prompt.expected else [one.answer(prompt, it) for it in texts]
-    answers = (edit_tokens(text, one, vocabulary) for text in expected)
+    if prompt.expected:
+        texts = [prompt.expected]
+    else:
+        regions = [prompt.old]
+        for change in source.changes[-1:]:
+            again = repeated(prompt.old, change)
+            if again is not None and again.startswith(prompt.prefill):
+                regions.append(again)
+        texts = [one.answer(prompt, region) for region in regions]
+    answers = (edit_tokens(text, one, vocabulary) for text in texts)
     return tuple(np.array(tokens, dtype=np.int32) for tokens in answers)
 
 

@@ -193,7 +193,7 @@ def test_an_option_of_a_server_is_told_as_it_was_typed_and_the_command_goes_on(
     if n_values:
         joined = f"{spelling}=9" if spelling.startswith("--") else f"{spelling}9"
         result = CliRunner().invoke(command, [joined])
-        assert (result.exit_code == 0) == (joined != "-np9" and joined != "-to9"), result.output
+        assert (result.exit_code == 0) == (joined not in {"-np9", "-to9", "-lzm9"}), result.output
 
 
 @pytest.mark.parametrize("spelling", ["-np", "--host", "--port"])
