@@ -425,4 +425,4 @@ def _best(row: LogitRow) -> tuple[int, float]:
     logit = float(row[token])
     if not math.isfinite(logit):
         return token, 0.0
-    return token, math.exp(min(0.0, logit - log_sum_exp(row)))
+    return token, math.exp(min(0.0, logit - log_sum_exp(row, token)))
