@@ -58,9 +58,9 @@ def exact_log_sum(row: NDArray[np.float32]) -> float:
 def test_a_large_row_is_summed_as_it_is(best):
     row = peaked(best)
     before = row.copy()
-    assert log_sum_exp(row, int(row.argmax())) == pytest.approx(exact_log_sum(row), abs=0.01)
+    assert log_sum_exp(row, 17) == pytest.approx(exact_log_sum(row), abs=0.01)
     row[5] = -np.inf
-    assert log_sum_exp(row, int(row.argmax())) == pytest.approx(exact_log_sum(row), abs=0.01)
+    assert log_sum_exp(row, 17) == pytest.approx(exact_log_sum(row), abs=0.01)
     row[5] = before[5]
     assert np.array_equal(row, before)
 
@@ -69,9 +69,9 @@ def test_a_large_row_is_summed_as_it_is(best):
 def test_a_broken_row_has_no_log_sum(bad):
     row = peaked(30.0)
     row[17] = bad
-    assert math.isnan(log_sum_exp(row, int(row.argmax())))
+    assert math.isnan(log_sum_exp(row, 17))
     row[17], row[18] = 30.0, np.inf
-    assert math.isnan(log_sum_exp(row, int(row.argmax())))
+    assert math.isnan(log_sum_exp(row, 17))
 
 
 @pytest.mark.parametrize("n_rivals", [0, 1])
