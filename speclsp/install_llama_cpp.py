@@ -21,6 +21,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -64,6 +65,12 @@ VERIFY = (
     "from speclsp.install_llama_cpp import load_cuda_libraries as load; load(); "
     "import llama_cpp; print(llama_cpp.__version__, llama_cpp.llama_supports_gpu_offload())"
 )
+USED_ALONE = "set(LLAMA_BUILD_COMMON OFF)\n"
+"""CMake's lines for llama-cpp-python's project, which sets the cached variable of that name.
+
+llama.cpp's common library, and its models of pictures and sound, are two thirds of what would be
+compiled, and nothing in speclsp calls them.
+"""
 PROBE_TIMEOUT_S = 5
 SECONDS_BETWEEN_LINES = 30
 
@@ -162,13 +169,20 @@ def wheel_step(title: str, index: str, more: tuple[str, ...] = ()) -> Step:
 def compile_step(cmake_args: str, lock: str, environment: Mapping[str, str]) -> Step:
     """Return the step that compiles llama.cpp with ``cmake_args``, which may name a GPU."""
     requirement = ("-r", lock) if lock else (REQUIREMENT,)
-    title = "Compiling llama.cpp, which takes minutes unless pip kept a build"
-    cache: tuple[str, ...] = ()
+    title = "Compiling llama.cpp, which takes minutes unless a build was kept"
+    # Not in pip's own cache, where other programs would find a build without what they may use.
+    cache: tuple[str, ...] = ("--cache-dir", kept_builds(environment))
     if cmake_args:
         title = f"Compiling llama.cpp with {cmake_args}, which takes minutes"
         cache = ("--no-cache-dir",)  # pip ignores the flags that a kept build was compiled with
     problem = compiler_problem(environment) or toolkit_problem(cmake_args, environment)
     return Step(title, (*cache, *requirement), cmake_args, problem)
+
+
+def kept_builds(environment: Mapping[str, str]) -> str:
+    """Return the folder in which pip keeps the builds that are compiled here."""
+    caches = environment.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return str(Path(caches, "speclsp-llama.cpp"))
 
 
 def python_problem() -> str:
@@ -261,15 +275,20 @@ def perform(command: Sequence[str], cmake_args: str, *, dry_run: bool) -> int:
         prefix = f"CMAKE_ARGS={shlex.quote(cmake_args)} " if cmake_args else ""
         sys.stdout.write(prefix + " ".join(map(shlex.quote, command)) + "\n")
         return 0
-    environment = {**os.environ, "CMAKE_ARGS": cmake_args} if cmake_args else None
-    started = time.monotonic()
-    process = subprocess.Popen(command, env=environment)  # noqa: S603  pip
-    while True:
-        try:
-            return process.wait(SECONDS_BETWEEN_LINES)
-        except subprocess.TimeoutExpired:
-            minutes, seconds = divmod(int(time.monotonic() - started), 60)
-            say(f"  … {minutes}:{seconds:02d}")
+    with tempfile.TemporaryDirectory() as folder:
+        used = Path(folder, "used_alone.cmake")
+        used.write_text(USED_ALONE, encoding="utf-8")
+        include = shlex.quote(f"-DCMAKE_PROJECT_llama_cpp_INCLUDE={used.as_posix()}")
+        flags = f"{cmake_args} -DLLAVA_BUILD=off {include}".lstrip()
+        environment = {**os.environ, "CMAKE_ARGS": flags}
+        started = time.monotonic()
+        process = subprocess.Popen(command, env=environment)  # noqa: S603  pip
+        while True:
+            try:
+                return process.wait(SECONDS_BETWEEN_LINES)
+            except subprocess.TimeoutExpired:
+                minutes, seconds = divmod(int(time.monotonic() - started), 60)
+                say(f"  … {minutes}:{seconds:02d}")
 
 
 def install(python: str, found: Sequence[Step], *, anew: bool, dry_run: bool) -> int:
@@ -287,7 +306,7 @@ def install(python: str, found: Sequence[Step], *, anew: bool, dry_run: bool) ->
         say(f"{step.title}{': ' if step.problem else ''}{step.problem}")
         if step.problem:
             continue
-        command = (*pip, "install", "-qq", *fresh, *step.arguments)
+        command = (*pip, "install", "-qq", *step.arguments, *fresh)
         code = perform(command, step.cmake_args, dry_run=dry_run)
         if code == 0 and not dry_run and (what := installed(python)):
             version, gpu = what.split()

@@ -52,8 +52,23 @@ def test_it_says_what_it_does(machine, capsys):
     assert script.main(["--dry-run", "--python", "py"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "Installing a prebuilt wheel for the CPU",
-        "Compiling llama.cpp, which takes minutes unless pip kept a build",
+        "Compiling llama.cpp, which takes minutes unless a build was kept",
     ]
+
+
+def test_only_what_is_used_is_compiled_and_kept_apart_from_pips_builds(
+    machine, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert f"--cache-dir {tmp_path}/caches/speclsp-llama.cpp " in dry_run(capsys)[-1]
+    assert dry_run(capsys, "--anew")[-1].endswith(" --no-cache-dir"), "pip takes the last one"
+    pip = tmp_path / "pip"
+    pip.write_text('#!/bin/sh\nprintf %s "$CMAKE_ARGS" > "$1"; cat "${CMAKE_ARGS##*=}" >> "$1"\n')
+    pip.chmod(0o755)
+    told = tmp_path / "told"
+    assert script.perform([str(pip), str(told)], "", dry_run=False) == 0
+    assert told.read_text().startswith("-DLLAVA_BUILD=off -DCMAKE_PROJECT_llama_cpp_INCLUDE=")
+    assert told.read_text().endswith("set(LLAMA_BUILD_COMMON OFF)\n")
 
 
 @pytest.mark.parametrize(
