@@ -182,5 +182,5 @@ $(STAMPS)/run: $(STAMPS)/llama requirements.lock pyproject.toml
 
 $(STAMPS)/dev: $(STAMPS)/run requirements-dev.lock
 	@$(WITH_PROGRESS) "Installing the tools of the tests" $(VENV)/dev.log \
-		$(PIP) install -r requirements-dev.lock
+		$(PIP) install --no-compile -r requirements-dev.lock
 	@touch $@

@@ -2,6 +2,9 @@
 # The VS Code extension: lint, unit tests, the package, and tests in a real workbench and its
 # extension host.  What cannot be fetched is skipped, and the reason is printed.
 #
+#   tools/editors/test_vscode.sh           all of it
+#   tools/editors/test_vscode.sh --fetch   npm's packages and the workbench alone
+#
 # SPECLSP_SERVER   the speclsp to test with
 # CHROMIUM         the browser; else Debian's (apt-get install chromium)
 set -euo pipefail
@@ -21,12 +24,18 @@ if [ ! -f node_modules/.package-lock.json ] || [ package-lock.json -nt node_modu
     npm ci --ignore-scripts --no-audit --no-fund --silent
     touch node_modules/.package-lock.json
 fi
+
+status=0
+if [ "${1:-}" = --fetch ]; then
+    "$here/fetch_vscode.sh" >/dev/null || status=$?
+    [ "$status" -eq "$unreachable" ] || exit "$status"
+    exit 0
+fi
 npm run --silent lint
 npm run --silent test
 npm run --silent package
 ls -l dist/speclsp.vsix
 
-status=0
 SPECLSP_VSCODE=$("$here/fetch_vscode.sh") || status=$?
 [ "$status" -ne "$unreachable" ] || skip "no workbench: the npm registry cannot be reached."
 [ "$status" -eq 0 ] || exit "$status"
