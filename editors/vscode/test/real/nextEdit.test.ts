@@ -1,6 +1,7 @@
 /** Next edits in a real workbench, mostly by a scripted model: what is shown, and what keys do. */
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
 import { Editor } from "./editor.js";
 import { serversBelow } from "./processes.js";
@@ -35,6 +36,8 @@ const CART = `class Cart:
 
 let model: ScriptedModel;
 let workbench: Workbench;
+let folder: string;
+let editor: Editor;
 
 before(async () => {
   model = await ScriptedModel.start();
@@ -42,6 +45,8 @@ before(async () => {
     settings: model.settings,
     vsix: join(EXTENSION, "dist", "speclsp.vsix"),
   });
+  folder = workbench.folder("shop", { "shop.py": CODE });
+  editor = await Editor.open(workbench, folder, join(folder, "shop.py"));
 });
 
 after(async () => {
@@ -63,36 +68,36 @@ function test(name: string, body: () => Promise<void>): void {
   });
 }
 
-interface Opened {
-  editor: Editor;
-  file: string;
-}
-
-/** Open the code, with the cursor at its beginning. */
-async function opened(name: string): Promise<Opened> {
-  const folder = workbench.folder(name, { "shop.py": CODE });
-  const file = join(folder, "shop.py");
-  const editor = await Editor.open(workbench, folder, file);
+/** Write the code into a file, and open it with the cursor at its beginning. */
+async function opened(name: string): Promise<string> {
+  const file = join(folder, name);
+  writeFileSync(file, CODE);
+  await editor.openFile(name);
   await editor.toEnd();
   await editor.keys("Control+Home");
-  return { editor, file };
+  return file;
 }
 
-/** Open the code, rename the parameter, and go to the next line. */
-async function renamed(name: string): Promise<Opened> {
-  const { editor, file } = await opened(name);
-  for (let n = 0; n < "def total(".length; n++) await editor.keys("ArrowRight");
-  await editor.keys("Control+Shift+ArrowRight");
-  await editor.type("amounts");
-  await editor.keys("ArrowDown");
-  return { editor, file };
+/** Rename the parameter, and go to the next line. */
+async function rename(window: Editor): Promise<void> {
+  for (let n = 0; n < "def total(".length; n++) await window.keys("ArrowRight");
+  await window.keys("Control+Shift+ArrowRight");
+  await window.type("amounts");
+  await window.keys("ArrowDown");
+}
+
+/** Open the code and rename its parameter. */
+async function renamed(name: string): Promise<string> {
+  const file = await opened(name);
+  await rename(editor);
+  return file;
 }
 
 const LINE_3 = /Next edit, line 3: replace for price in prices: by for price in amounts:/;
 const NONE = /^(?!.*Next edit)/;
 
 test("Tab renames one use after the other, and goes to the one that is far off", async () => {
-  const { editor, file } = await renamed("rename");
+  const file = await renamed("rename.py");
   await editor.untilStatus(LINE_3);
   await editor.keys("Tab");
   await editor.untilStatus(/Next edit, line 5/);
@@ -105,11 +110,10 @@ test("Tab renames one use after the other, and goes to the one that is far off",
   await editor.saved(file, (text) => text === RENAMED);
   await editor.keys("Control+Z");
   await editor.saved(file, (text) => text === RENAMED.replace("len(amounts)", "len(prices)"));
-  await editor.close();
 });
 
 test("Esc declines an edit, and it comes no more", async () => {
-  const { editor, file } = await renamed("decline");
+  const file = await renamed("decline.py");
   await editor.untilStatus(LINE_3);
   await editor.keys("Escape");
   await editor.untilStatus(NONE);
@@ -117,11 +121,10 @@ test("Esc declines an edit, and it comes no more", async () => {
   await until("the server withholds it", () => /declined/.test(workbench.log()));
   assert.doesNotMatch(await editor.spokenStatus(), LINE_3);
   await editor.saved(file, (text) => text === CODE.replace("prices", "amounts"));
-  await editor.close();
 });
 
 test("an edit stays while it is typed, and another key drops it", async () => {
-  const { editor } = await renamed("type");
+  await renamed("type.py");
   await editor.untilStatus(LINE_3);
   await editor.keys("ArrowDown", "Home");
   for (let n = 0; n < "for price in ".length; n++) await editor.keys("ArrowRight");
@@ -130,38 +133,38 @@ test("an edit stays while it is typed, and another key drops it", async () => {
   await editor.untilStatus(/line 3: replace for price in amo: by for price in amounts:/);
   await editor.type("x");
   await editor.untilStatus(/Next edit, line 5/);
-  await editor.close();
 });
 
 test("Tab indents where no edit is shown", async () => {
-  const { editor, file } = await opened("indent");
+  const file = await opened("indent.py");
   await editor.keys("Tab");
   await editor.saved(file, (text) => text.startsWith("    def total"));
-  await editor.close();
 });
 
 test("the suggestion list keeps its Tab beside an edit", async () => {
-  const { editor, file } = await renamed("list");
+  const file = await renamed("list.py");
   await editor.untilStatus(LINE_3);
   await editor.keys("Home", "Control+Space");
   await editor.page.locator(".suggest-widget.visible .monaco-list-row").first().waitFor();
   await editor.keys("Tab");
   const before = CODE.replace("prices", "amounts");
   await editor.saved(file, (text) => text !== before && !text.includes("in amounts:"));
-  await editor.close();
 });
 
 test("two windows have next edits of their own", async () => {
-  const one = await renamed("window one");
-  const other = await renamed("window two");
-  await one.editor.untilStatus(LINE_3);
-  await other.editor.untilStatus(LINE_3);
-  await other.editor.keys("Tab");
-  await other.editor.saved(other.file, (text) => text.includes("in amounts:"));
-  assert.match(await one.editor.spokenStatus(), LINE_3);
-  await one.editor.saved(one.file, (text) => text === CODE.replace("prices", "amounts"));
-  await one.editor.close();
-  await other.editor.close();
+  const garden = workbench.folder("garden", { "shop.py": CODE });
+  const other = await Editor.open(workbench, garden, join(garden, "shop.py"));
+  await other.toEnd();
+  await other.keys("Control+Home");
+  await rename(other);
+  const file = await renamed("windows.py");
+  await editor.untilStatus(LINE_3);
+  await other.untilStatus(LINE_3);
+  await other.keys("Tab");
+  await other.saved(join(garden, "shop.py"), (text) => text.includes("in amounts:"));
+  assert.match(await editor.spokenStatus(), LINE_3);
+  await editor.saved(file, (text) => text === CODE.replace("prices", "amounts"));
+  await other.close();
 });
 
 test("new lines stand beside the code, deleted ones are struck, in each kind of theme", async () => {
@@ -170,7 +173,7 @@ test("new lines stand beside the code, deleted ones are struck, in each kind of 
       / {4}result = 0\n {4}for.*\n.*\n/,
       "    result = sum(amounts)\n    if rate < 0:\n        raise ValueError(rate)\n    log(result)\n",
     );
-  const { editor, file } = await renamed("lines");
+  const file = await renamed("lines.py");
   await editor.untilStatus(/Next edit, line 2: replace/);
   for (const [name, theme] of [
     ["light", "Default Light Modern"],
@@ -187,11 +190,10 @@ test("new lines stand beside the code, deleted ones are struck, in each kind of 
   }
   await editor.keys("Tab");
   await editor.saved(file, (text) => text.includes("    log(result)\n    print(prices)\n"));
-  await editor.close();
 });
 
 test("an edit goes with its server, and comes again with the next one", async () => {
-  const { editor } = await renamed("killed");
+  await renamed("killed.py");
   await editor.untilStatus(LINE_3);
   // Those of the windows before may not have ended.
   const servers = serversBelow(workbench.pid);
@@ -201,11 +203,10 @@ test("an edit goes with its server, and comes again with the next one", async ()
   await editor.untilStatus(/ready/);
   await editor.command("Ask for a Next Edit");
   await editor.untilStatus(LINE_3);
-  await editor.close();
 });
 
 test("a snooze and the switch hold for next edits", async () => {
-  const { editor } = await renamed("snooze");
+  await renamed("snooze.py");
   await editor.untilStatus(LINE_3);
   workbench.set("speclsp.nextEdits", false);
   await editor.untilStatus(NONE);
@@ -214,24 +215,22 @@ test("a snooze and the switch hold for next edits", async () => {
   await editor.untilStatus(LINE_3);
   await editor.command("Describe the Next Edit");
   await editor.page.locator(".notification-toast", { hasText: "in amounts:" }).waitFor();
-  await editor.close();
 });
 
 test("the README's picture shows a next edit", async () => {
   workbench.set("workbench.colorTheme", "Default Dark Modern");
-  const { editor } = await renamed("picture");
+  await renamed("picture.py");
   await editor.untilStatus(LINE_3);
   await editor.showSideBar(false);
   await editor.picture("next-edit", 200);
-  await editor.close();
 });
 
 test("Tab renames three uses by the embedded model", async () => {
   // The scripted model suggests nothing meanwhile.
   workbench.set("speclsp.editModel", "embedded");
-  const folder = workbench.folder("embedded", { "cart.py": CART });
-  const file = join(folder, "cart.py");
-  const editor = await Editor.open(workbench, folder, file);
+  await editor.close();
+  const file = join(workbench.folder("embedded", { "cart.py": CART }), "cart.py");
+  editor = await Editor.open(workbench, dirname(file), file);
   await editor.toEnd();
   await editor.keys("Control+Home", "ArrowDown", "ArrowDown");
   for (let n = 0; n < "        self.".length; n++) await editor.keys("ArrowRight");
@@ -241,5 +240,4 @@ test("Tab renames three uses by the embedded model", async () => {
   await editor.untilStatus(/line 6: replace .*line 9: replace .*line 12: replace /);
   await editor.keys("Tab");
   await editor.saved(file, (text) => text === CART.replaceAll("items", "entries"));
-  await editor.close();
 });
