@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from engine_folder import engines_of_the_tests  # noqa: F401  # a fixture for all tests
-from real_neovim import SOURCE, Editor
+from real_neovim import BACKENDS, SOURCE, VERSIONS, Editor
 from rewriting_model import rewriting
 
 from tests.support.recording_server import RecordingServer, recording_server
@@ -22,10 +22,14 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(
-    params=[("forky", "auto"), ("forky", "own"), ("trixie", "auto")],
-    ids=["0.12-native", "0.12-own", "0.10-own"],
-)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "bare" in metafunc.fixturenames:
+        is_drawn = metafunc.definition.get_closest_marker("each_backend") is not None
+        editors = BACKENDS if is_drawn else VERSIONS
+        metafunc.parametrize("bare", editors.values(), ids=editors.keys(), indirect=True)
+
+
+@pytest.fixture
 def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Editor]:
     """A Neovim in which setup() has not been called yet."""
     suite, backend = request.param

@@ -33,6 +33,7 @@ def script(file: Path, text: str) -> str:
     return str(file)
 
 
+@pytest.mark.each_backend
 def test_statistics_log_status_and_health_are_shown(editor):
     editor.keys("o")
     editor.type(START)
@@ -83,6 +84,7 @@ def messages_with(editor: Editor, words: str) -> str:
     )
 
 
+@pytest.mark.each_backend
 def test_snooze_until_it_ends(editor):
     editor.nvim.command("Speclsp snooze 5")
     words = "return require('speclsp').statusline()"
@@ -162,6 +164,7 @@ end
 """The highlight group of the ghost text on screen."""
 
 
+@pytest.mark.each_backend
 def test_ghost_text_reads_well_in_the_default_colours(editor):
     editor.keys("o")
     editor.type(START)
@@ -172,6 +175,7 @@ def test_ghost_text_reads_well_in_the_default_colours(editor):
         assert 4.0 <= editor.lua(CONTRAST, group) <= 8.0
 
 
+@pytest.mark.each_backend
 def test_a_hint_of_the_users_own_stays(bare):
     bare.nvim.command("highlight ComplHint guifg=#123456")
     bare.setup()
@@ -180,6 +184,7 @@ def test_a_hint_of_the_users_own_stays(bare):
     assert bare.lua(hint) == 0x123456
 
 
+@pytest.mark.each_backend
 def test_ghost_text_takes_the_colours_of_another_scheme(bare):
     bare.setup()
     bare.nvim.command("colorscheme blue")
@@ -201,14 +206,15 @@ def test_the_help_tags_of_the_package_are_those_of_neovim(bare, tmp_path):
     assert "*:Speclsp*" in bare.line
 
 
-@pytest.mark.parametrize(
-    ("scope", "where"),
-    [("", "everywhere"), ("buffer", "in this buffer"), ("filetype", 'for the file type "python"')],
-)
-def test_a_switch_says_what_is_on_where(editor, scope, where):
-    for state in ("off", "on"):
-        editor.nvim.command(f"Speclsp toggle {scope}")
-        messages_with(editor, f"speclsp: suggestions are {state} {where}")
+def test_a_switch_says_what_is_on_where(editor):
+    for scope, where in (
+        ("", "everywhere"),
+        ("buffer", "in this buffer"),
+        ("filetype", 'for the file type "python"'),
+    ):
+        for state in ("off", "on"):
+            editor.nvim.command(f"Speclsp toggle {scope}")
+            messages_with(editor, f"speclsp: suggestions are {state} {where}")
 
 
 def test_without_a_server_nothing_is_said_to_be_on(bare, project):

@@ -3,9 +3,12 @@
 import random
 import time
 
+import pytest
 from real_neovim import SOURCE, START
 
 LETTERS = "abc def (x, y): [1] {'é': \"🙂\"} = return \n"
+
+pytestmark = pytest.mark.each_backend
 
 
 def test_fast_typing_gives_what_was_typed(editor):

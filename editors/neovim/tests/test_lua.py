@@ -4,11 +4,15 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pynvim
 import pytest
-from real_neovim import PLUGIN, Editor, nvim_of
+from real_neovim import PLUGIN, VERSIONS, Editor, nvim_of
+
+Pure = Callable[..., Any]
 
 
 def test_luacheck_finds_nothing():
@@ -58,8 +62,14 @@ def test_nothing_is_loaded_before_it_is_needed(bare):
     assert [name for name in modules if name.startswith("speclsp")] == []
 
 
-def text(editor: Editor, function: str, *arguments: object) -> object:
-    return editor.lua(f"return require('speclsp.text').{function}(...)", *arguments)
+@pytest.fixture(scope="module", params=VERSIONS.values(), ids=VERSIONS.keys())
+def pure(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pure]:
+    """Calls a function of speclsp.text; one Neovim of each version serves all tests."""
+    editor = Editor(request.param[0], tmp_path_factory.mktemp("home"))
+    yield lambda name, *given: editor.lua(f"return require('speclsp.text').{name}(...)", *given)
+    editor.close()
 
 
 @pytest.mark.parametrize(
@@ -75,16 +85,16 @@ def text(editor: Editor, function: str, *arguments: object) -> object:
         ("   ", "   "),
     ],
 )
-def test_first_word(rest, word, bare):
-    assert text(bare, "first_word", rest) == word
+def test_first_word(rest, word, pure):
+    assert pure("first_word", rest) == word
 
 
 @pytest.mark.parametrize(
     ("rest", "line"),
     [("a\nb\n", "a"), ("\nb\nc", "\nb"), ("\n\nc", "\n"), ("a", "a"), ("\n", "\n")],
 )
-def test_first_line(rest, line, bare):
-    assert text(bare, "first_line", rest) == line
+def test_first_line(rest, line, pure):
+    assert pure("first_line", rest) == line
 
 
 @pytest.mark.parametrize(
@@ -96,17 +106,17 @@ def test_first_line(rest, line, bare):
         ("é)🙂]", ")]", [[0, "é"], [1, "🙂"]]),
     ],
 )
-def test_only_what_is_new_is_drawn(insertion, tail, parts, bare):
-    assert text(bare, "parts_around", insertion, tail) == parts
+def test_only_what_is_new_is_drawn(insertion, tail, parts, pure):
+    assert pure("parts_around", insertion, tail) == parts
 
 
-def test_what_does_not_fit_around_is_told(bare):
-    assert text(bare, "parts_around", "x, y", ")") is None
+def test_what_does_not_fit_around_is_told(pure):
+    assert pure("parts_around", "x, y", ")") is None
 
 
-def test_accepted_length_counts_utf16_units_and_carriage_returns(bare):
+def test_accepted_length_counts_utf16_units_and_carriage_returns(pure):
     original = "é🙂\r\nab\r\nc"
-    without = text(bare, "without_cr", original)
+    without = pure("without_cr", original)
     assert without == "é🙂\nab\nc"
     for n_characters in range(len(without) + 1):
         n_bytes = len(without[:n_characters].encode())
@@ -114,28 +124,26 @@ def test_accepted_length_counts_utf16_units_and_carriage_returns(bare):
         while kept.replace("\r\n", "\n").replace("\r", "") != without[:n_characters]:
             kept = kept[:-1]
         n_units = len(kept.rstrip("\r").encode("utf-16-le")) // 2
-        assert text(bare, "accepted_length", original, n_bytes) == n_units
+        assert pure("accepted_length", original, n_bytes) == n_units
 
 
-def test_tabs_are_as_wide_as_in_the_buffer(bare):
-    assert text(bare, "expand_tabs", "\tx\ty", 0, 4) == "    x   y"
-    assert text(bare, "expand_tabs", "漢\ty", 2, 4) == "漢    y"
+def test_tabs_are_as_wide_as_in_the_buffer(pure):
+    assert pure("expand_tabs", "\tx\ty", 0, 4) == "    x   y"
+    assert pure("expand_tabs", "漢\ty", 2, 4) == "漢    y"
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
+def test_wrong_options_are_named(bare):
+    for options, says in (
         ({"colour": 1}, 'there is no option "colour"'),
         ({"enabled": 1}, "enabled must be a boolean"),
         ({"backend": "vim"}, "backend must be"),
         ({"keys": {"accept": 5}}, "keys.accept must be a key"),
         ({"keys": {"jump": "x"}}, 'there is no key "jump"'),
         ({"cmd": "/nowhere/speclsp"}, "/nowhere/speclsp is not an executable"),
-    ],
-)
-def test_wrong_options_are_named(options, says, bare):
-    bare.setup(**options)
-    assert says in bare.nvim.command_output("messages")
+    ):
+        bare.nvim.command("messages clear")
+        bare.setup(**options)
+        assert says in bare.nvim.command_output("messages")
 
 
 def test_completion_of_the_command(bare):

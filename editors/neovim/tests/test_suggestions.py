@@ -11,6 +11,8 @@ from real_neovim import SOURCE, START, Editor
 
 from speclsp.engine_process.start import running_engines, status_of
 
+pytestmark = pytest.mark.each_backend
+
 
 def type_start(editor: Editor) -> str:
     """Type what the file says three times already, and return the ghost text."""

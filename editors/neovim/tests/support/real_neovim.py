@@ -19,6 +19,10 @@ UNREACHABLE = 69
 SERVER = Path(os.environ.get("SPECLSP_SERVER", Path(sys.executable).with_name("speclsp")))
 TIMEOUT_S = 90.0
 
+VERSIONS = {"0.12-native": ("forky", "auto"), "0.10-own": ("trixie", "auto")}
+"""Debian's suite and who draws ghost text: both versions, and both that draw."""
+BACKENDS = {**VERSIONS, "0.12-own": ("forky", "own")}
+
 GHOST = """
 local names = ...
 local shown = {}
