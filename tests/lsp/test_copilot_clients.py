@@ -56,7 +56,7 @@ def test_there_are_recordings():
     assert CLIENTS == ["copilot-lsp", "sidekick.nvim"]
 
 
-def test_the_session_applies_one_edit_and_counts_it(client):
+def test_the_session_applies_one_edit_and_counts_it_and_it_stays_undone(client):
     entries = client.entries.copy()
     client.replay()
     ids = [message["id"] for _, message in filter(is_asking, entries)]
@@ -67,10 +67,7 @@ def test_the_session_applies_one_edit_and_counts_it(client):
     stats = client.statistics()["edits"]
     assert (stats["n_accepted"], stats["n_declined"]) == (1, 1)
     assert client.shown == []
-
-
-def test_what_was_undone_does_not_come_again(client):
-    client.replay()
+    # What was undone does not come again.
     changes = [
         message["params"]["textDocument"]
         for message in client.sent

@@ -5,6 +5,7 @@ rule, as a model does that has understood the change.
 """
 
 import asyncio
+import itertools
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -32,7 +33,6 @@ OPTIONS = {"engine": "own", "persist": False, "idle_work": "never", "index_proje
 class Session:
     """An edit by the user, and the rule by which the model goes on."""
 
-    name: str
     text: str
     old: str
     new: str
@@ -43,8 +43,7 @@ class Session:
 
 
 SESSIONS = (
-    Session(
-        name="rename",
+    Session(  # rename
         text="def total(prices):\n    result = 0\n    for price in prices:\n"
         "        result += price\n    return result\n",
         old="prices",
@@ -52,8 +51,7 @@ SESSIONS = (
         pattern=r"\bprices\b",
         by="amounts",
     ),
-    Session(
-        name="signature and callers",
+    Session(  # signature and callers
         text="def price(item):\n    return item.price\n\n\ndef bill(items):\n"
         "    lines = []\n    for item in items:\n        lines.append(price(item))\n"
         "    return lines\n",
@@ -63,8 +61,7 @@ SESSIONS = (
         by="price(item, EUR)",
         is_far=True,
     ),
-    Session(
-        name="a field's type",
+    Session(  # a field's type
         text="class Box:\n    width: int\n\n    @classmethod\n    def read(cls, row):\n"
         '        return cls(int(row["width"]))\n',
         old="int",
@@ -73,16 +70,14 @@ SESSIONS = (
         by="cls(float",
         is_far=True,
     ),
-    Session(
-        name="an added parameter",
+    Session(  # an added parameter
         text="def load(path):\n    with open(path) as file:\n        return file.read()\n",
         old="(path)",
         new='(path, encoding="utf-8")',
         pattern=r"open\(path\)",
         by="open(path, encoding=encoding)",
     ),
-    Session(
-        name="an import",
+    Session(  # an import
         text="from pathlib import PurePath\n\n\ndef size(name):\n    return PurePath(name)\n",
         old="return PurePath(name)",
         new="return Path(name).stat().st_size",
@@ -116,8 +111,10 @@ async def edit(
         SERVE, folder, options={**OPTIONS, "engine_url": model.address, "engine_kind": "openai"}
     )
 
+    names = (f"{number}.py" for number in itertools.count())
+
     async def open_text(text: str) -> EditingClient:
-        server.open(folder / "a.py", text)
+        server.open(folder / next(names), text)
         client = EditingClient(server, text)
         async with asyncio.timeout(60):
             while (await statistics(client)).state != "ready":
@@ -147,25 +144,27 @@ def begun(edit: Any, model: RecordingServer) -> Callable[[Session], Awaitable[Ed
     return begin
 
 
-@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.name)
-async def test_a_change_is_carried_on(session, begun, model):
-    client = await begun(session)
-    assert client.n_asked == 0, "asked in the middle of typing"
-    await client.rest(0.35)
-    (shown,) = client.shown
-    assert shown["isFar"] == session.is_far
-    await client.accept(shown)
-    typed = session.text.replace(session.old, session.new, 1)
-    assert client.text == re.sub(session.pattern, session.by, typed)
-    assert client.n_asked == 2, "asked at once after the accepted edit"
-    assert len(client.shown) == 1, "nothing is left to change"
-    await client.rest(9)
-    assert client.n_asked == 2
-    stats = (await statistics(client)).edits
-    assert (stats.n_asked, stats.n_shown, stats.n_accepted) == (2, 1, 1)
-    assert stats.withheld == {"unchanged": 1}
-    assert len(set(model.prompts)) == len(model.prompts) == 2
-    assert "// User accepted prediction:" in model.prompts[1]
+async def test_a_change_is_carried_on(begun, model):
+    for n_sessions, session in enumerate(SESSIONS, 1):
+        model.prompts.clear()
+        client = await begun(session)
+        assert client.n_asked == 0, "asked in the middle of typing"
+        await client.rest(0.35)
+        (shown,) = client.shown
+        assert shown["isFar"] == session.is_far
+        await client.accept(shown)
+        typed = session.text.replace(session.old, session.new, 1)
+        assert client.text == re.sub(session.pattern, session.by, typed)
+        assert client.n_asked == 2, "asked at once after the accepted edit"
+        assert len(client.shown) == 1, "nothing is left to change"
+        await client.rest(9)
+        assert client.n_asked == 2
+        stats = (await statistics(client)).edits
+        assert stats.n_asked == 2 * n_sessions
+        assert (stats.n_shown, stats.n_accepted) == (n_sessions, n_sessions)
+        assert stats.withheld == {"unchanged": n_sessions}
+        assert len(set(model.prompts)) == len(model.prompts) == 2
+        assert "// User accepted prediction:" in model.prompts[1]
 
 
 async def test_a_rename_goes_on_far_away(edit, model):
