@@ -62,6 +62,11 @@ class SessionRecorder:
         """Note the milliseconds from a request's arrival to a new suggestion."""
         self._latencies[ANSWER].append(round(ms, 2))
 
+    def forget_times(self) -> None:
+        """Forget all times: another model has others."""
+        for kept in self._latencies.values():
+            kept.clear()
+
     def prefetched(self, stats: RequestStats) -> None:
         """Count a generation that nobody had asked for."""
         self._counts["n_prefetches"] += 1

@@ -85,6 +85,7 @@ class Session:
             report=lambda message: self.show_problem("error", message),
         )
         self._state = StateChanged(state="loading")
+        self._model_title = ""
         self._snoozed_until = 0.0
         """Seconds since the epoch."""
         self._snooze_end: asyncio.TimerHandle | None = None
@@ -225,6 +226,10 @@ class Session:
 
     def _set_state(self, state: StateChanged) -> None:
         self._state = state
+        if state.model is not None:
+            former, self._model_title = self._model_title, state.model.title
+            if self.window is not None and former not in ("", state.model.title):
+                self.window.model_changed()
         self.send_status()
         if state.state == "ready" and state.model is not None and state.model.shortfall:
             self.show_problem("warning", f"speclsp: {state.model.shortfall}")

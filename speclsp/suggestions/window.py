@@ -115,6 +115,12 @@ class Window:
                 **shown,
             )
 
+    def model_changed(self) -> None:
+        """Forget the times of another model's answers, and why its latest was withheld."""
+        with self._lock:
+            self._counts.forget_times()
+            self._why_nothing = ""
+
     def close(self) -> None:
         """Let the completer learn what was accepted in lines that were left, and close it."""
         self._documents.stop_masking()

@@ -102,6 +102,25 @@ async def test_status_tells_the_model(wire):
     assert wire.shown == []
 
 
+async def test_times_are_those_of_the_model_in_use(wire):
+    wire.open("a = ")
+    wire.completer.emit(StateChanged(state="ready", model=MODEL))
+    assert await wire.ghost(0, 4)
+    wire.completer.emit(StateChanged(state="unloaded", model=MODEL))
+    wire.completer.emit(StateChanged(state="ready", model=MODEL))
+    await wire.until(lambda: len(wire.params_of("$/speclsp/status")) == 3)
+    assert len((await wire.ask("speclsp/statistics"))["answer_ms"]) == 1
+    wire.completer.emit(StateChanged(state="loading"))
+    wire.completer.emit(
+        StateChanged(state="ready", model=dataclasses.replace(MODEL, title="Coder 1.5B"))
+    )
+    await wire.until(lambda: len(wire.params_of("$/speclsp/status")) == 5)
+    stats = await wire.ask("speclsp/statistics")
+    assert stats["answer_ms"] == []
+    assert "answer" not in stats["latency"]
+    assert stats["n_completions"] == 1
+
+
 async def test_what_did_not_fit_is_a_warning_once(wire):
     model = dataclasses.replace(MODEL, shortfall="9 of 29 layers did not fit; lower ctx_size")
     for state in ("ready", "unloaded", "ready"):

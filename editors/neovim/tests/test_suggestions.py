@@ -62,6 +62,15 @@ def test_a_suggestion_that_is_typed_through_counts_once(editor):
     assert editor.statistics()["n_chars_accepted"] == len(ghost) - 5
 
 
+def test_what_does_not_fit_goes_with_the_key(editor):
+    """Not with the next answer, which may take a second; here none comes."""
+    type_start(editor)
+    editor.lua("vim.lsp.get_clients()[1].request = function() return true, 0 end")
+    editor.type("@")
+    editor.until(lambda: editor.line == START + "@")
+    editor.until(lambda: editor.ghost == "", 5.0)
+
+
 def test_the_latency_is_that_of_the_statistics(editor):
     type_start(editor)
     latest = editor.until(lambda: editor.lua("return require('speclsp').status().latency_ms"))

@@ -86,6 +86,21 @@ function M.describe_for_edits(preset, overview)
   return ('%s, %.1f GB of memory, %s (%s)'):format(preset.title, preset.size_bytes / 1e9, preset.licence, words)
 end
 
+--- Show a message; in Insert mode, whose own line would cover it, once that ends.
+---@param words string
+local function show(words)
+  if not vim.startswith(vim.api.nvim_get_mode().mode, 'i') then
+    vim.notify(words)
+    return
+  end
+  vim.api.nvim_create_autocmd('InsertLeave', {
+    once = true,
+    callback = vim.schedule_wrap(function()
+      vim.notify(words)
+    end),
+  })
+end
+
 --- Say when a model is ready that was chosen.
 ---@param title string
 local function announce(title)
@@ -95,7 +110,7 @@ local function announce(title)
       server.on_status = function() end
     end
     if status.state == 'ready' and is_loading then
-      vim.notify(('speclsp: %s is ready.'):format(title))
+      show(('speclsp: %s is ready.'):format(title))
     end
     is_loading = is_loading or status.state == 'loading'
   end

@@ -55,9 +55,28 @@ local function ask(bufnr, kind)
   return true
 end
 
---- Ask at once, where the editor would wait.
+local function place_of(item)
+  if item.range then
+    local row, col, end_row, end_col = item.range:to_extmark()
+    return { row = row, col = col, end_row = end_row, end_col = end_col }
+  end
+  local row, col = unpack(vim.api.nvim_win_get_cursor(0))
+  return { row = row - 1, col = col, end_row = row - 1, end_col = col }
+end
+
+--- Take away what does not fit what was typed, which the editor shows until the next answer, and
+--- ask at once, where the editor would wait.
 ---@param bufnr integer
 function M.typed(bufnr)
+  local completor = completor_of(bufnr)
+  local item = completor and completor.current
+  if item and type(item.insert_text) == 'string' then
+    local whole = text.without_cr(item.insert_text)
+    local typed = insert.typed(bufnr, place_of(item), whole)
+    if not typed or typed == whole then
+      M.clear(bufnr)
+    end
+  end
   ask(bufnr, AUTOMATIC)
 end
 
@@ -97,15 +116,6 @@ function M.clear(bufnr)
       return nil
     end,
   })
-end
-
-local function place_of(item)
-  if item.range then
-    local row, col, end_row, end_col = item.range:to_extmark()
-    return { row = row, col = col, end_row = end_row, end_col = end_col }
-  end
-  local row, col = unpack(vim.api.nvim_win_get_cursor(0))
-  return { row = row - 1, col = col, end_row = row - 1, end_col = col }
 end
 
 ---@param bufnr integer
