@@ -218,7 +218,7 @@ class CompletionText:
         A word in round or square brackets may be whole.
         """
         found = _LONE_WORD.search(text)
-        if not found or (self._rules.line_before.strip() and not found.start()):
+        if not found or (self._rules.line_before.strip() and "\n" not in found[0]):
             return text
         is_item = self._rules.state_after(text).innermost in {"(", "["}
         return text if is_item else text[: found.start()]

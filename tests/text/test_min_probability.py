@@ -94,7 +94,9 @@ def ended(rules_at):
         # A word alone in a line that begins in the text; a whole line may be one.
         ("x = 1\n▮\n", [("if", 0.9), (" x", 0.3)], ""),
         ("def f():\n    ▮\n", [("a()\n    ", 0.9), ("value", 0.9), (",", 0.3)], "a()"),
+        ("def f():▮\n", [("\n    ", 0.9), ("value", 0.9), (" =", 0.3)], ""),
         ("def f():\n    ▮\n", [("pass", 0.9), ("\n", 0.3)], "pass"),
+        ("def f():▮\n", [("\n    ", 0.9), ("pass", 0.9), ("\n", 0.3)], "\n    pass"),
         ("de▮\n", [("f", 0.9), (" g", 0.3)], "f"),
         # A method of the string that was just closed, without its call.
         ('x = ""▮\n', [(".join", 0.9), ("(", 0.9), ("a", 0.3)], ""),
