@@ -9,7 +9,7 @@ others, and they hold such a name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -18,7 +18,7 @@ from typing import Final
 
 from speclsp.documents import common_head, common_tail
 from speclsp.requests import Change
-from speclsp.text.code_reader import read_code
+from speclsp.text.code_reader import CursorScope, read_code
 from speclsp.text.languages import language_of
 
 N_ASKED: Final = 4
@@ -37,8 +37,8 @@ _N_CHARS: Final = 1000
 """Characters of lines that are aligned, at most: that takes longer by their square."""
 _N_FORMER: Final = 8
 """Earlier changes among which others of the same kind are looked for."""
-_LEAST_ALIKE: Final = 0.6
-"""Likeness of lines from which an addition may concern them; 0.5 and 0.7 are right less often."""
+_LEAST_ALIKE: Final = 0.8
+"""Likeness of lines from which an addition may concern them, or a name that the file had before."""
 _LEAST_PROBABILITY: Final = 0.5
 """Least probability of the tokens of an answer that is shown."""
 _LEAST_AGAIN: Final = 0.9
@@ -95,7 +95,7 @@ class Pair:
             is_name = len(was) == 1 and _NAME.fullmatch(was[0]) and _NAMES.fullmatch(" ".join(now))
             if not is_name or found.setdefault(was[0], "".join(now)) != "".join(now):
                 return {}
-        return found
+        return {} if found.keys() & set(found.values()) else found
 
     @cached_property
     def uses(self) -> frozenset[tuple[str, bool, bool]]:
@@ -201,46 +201,68 @@ def shown_pairs(changes: Sequence[Change], place: Place | None) -> list[Pair]:
 
 
 def latest_places(text: str, path: str, cursor: int, changes: Sequence[Change]) -> list[Place]:
-    """Return the places of ``text`` that the latest edit may concern, the nearest first."""
+    """Return the places of ``text`` that the latest edit may concern, the nearest first.
+
+    An edit in a comment has none.
+    """
     change = latest(changes)
     if change is None:
         return []
     start = end = cursor
+    new, above = change.new.removesuffix("\n"), ""
     if change.path == path:
-        new = change.new.removesuffix("\n")
         start = sum(len(line) + 1 for line in text.split("\n")[: change.line])
-        end = start + len(new)
+        end, above = start + len(new), text[:start]
         if text[start:end] != new:
             return []
+    scope = _scope(change.path, above, change.old, new)
+    if scope == "comment":
+        return []
     pairs = pairs_of(change)[:_N_CARRIED]
-    return places(text, path, pairs, start, end)[: 2 * N_ASKED]
+    names: set[str] = set()
+    if any(one.renamed for one in pairs):
+        made = {line for one in changes for line in one.new.split("\n")}
+        names.update(*(_NAME.findall(line) for line in text.split("\n") if line not in made))
+    found = places(text, path, pairs, start, end, scope, names)
+    return found[: 2 * N_ASKED]
 
 
-def places(text: str, path: str, pairs: Sequence[Pair], start: int, end: int) -> list[Place]:
+def places(
+    text: str,
+    path: str,
+    pairs: Sequence[Pair],
+    start: int,
+    end: int,
+    scope: CursorScope,
+    names: Set[str],
+) -> list[Place]:
     """Return the places that an edit may concern, the nearest first.
 
-    ``start`` and ``end`` are offsets of the edit's new lines in ``text``.
+    ``start`` and ``end`` are offsets of the edit's new lines in ``text``, ``scope`` is where in
+    them it begins, and ``names`` are those that ``text`` had before.
     """
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     starts[-1] = len(text)
     first, last = text.count("\n", 0, start), text.count("\n", 0, end)
-    language = language_of("", path)
     found: dict[int, Place] = {}
     for one in pairs:
         least, most = max(0, first - _N_LINES), min(len(lines) - one.n_lines, last + _N_LINES)
+        is_new = not all(set(_NAME.findall(name)) <= names for name in one.renamed.values())
         for row in range(least, most + 1):
             begin, stop = starts[row], starts[row + one.n_lines]
             if (row + one.n_lines > first and row <= last) or stop - begin > _N_CHARS:
                 continue
             block = lines[row : row + one.n_lines]
             old = flush(block)
-            guess = flush(with_new_names(one, text, begin, stop, language).split("\n"))
+            guess = flush(with_new_names(one, text, begin, stop, path, scope).split("\n"))
             if guess.split() == old.split():
                 guess = carried_over(one, old) or old
-            if guess.split() == old.split():
+                if guess.split() == old.split() or scope != _scope(path, text[:begin], old, guess):
+                    continue
+            place = Place(begin, stop, old, one, guess)
+            if one.renamed and not is_new and place.likeness < _LEAST_ALIKE:
                 continue
-            place = Place(starts[row], starts[row + one.n_lines], old, one, guess)
             if row not in found or found[row].likeness < place.likeness:
                 found[row] = place
     taken: list[Place] = []
@@ -287,8 +309,8 @@ def carried_over(pair: Pair, text: str) -> str | None:
     """Return ``text`` with all substitutions of an edit; None where one has no place in it.
 
     The edit's old lines and the text are aligned by words.  Words that went must be there in a row,
-    and one of those around them, too; words that only came need one beside them and lines that are
-    alike.
+    and one of those around them, too; words that only came need those beside them and lines that
+    are alike.  Of the words in a row that both have, one is a name.
     """
     old, new, own = (list(_WORD.finditer(each)) for each in (pair.old, pair.new, text))
     was, words = ([word[0] for word in each] for each in (old, own))
@@ -308,7 +330,9 @@ def carried_over(pair: Pair, text: str) -> str | None:
             return None
         stop = begin + len(span)
         n_beside = (left == begin - 1) + (right == stop)
-        if n_beside < (1 if span and is_alike else 2):
+        row = (*_row(at, first - 1, -1), *range(first, last), *_row(at, last, 1))
+        has_name = any(was[idx].isidentifier() for idx in row if 0 <= idx < len(was))
+        if n_beside < (1 if span and is_alike else 2) or not has_name:
             return None
         come, n_words = words_of(pair.new)[start:end], end - start
         is_there = come in (words[begin : begin + n_words], words[begin - n_words : begin])
@@ -328,26 +352,29 @@ def carried_over(pair: Pair, text: str) -> str | None:
     return _stripped("".join(made))
 
 
-def with_new_names(pair: Pair, text: str, start: int, end: int, language: str) -> str:
+def with_new_names(
+    pair: Pair, text: str, start: int, end: int, path: str, scope: CursorScope
+) -> str:
     """Return a part of ``text`` with other names where an edit did nothing but give such.
 
-    A name that may be a word of a sentence is left alone in comments and strings.
+    Names are left alone in comments and strings, or elsewhere if the edit is in a string.  One that
+    may be a word of a sentence is used as in the edit.
     """
-    renamed = pair.renamed
+    lines, renamed = text[start:end].removesuffix("\n"), pair.renamed
+    if renamed.keys().isdisjoint(words_of(lines)):
+        return lines
+    language = language_of("", path)
+    state = read_code(language, text[:start])
 
     def name(word: re.Match[str]) -> str:
-        new = renamed.get(word[0], word[0])
-        if new == word[0] or not _PLAIN_NAME.fullmatch(word[0]):
-            return new
-        before = text[: start + word.start()]
-        is_used_so = _use(word) in pair.uses and read_code(language, before).scope == "code"
-        return new if is_used_so else word[0]
+        if word[0] not in renamed:
+            return word[0]
+        is_plain = _PLAIN_NAME.fullmatch(word[0])
+        is_used_so = not is_plain or _use(word) in pair.uses
+        there = read_code(language, text[: start + word.start()], start, state).scope
+        return renamed[word[0]] if is_used_so and there == scope else word[0]
 
-    return (
-        _WORD.sub(name, text[start:end].removesuffix("\n"))
-        if renamed
-        else text[start:end].removesuffix("\n")
-    )
+    return _WORD.sub(name, lines)
 
 
 def indentation(lines: Sequence[str]) -> str:
@@ -366,6 +393,20 @@ def flush(lines: Sequence[str], depth: int | None = None) -> str:
 def _pair(was: Sequence[str], now: Sequence[str]) -> Pair:
     depth = len(indentation([*was, *now]))
     return Pair(flush(was, depth), flush(now, depth))
+
+
+def _scope(path: str, above: str, old: str, new: str) -> CursorScope:
+    """Return where lines begin to differ, below others."""
+    return read_code(language_of("", path), above + old[: common_head(old, new)]).scope
+
+
+def _row(at: Mapping[int, int], idx: int, step: int) -> Iterator[int]:
+    """Return the words from one on, in a direction, that follow each other in both texts."""
+    while idx in at:
+        yield idx
+        if at.get(idx + step) != at[idx] + step:
+            return
+        idx += step
 
 
 def _use(word: re.Match[str]) -> tuple[str, bool, bool]:

@@ -30,9 +30,12 @@ def found(text: str, one: Change) -> list[str]:
 @pytest.mark.parametrize(
     ("old", "new", "line", "again"),
     [
-        # A name: wherever it is a word of its own.
+        # A name: wherever in code it is a word of its own.
         ("f(user_id)", "f(account_id)", "g(user_id, user_id)", "g(account_id, account_id)"),
-        ("f(user_id)", "f(account_id)", "# of user_id", "# of account_id"),
+        ("f(user_id)", "f(account_id)", "g(user_id)  # user_id", "g(account_id)  # user_id"),
+        ("f(user_id)", "f(account_id)", "g('user_id')", None),
+        ("f('user_id')", "f('account_id')", "g('user_id', user_id)", "g('account_id', user_id)"),
+        ("use {Old, other}", "use {other, New}", "Old(other)", None),
         ("f(user_id)", "f(account_id)", "g(self.user_name)", None),
         ("f(user_id)", "f(account_id)", "g(account_id)", None),
         ("a = 1", "b = 1", "c = a", None),
@@ -57,6 +60,8 @@ def found(text: str, one: Change) -> list[str]:
         ("load(a, mode)", "load(a, mode, strict)", "load(b, mode)", "load(b, mode, strict)"),
         ("load(a, mode)", "load(a, mode, strict)", "load(b, mode, strict)", None),
         ("load(a, mode)", "load(a, mode, strict)", "unrelated = 1", None),
+        ("add(f, 'v')", "add(f, 'v', 'w')", "add(g, 'v')", "add(g, 'v', 'w')"),
+        ("(&['v'], &['*.v'])", "(&['v'], &['*.v', '*.w'])", "(&['t'], &['*.t'])", None),
         ("x = call(a, b) + call(c)", "x = call(a, b)? + call(c)", "x = call(a)", None),
     ],
 )
@@ -74,6 +79,26 @@ def test_places_are_found_nearest_first_and_without_the_edit():
     one = change("use(old_name, 100)\n", "use(new_name, 100)\n", 100)
     rows = [int(old.split(", ")[1][:-1]) for old in found("\n".join(lines), one)]
     assert rows == [99, 104, 95]
+
+
+@pytest.mark.parametrize("edit", ["# of user_id", "f(x)  # of user_id", "/// of user_id"])
+def test_an_edit_in_a_comment_has_no_places(edit):
+    path = "a.rs" if edit.startswith("/") else "a.py"
+    new = edit.replace("user_id", "account_id")
+    one = change(f"{edit}\n", f"{new}\n", path=path)
+    assert latest_places(f"{new}\n{edit}\ng(user_id)\n", path, 0, [one]) == []
+
+
+def test_a_name_that_the_file_has_already_goes_where_the_line_is_alike():
+    """Then another thing is meant from now on, and nothing was given a new name."""
+    one = change("f(width, 1)\n", "f(height, 1)\n")
+    text = "f(height, 1)\nf(width, 2)\nreturn width\n"
+    assert found(text, one) == ["f(width, 2)", "return width"]
+    assert found(text + "height = 3\n", one) == ["f(width, 2)"]
+    # What the user's own edits put there does not count.
+    former = change("height = 1\n", "height = 3\n", 3)
+    places = latest_places(text + "height = 3\n", "a.py", 0, [former, one])
+    assert len(places) == 2
 
 
 def test_an_edit_that_the_text_does_not_hold_has_no_places():
