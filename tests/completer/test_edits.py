@@ -908,6 +908,30 @@ def test_no_kind_of_request_costs_the_other_its_cache(make, settings):
     assert all(n_evaluated < 300 for n_evaluated, _ in later[1::2])
 
 
+def test_next_edits_by_analogy_cost_completions_no_token(make):
+    """The prompts of completions are the same with and without them, evaluated ones too."""
+    text = "".join(f"def value_{n}(amount):\n    return amount + {n}\n\n" for n in range(40))
+    counts: list[list[tuple[int, int]]] = []
+    for asks in (False, True):
+        edited = make(edit_format="analogy", mode="tree")
+        edited.become(text)
+        now, n_passes = text, 0
+        counts.append([])
+        for name in ("sums", "total", "price"):
+            now = re.sub(r"return \w+ \+ 38", f"return {name} + 38", now)
+            edited.become(now)
+            cursor = now.index(f"{name} + 38") + len(name)
+            request = CompletionRequest(
+                uri=URI, version=edited.version, offset=cursor, wait_for_model=True
+            )
+            stats = asyncio.run(edited.window.complete(request, CancellationToken())).stats
+            counts[-1].append((stats.n_prompt_evaluated, stats.n_prompt))
+            n_passes += edited.ask(cursor).stats.n_target_passes if asks else 0
+        assert bool(n_passes) == asks
+    assert counts[0] == counts[1]
+    assert counts[0][0][0] > counts[0][1][0] > 0
+
+
 def test_without_saved_states_one_context_holds_one_kind(make):
     counts = counts_of_both_kinds(make(edit_format="sweep-8", mode="tree", cache_ram=0))
     assert all(n_evaluated == n_all for n_evaluated, n_all in counts)
