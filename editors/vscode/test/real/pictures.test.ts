@@ -23,6 +23,17 @@ class Cart:
         del self.prices[name]
 
 `;
+const SALES = `def total(prices, discount):
+    result = 0
+    for price in prices:
+        result += price
+    return result * (1 - discount)
+
+
+north = open_report("north.csv", mode="r")
+south = open_report("south.csv", mode="r")
+west = open_report("west.csv", mode="r")
+`;
 let workbench: Workbench;
 
 before(async () => {
@@ -32,6 +43,7 @@ before(async () => {
     settings: {
       "workbench.colorTheme": "Default Dark Modern",
       "speclsp.model": MODEL,
+      "speclsp.editFormat": "analogy",
       "speclsp.minProbability": 0.3,
       "speclsp.tMaxPredictMs": 10_000,
     },
@@ -76,4 +88,24 @@ test("pictures", { skip: MODEL === "" && "no model is named" }, async () => {
   if (box !== null) {
     await editor.page.screenshot({ path: join(ARTEFACTS, "statistics.png"), clip: box });
   }
+});
+
+test("pictures of analogies", { skip: MODEL === "" && "no model is named" }, async () => {
+  const folder = workbench.folder("sales", { "sales.py": SALES });
+  const editor = await Editor.open(workbench, folder, join(folder, "sales.py"));
+  await editor.showSideBar(false);
+  await editor.toEnd();
+  await editor.keys("Control+Home");
+  for (let n = 0; n < "def total(".length; n++) await editor.keys("ArrowRight");
+  await editor.keys("Control+Shift+ArrowRight");
+  await editor.type("amounts");
+  await editor.keys("ArrowDown");
+  await editor.untilStatus(/Next edit, line 3: replace .* by for price in amounts:/);
+  await editor.picture("analogy-rename", 300);
+  await editor.keys("Tab", "Control+End", "ArrowUp", "ArrowUp", "ArrowUp", "End", "ArrowLeft");
+  await editor.type(', encoding="utf-8"');
+  await editor.keys("ArrowDown");
+  await editor.untilStatus(/Next edit, line 9: .*south\.csv", mode="r", encoding="utf-8"/);
+  await editor.picture("analogy-argument", 300);
+  await editor.close();
 });
