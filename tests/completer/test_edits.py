@@ -663,15 +663,21 @@ def test_a_declined_place_is_not_offered_again(make):
     assert edited.ask(cursor).withheld == "declined"
 
 
+@pytest.mark.parametrize("is_undone", [False, True])
 @pytest.mark.parametrize(("probability", "is_shown"), [(0.7, False), (0.95, True)])
-def test_a_declined_kind_is_offered_less_readily(make, probability, is_shown):
+def test_a_declined_kind_is_offered_less_readily(make, probability, is_shown, is_undone):
     far = 'd = load("d.txt", mode="r")\n'
     text = CALLS + "print(b)\n" * 10 + far
     edited, _ = by_analogy(make, text, probability=probability)
     cursor = renamed(text).index("how=")
     near = edited.ask(cursor)
     assert len(near.hunks) == 2
-    edited.window.next_edits.declined(near.completion_id)
+    assert near.edit is not None
+    if is_undone:
+        edited.become(near.edit.applied_to(renamed(text)))
+        edited.become(renamed(text))
+    else:
+        edited.window.next_edits.declined(near.completion_id)
     assert [one.text for one in edited.ask(cursor).hunks] == (
         [far.replace("mode", "how")] if is_shown else []
     )
