@@ -335,6 +335,24 @@ _benchmark(
     _file("--from", "from_path", "Make the tables of such a file, and ask nothing."),
 )  # fmt: skip
 _benchmark(
+    "context",
+    "context:run",
+    "Read what humans wrote in SOURCE behind several prompts.\n\n"
+    "SOURCE is a file of points or a repository, whose commits have recent edits. A run goes on "
+    "where the record ends.",
+    click.Argument(["source"], type=click.Path(exists=True, path_type=Path), metavar="SOURCE"),
+    _number("--places", "n_places", 60, "Places in all, spread evenly over the projects."),
+    _SEED,
+    click.Option(
+        ["--variants", "variant_names"], default="",
+        help="Compare these prompts only, separated by commas, with the first of them.  [all]",
+    ),
+    click.Option(
+        ["--record", "record_path"], type=click.Path(dir_okay=False, path_type=Path),
+        required=True, help="Keep each reading in a file of JSON lines.",
+    ),
+)  # fmt: skip
+_benchmark(
     "quality",
     "quality:run",
     "Compare suggestions with what humans wrote in CASES, and with a plain client's.",
