@@ -219,6 +219,14 @@ def test_it_is_a_tree_drafter_made_from_the_settings():
     made.accept(1, 2)
 
 
+@pytest.mark.parametrize(
+    ("typed", "sources"), [("abc", {"buffer", "project"}), ("abcd", {"buffer"})]
+)
+def test_corpora_are_searched_where_the_buffers_match_is_short(typed, sources):
+    made = drafter(context(f"abcd1 {typed}", corpora=[corpus("abcd2 abcd3")]))
+    assert {one.source for one in made.candidates([], 9)} == sources
+
+
 class TestCopying:
     TEXT = "abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -246,9 +254,9 @@ class TestCopying:
         return drafts
 
     def test_while_a_long_match_goes_on_nothing_is_searched(self, monkeypatch):
-        before = self.TEXT + "\n" + self.TEXT[:14]
-        drafts = self.looked_up(monkeypatch, before, ["o", "pq", "r", "st"])
-        assert drafts == ["opqr", "pqrs", "*rstu", "*stuv", "*uvwx"]
+        before = self.TEXT + "\n" + self.TEXT[:2]
+        drafts = self.looked_up(monkeypatch, before, ["c", "de", "f", "gh"])
+        assert drafts == ["cdef", "defg", "*fghi", "*ghij", "*ijkl"]
 
     def test_where_it_ends_all_is_searched_again(self, monkeypatch):
         before = self.TEXT + "\nX0189\n" + self.TEXT[:20]
