@@ -65,12 +65,10 @@ class Editor:
         self.home = home
         self.backend = backend
         self.has_plugin = has_plugin
-        # An engine belongs to these three: that of the tests before serves the next ones, too.
-        shared = Path(os.environ["XDG_RUNTIME_DIR"], "home")
         environment = {
-            "HOME": str(shared),
-            "XDG_CACHE_HOME": str(shared / "cache"),
-            "XDG_STATE_HOME": str(shared / "state"),
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(home / "cache"),
+            "XDG_STATE_HOME": str(home / "state"),
             "XDG_CONFIG_HOME": str(home / "config"),
             "XDG_DATA_HOME": str(home / "data"),
         }
