@@ -107,7 +107,7 @@ test-neovim: $(STAMPS)/dev
 # WRITE=1 writes the table in docs/editors.md and the recordings that `make test` replays.
 clients: $(STAMPS)/dev
 	@for suite in forky trixie; do tools/editors/fetch_neovim.sh $$suite >/dev/null || [ $$? -eq 69 ] || exit 1; done
-	SPECLSP_CLIENTS_WRITE="$(WRITE)" $(BIN)/pytest -n 2 --dist loadgroup tests/clients $(ARGS)
+	SPECLSP_CLIENTS_WRITE="$(WRITE)" $(BIN)/pytest -n 2 tests/clients $(ARGS)
 
 test-vscode: $(STAMPS)/run
 	@SPECLSP_SERVER="$${SPECLSP_SERVER:-$(CURDIR)/$(BIN)/speclsp}" tools/editors/test_vscode.sh

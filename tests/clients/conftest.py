@@ -15,7 +15,10 @@ from client_features import (
     table,
     write_into_page,
 )
+from nvim_plugins import EDITING, PLUGINS
 from plugin_session import TRIAL, PluginSession
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling, Scheduling
 
 if IS_WRITTEN:
     os.environ["SPECLSP_CLIENTS_RESULTS"] = str(HERE / "results")
@@ -42,6 +45,24 @@ def session(
     session = PluginSession(plugin, suite, tmp_path_factory.mktemp("session"), *TRIAL)
     yield session
     session.close()
+
+
+class _ByClient(LoadScopeScheduling):
+    """Runs a client's tests in one process: they share an editor, and a file of results.
+
+    The groups of pytest-xdist 3.8 have no effect with pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        names = ("llama.vscode", *(plugin.name for plugin in (*PLUGINS, *EDITING)))
+        module, _, parameters = nodeid.partition("[")
+        if module.startswith("tests/clients/test_llama_vscode.py"):
+            return names[0]
+        return next((name for name in names if name in parameters), module)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    return _ByClient(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -30,10 +30,7 @@ def code(request: pytest.FixtureRequest) -> str:
 
 pytestmark = pytest.mark.parametrize(
     "plugin",
-    [
-        pytest.param(plugin, id=plugin.name, marks=pytest.mark.xdist_group(plugin.name))
-        for plugin in EDITING
-    ],
+    [pytest.param(plugin, id=plugin.name) for plugin in EDITING],
     scope="module",
 )
 

@@ -19,7 +19,6 @@ NAME = "llama.vscode"
 EDITOR = "VS Code 1.139"
 UNREACHABLE = 69
 FETCHED = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-pytestmark = pytest.mark.xdist_group(NAME)
 
 
 def run(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

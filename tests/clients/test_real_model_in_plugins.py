@@ -21,10 +21,7 @@ CART = """class Cart:
 @feature("real")
 @pytest.mark.parametrize(
     "plugin",
-    [
-        pytest.param(plugin, id=plugin.name, marks=pytest.mark.xdist_group(plugin.name))
-        for plugin in PLUGINS
-    ],
+    [pytest.param(plugin, id=plugin.name) for plugin in PLUGINS],
 )
 def test_a_real_model(plugin, tmp_path, record_property):
     model = real_model()
@@ -47,10 +44,7 @@ def test_a_real_model(plugin, tmp_path, record_property):
 @feature("real")
 @pytest.mark.parametrize(
     "plugin",
-    [
-        pytest.param(plugin, id=plugin.name, marks=pytest.mark.xdist_group(plugin.name))
-        for plugin in EDITING
-    ],
+    [pytest.param(plugin, id=plugin.name) for plugin in EDITING],
 )
 def test_a_real_model_by_analogy(plugin, tmp_path, record_property):
     model = real_model()

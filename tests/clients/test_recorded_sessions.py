@@ -21,10 +21,7 @@ EDITED = CODE.replace("print(prices)", "print('😀 é', prices)")
 
 @pytest.mark.parametrize(
     "plugin",
-    [
-        pytest.param(plugin, id=plugin.name, marks=pytest.mark.xdist_group(plugin.name))
-        for plugin in (*PLUGINS, *EDITING)
-    ],
+    [pytest.param(plugin, id=plugin.name) for plugin in (*PLUGINS, *EDITING)],
 )
 def test_a_short_session(plugin, tmp_path):
     if plugin.is_for_edits:

@@ -14,11 +14,7 @@ from real_neovim import SOURCE, START
 SKIN = re.compile("[\U0001f3fb-\U0001f3ff]")
 """What the tests' terminal leaves out behind a Neovim that draws it with what it modifies."""
 CLIENTS = [
-    pytest.param(
-        (plugin, suite),
-        id=f"{plugin.name} {suite}",
-        marks=pytest.mark.xdist_group(f"{plugin.name} {suite}"),
-    )
+    pytest.param((plugin, suite), id=f"{plugin.name} {suite}")
     for plugin in PLUGINS
     for suite in plugin.suites
 ]
