@@ -73,7 +73,7 @@ def pytest_runtest_makereport(
     report = yield
     mark = item.get_closest_marker("feature")
     noted = dict(item.user_properties)
-    if mark and "client" in noted and (report.when == "call" or not report.passed):
+    if CHECKOUTS and mark and "client" in noted and (report.when == "call" or not report.passed):
         found = "yes" if report.passed else "no"
         if report.skipped:
             found = HAS_NONE
