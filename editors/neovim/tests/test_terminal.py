@@ -28,17 +28,6 @@ class Cart:
         self.prices[name] = price
 
 '''
-SALES = """def total(prices, discount):
-    result = 0
-    for price in prices:
-        result += price
-    return result * (1 - discount)
-
-
-north = open_report("north.csv", mode="r")
-south = open_report("south.csv", mode="r")
-west = open_report("west.csv", mode="r")
-"""
 MODEL = Path(os.environ.get("SPECLSP_REAL_MODELS", "")) / (
     "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 )
@@ -224,31 +213,5 @@ def test_the_picture_of_a_suggestion(project, tmp_path):
         picture = Path(os.environ.get("SPECLSP_PICTURES", tmp_path)) / "suggestion.svg"
         # Without the status line, whose time would be a busy machine's first one.
         picture.write_text(terminal.svg(n_rows=14), encoding="utf-8")
-    finally:
-        terminal.close()
-
-
-@pytest.mark.skipif(not MODEL.is_file(), reason="SPECLSP_REAL_MODELS names no folder with it")
-@pytest.mark.parametrize(
-    ("name", "keys", "shown"),
-    [
-        ("rename", "gg0fpcwamounts\x1bj", "for price in prices:  for price in amounts:"),
-        ("argument", '8G$i, encoding="utf-8"\x1bj', '"south.csv", mode="r", encoding="utf-8")'),
-    ],
-)
-def test_the_picture_of_an_analogy(project, tmp_path, name, keys, shown):
-    """SPECLSP_PICTURES names a folder that keeps it."""
-    (project / "sales.py").write_text(SALES)
-    named = tmp_path / "Qwen2.5-Coder-0.5B-Q4_K_M.gguf"
-    named.symlink_to(MODEL)
-    settings = f"{{ model = '{named}', edit_format = 'analogy' }}"
-    home = tmp_path / "home"
-    terminal = Terminal("forky", project / "sales.py", home, settings=settings, rows=13, columns=92)
-    try:
-        terminal.until(lambda: terminal.shows("speclsp ready"))
-        terminal.send(keys)
-        terminal.until(lambda: terminal.shows(shown))
-        picture = Path(os.environ.get("SPECLSP_PICTURES", tmp_path)) / f"analogy-{name}.svg"
-        picture.write_text(terminal.svg(n_rows=10), encoding="utf-8")
     finally:
         terminal.close()
