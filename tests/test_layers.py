@@ -21,6 +21,7 @@ LAYERS = {
     "__init__": 0,
     "errors": 0,
     "printable": 0,
+    "event_pump": 0,
     "events": 0,
     "settings": 0,
     "settings_resolution": 0,

@@ -19,8 +19,9 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import draft_acceptance_line, timing_lines
 from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.event_pump import EventPump
 from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged, TextGrew
-from speclsp.lsp.log import LEVELS, EventPump
+from speclsp.lsp.log import LEVELS
 from speclsp.project.repository import find_repository, repository_name
 from speclsp.requests import CompletionRequest, SettingValue, Trigger
 from speclsp.secrets.paths import is_secret_path

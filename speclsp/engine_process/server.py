@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from msgspec import structs
@@ -21,6 +22,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.engine_process import wire
 from speclsp.engine_process.transport import Streams, in_daemon_thread
 from speclsp.errors import EngineProcessError, SpecLspError
+from speclsp.event_pump import EventPump
 from speclsp.events import Event, Problem, Progress, StateChanged
 from speclsp.requests import Q, Request
 from speclsp.seam import Completer
@@ -211,9 +213,7 @@ class _Window:
         }
 
     def _begin(self, completer: Completer) -> None:
-        threading.Thread(
-            target=self._take_events, args=(completer,), name="speclsp-events", daemon=True
-        ).start()
+        EventPump(completer, partial(self._post, self._send_event, completer))
         completer.start()
 
     def _do(self, completer: Completer, message: wire.WindowMessage) -> None:
@@ -326,11 +326,6 @@ class _Window:
         self._counted_at = self._loop.time()
         with self._disconnecting():
             self._send(wire.Statistics(completer.statistics()))
-
-    def _take_events(self, completer: Completer) -> None:
-        """Hand the completer's events to the loop; runs on a thread of the window."""
-        while (event := completer.next_event()) is not None:
-            self._post(self._send_event, completer, event)
 
     def _send_event(self, completer: Completer, event: Event) -> None:
         with self._disconnecting():

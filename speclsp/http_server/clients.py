@@ -23,9 +23,9 @@ from speclsp.cancellation import CancellationToken
 from speclsp.decoding.speculate import common_prefix_length
 from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.event_pump import EventPump
 from speclsp.events import Event, Problem, TextGrew
 from speclsp.http_server.bodies import TextBody
-from speclsp.lsp.log import EventPump
 from speclsp.requests import TextRequest
 from speclsp.seam import Completer
 from speclsp.statistics import EngineState

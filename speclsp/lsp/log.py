@@ -1,4 +1,4 @@
-"""Delivers log records, printed lines and the completer's events from any thread to a sink.
+"""Delivers log records and printed lines from any thread to a sink.
 
 Python's log records go to the editor's log (:func:`logging_to`) or to standard error
 (``speclsp.cli.without_editor``).  Standard output carries the protocol, so prints are logged.
@@ -10,13 +10,11 @@ import asyncio
 import contextlib
 import io
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias, get_args
 
-from speclsp.events import Event, LogLevel
+from speclsp.events import LogLevel
 from speclsp.printable import printable
-from speclsp.seam import Completer
 
 logger = logging.getLogger(__name__)
 
@@ -24,30 +22,6 @@ LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
 """From the least to the most severe, as Python's levels 10, 20, 30 and 40."""
 Deliver: TypeAlias = Callable[[LogLevel, str], object]
 _OWN_LOGGER = "speclsp"
-_FINISH_TIMEOUT_S = 2.0
-
-
-class EventPump:
-    """A thread that calls ``deliver`` with each event of a completer until that is closed."""
-
-    def __init__(self, completer: Completer, deliver: Callable[[Event], object]) -> None:
-        self._completer = completer
-        self._deliver = deliver
-        self._thread = threading.Thread(target=self._run, name="speclsp-events", daemon=True)
-        self._thread.start()
-
-    def finish(self) -> None:
-        """Wait until the remaining events of a closed completer are delivered."""
-        self._thread.join(_FINISH_TIMEOUT_S)
-
-    def _run(self) -> None:
-        try:
-            while (event := self._completer.next_event()) is not None:
-                self._deliver(event)
-        except RuntimeError:  # the event loop that should get the events has ended
-            return
-        except Exception:
-            logger.exception("the completer's events ended")
 
 
 class RecordLog(logging.Handler):

@@ -22,13 +22,13 @@ from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines, request_line
 from speclsp.documents import Document
 from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.event_pump import EventPump
 from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.client_settings import ClientSettings
 from speclsp.lsp.completion_requests import InFlightRequests, SharedAnswers, TriggerKinds
 from speclsp.lsp.document_store import DocumentStore
 from speclsp.lsp.editor import Editor, ProgressReporter
 from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
-from speclsp.lsp.log import EventPump
 from speclsp.lsp.model_commands import NamedModels
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from speclsp.cli.without_editor import describe, running, write_event, write_line
+from speclsp.event_pump import EventPump
 from speclsp.events import Event, EventQueue, LogLine, Problem, Progress, StateChanged
-from speclsp.lsp.log import EventPump, logging_by
+from speclsp.lsp.log import logging_by
 from speclsp.settings import Settings
 
 
