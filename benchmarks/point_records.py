@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from speclsp.documents import common_head
+from speclsp.common_ends import common_head
 from speclsp.errors import SpecLspError
 from speclsp.text.confidence import TextScores, text_scores
 

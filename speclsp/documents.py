@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+
+from speclsp.common_ends import common_head, common_tail
 
 Place = tuple[int, int]
 """Characters of a document, from the first number to before the second."""
-
-_STEP: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,30 +102,3 @@ def shortest_edit(old: str, new: str, edit: TextEdit | None) -> TextEdit:
         return edit_between(old, new)
     inner = edit_between(old[edit.start : edit.end], edit.text)
     return TextEdit(edit.start + inner.start, edit.start + inner.end, inner.text)
-
-
-def common_head(old: Sequence[str], new: Sequence[str], n_max: int | None = None) -> int:
-    """Return the length of the common beginning of two texts, or lists, at most ``n_max``."""
-    n_max = min(len(old) if n_max is None else n_max, len(old), len(new))
-    n_alike, step = 0, _STEP
-    while step and n_alike < n_max:
-        end = min(n_alike + step, n_max)
-        if old[n_alike:end] == new[n_alike:end]:
-            n_alike = end
-        else:
-            step //= 2
-    return n_alike
-
-
-def common_tail(old: Sequence[str], new: Sequence[str], n_max: int | None = None) -> int:
-    """Return the length of the common end of two texts, or lists, at most ``n_max``."""
-    n_max = min(len(old) if n_max is None else n_max, len(old), len(new))
-    n_alike, step = 0, _STEP
-    while step and n_alike < n_max:
-        n_more = min(step, n_max - n_alike)
-        old_end, new_end = len(old) - n_alike, len(new) - n_alike
-        if old[old_end - n_more : old_end] == new[new_end - n_more : new_end]:
-            n_alike += n_more
-        else:
-            step //= 2
-    return n_alike

@@ -26,6 +26,7 @@ LAYERS = {
     "settings": 0,
     "settings_resolution": 0,
     "cancellation": 0,
+    "common_ends": 0,
     "answers": 0,
     "documents": 0,
     "open_documents": 0,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+from speclsp.common_ends import common_head
 from speclsp.answers import CompletionResult, FinishReason, GeneratedText, Ranges
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
 from speclsp.completer.coalescing import RunningCompletion
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.documents import common_head
 from speclsp.drafting.drafter import DraftContext, HeldText
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion

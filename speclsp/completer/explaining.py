@@ -8,10 +8,10 @@ from typing import Literal
 
 import msgspec
 
+from speclsp.common_ends import common_head
 from speclsp.completer.completion_job import prompt_question, remote_params
 from speclsp.completer.edits import lay_out
 from speclsp.completer.jobs import DraftSources, Workbench
-from speclsp.decoding.speculate import common_prefix_length
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS
@@ -205,7 +205,7 @@ def _after_a_keystroke(
     continued = question.continued(former.window)
     prompt = continued or question.fresh(former.window, ranked)
     # The last token is evaluated always: its logits are those of the first new one.
-    n_reused = min(common_prefix_length(former.tokens, prompt.tokens), len(prompt.tokens) - 1)
+    n_reused = min(common_head(former.tokens, prompt.tokens), len(prompt.tokens) - 1)
     return prompt, ExplainedReuse(
         layout="laid out anew" if continued is None else "continued",
         n_reused=n_reused,

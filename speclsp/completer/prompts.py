@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from speclsp.decoding.speculate import common_prefix_length
+from speclsp.common_ends import common_head
 from speclsp.decoding.target import Target
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeInterruptedError
@@ -116,7 +116,7 @@ class Prompts:
     def _evaluate(self, tokens: Sequence[int], interrupted: Callable[[], bool]) -> bool:
         """Evaluate a prompt; return whether the target's cache holds all of it."""
         target = self._target
-        target.truncate(common_prefix_length(target.cached, tokens))
+        target.truncate(common_head(target.cached, tokens))
         n_cached = len(target.cached)
         while n_cached < len(tokens):
             if interrupted():

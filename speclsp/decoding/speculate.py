@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from speclsp.common_ends import common_head
 from speclsp.answers import FinishReason
 from speclsp.decoding.sampling import Sampler
 from speclsp.decoding.target import Logits, Target, TreeTarget, tree_target
@@ -33,7 +34,6 @@ from speclsp.drafting.token_tree import depth_first, is_chain, node_depths
 from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError, NoRoomError
 from speclsp.statistics import RequestStats
 
-_COMPARE_AT_ONCE = 256
 _N_LAST = 32
 """Most prompt tokens beside the first draft; llama.cpp's kernels change at 64 on the CPU."""
 
@@ -354,7 +354,7 @@ def _evaluate_all_but_the_last(run: Passes) -> FinishReason | None:
     """
     target, prompt = run.target, run.prompt
     n_chunk = min(target.n_ubatch, target.n_batch)
-    target.truncate(min(common_prefix_length(target.cached, prompt), len(prompt) - 1))
+    target.truncate(min(common_head(target.cached, prompt), len(prompt) - 1))
     run.n_cached = len(target.cached)
     n_new = len(prompt) - run.n_cached
     end = len(prompt) - 1 if n_new > min(_N_LAST, n_chunk) else run.n_cached
@@ -367,18 +367,6 @@ def _evaluate_all_but_the_last(run: Passes) -> FinishReason | None:
         run.counts.n_prompt_evaluated += len(chunk)
         finish = run.interrupted()
     return finish
-
-
-def common_prefix_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many leading tokens are equal.  Compares slices, which runs in C."""
-    n_tokens = min(len(left), len(right))
-    for start in range(0, n_tokens, _COMPARE_AT_ONCE):
-        end = min(start + _COMPARE_AT_ONCE, n_tokens)
-        left_slice, right_slice = list(left[start:end]), list(right[start:end])
-        if left_slice != right_slice:
-            pairs = zip(left_slice, right_slice, strict=True)
-            return start + next(idx for idx, (a, b) in enumerate(pairs) if a != b)
-    return n_tokens
 
 
 def _check_prompt(n_prompt: int, n_ctx: int) -> None:

@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
-from speclsp.documents import common_head, common_tail
+from speclsp.common_ends import common_head, common_tail
 from speclsp.requests import Change
 from speclsp.text.code_reader import CursorScope, read_code
 from speclsp.text.languages import language_of

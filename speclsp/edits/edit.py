@@ -9,7 +9,8 @@ from difflib import SequenceMatcher
 from itertools import accumulate
 from typing import Final, Literal
 
-from speclsp.documents import TextEdit, common_head, common_tail
+from speclsp.common_ends import common_head, common_tail
+from speclsp.documents import TextEdit
 from speclsp.edits.formats import EditFormat, lines_of
 from speclsp.requests import Change
 

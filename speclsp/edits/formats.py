@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-from speclsp.documents import common_head, common_tail
+from speclsp.common_ends import common_head, common_tail
 from speclsp.edits.analogy import Place, flush, indentation, latest_places, shown_pairs
 from speclsp.errors import EditRefusedError
 from speclsp.requests import Change

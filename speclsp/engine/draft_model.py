@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from speclsp.common_ends import common_head
 from speclsp.decoding.sampling import LogitRow
-from speclsp.decoding.speculate import common_prefix_length
 from speclsp.decoding.target import Logits, Target
 from speclsp.decoding.token_scores import log_sum_exp
 from speclsp.drafting.acceptance import SMALL_MODEL
@@ -310,7 +310,7 @@ class DraftModelDrafter:
     def _n_lacking(self, text: Sequence[int]) -> int:
         """Return how many tokens of a text its cache lacks."""
         n_kept = self._n_in_step
-        return len(text) - n_kept - common_prefix_length(self._model.cached[n_kept:], text[n_kept:])
+        return len(text) - n_kept - common_head(self._model.cached[n_kept:], text[n_kept:])
 
     def _evaluate(self, piece: Sequence[int], n_logits: int) -> Logits:
         """Evaluate part of a text and measure the time."""

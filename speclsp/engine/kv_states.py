@@ -15,7 +15,7 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from speclsp.decoding.speculate import common_prefix_length
+from speclsp.common_ends import common_head
 from speclsp.decoding.target import Target
 
 _N_WORTH: Final = 48
@@ -66,7 +66,7 @@ class KvStates:
 
     def n_reusable(self, tokens: Sequence[int]) -> int:
         """Return how many leading tokens of a prompt the cache or a saved state holds."""
-        return max(common_prefix_length(self._target.cached, tokens), self._best(tokens)[1])
+        return max(common_head(self._target.cached, tokens), self._best(tokens)[1])
 
     def prepare(self, tokens: Sequence[int]) -> None:
         """Restore the saved state that shares the longest beginning with a prompt.
@@ -74,7 +74,7 @@ class KvStates:
         Saves the last prompt's state first where the new prompt replaces it.
         """
         target = self._target
-        n_live = common_prefix_length(target.cached, tokens)
+        n_live = common_head(target.cached, tokens)
         best, n_best = self._best(tokens)
         if min(self._n_prompt, len(target.cached)) - n_live >= _N_WORTH:
             self._save()
@@ -88,7 +88,7 @@ class KvStates:
     def _best(self, tokens: Sequence[int]) -> tuple[KvState | None, int]:
         best, n_best = None, 0
         for state in self._states.values():
-            n_common = common_prefix_length(state.tokens, tokens)
+            n_common = common_head(state.tokens, tokens)
             if n_common > n_best:
                 best, n_best = state, n_common
         return best, n_best
@@ -101,7 +101,7 @@ class KvStates:
         target.truncate(self._n_prompt)
         live = tuple(target.cached)
         for tokens in list(self._states):
-            n_common = common_prefix_length(tokens, live)
+            n_common = common_head(tokens, live)
             if len(live) - n_common < _N_WORTH:
                 self._states.move_to_end(tokens)
                 return

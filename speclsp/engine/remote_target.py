@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from speclsp.common_ends import common_head
 from speclsp.answers import FinishReason
-from speclsp.decoding.speculate import Generation, common_prefix_length
+from speclsp.decoding.speculate import Generation
 from speclsp.decoding.target import Logits
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import TokenArray
@@ -227,7 +228,7 @@ class RemoteTarget:
         Raises :class:`~speclsp.errors.RemoteError` where the server does not answer at all.
         """
         started = clock()
-        n_known = common_prefix_length(self.cached, prompt)
+        n_known = common_head(self.cached, prompt)
         self.truncate(n_known)
         emitted: list[int] = []
         typed_rest = params.begins_with

@@ -18,9 +18,9 @@ from typing import Final
 
 from msgspec import structs
 
+from speclsp.common_ends import common_head
 from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
-from speclsp.decoding.speculate import common_prefix_length
 from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.event_pump import EventPump
@@ -78,7 +78,7 @@ class Generation:
         """
         result = await self.answered
         stats = result.stats
-        n_own = max((common_prefix_length(known, result.prompt) for known in self._own), default=0)
+        n_own = max((common_head(known, result.prompt) for known in self._own), default=0)
         self._own.appendleft(array("i", (*result.prompt, *result.tokens)))
         n_evaluated = max(stats.n_prompt_evaluated, stats.n_prompt - n_own)
         told = replace(stats, n_prompt_evaluated=n_evaluated)

@@ -13,9 +13,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from speclsp.common_ends import common_head
 from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import AcceptedText, TextEdit, common_head, edit_between
+from speclsp.documents import AcceptedText, TextEdit, edit_between
 from speclsp.requests import CompletionRequest, PlacedCompletion
 from speclsp.secrets.pieces import Pieces
 from speclsp.suggestions.impressions import Impressions

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typed_requests import document_of
 
+from speclsp.common_ends import common_head
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import edits
 from speclsp.completer.edits import edit_tokens
 from speclsp.completer.local import LocalCompleter
-from speclsp.decoding.speculate import common_prefix_length
 from speclsp.edits.formats import FORMATS
 from speclsp.embedded import embedded_draft
 from speclsp.requests import CompletionRequest, EditRequest
@@ -82,7 +82,7 @@ def session(edit_format: str, *, completes: bool) -> Iterator[Asked]:
             vocabulary = completer._tokenizer.vocabulary
             tokens = edit_tokens(explained.text, FORMATS[edit_format], vocabulary)
             stats = completer.submit(asked, CancellationToken()).result().stats
-            n_common = max((common_prefix_length(one, tokens) for one in prompts), default=0)
+            n_common = max((common_head(one, tokens) for one in prompts), default=0)
             prompts.append(tokens)
             yield Asked(stats.n_prompt, len(tokens) - n_common, stats.n_prompt_evaluated)
     finally:

@@ -10,10 +10,10 @@ from scripted_models import N_TOKENS, ByteVocabulary
 from scripted_target import ScriptedTarget, hashing
 from typed_requests import TypedWindow, document_of, request_between, typed_completer
 
+from speclsp.common_ends import common_head
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.prompts import Prompts
-from speclsp.decoding.speculate import common_prefix_length
 from speclsp.documents import WorkspaceFolder
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.families import family_for
@@ -227,7 +227,7 @@ def question(prefix: str, suffix: str) -> PromptQuestion:
 
 def evaluate(prompts: Prompts, target: Counting, asked: PromptQuestion) -> int:
     tokens = prompts.prompt(asked).tokens
-    n_cached = common_prefix_length(target.cached, tokens)
+    n_cached = common_head(target.cached, tokens)
     target.truncate(n_cached)
     if n_cached < len(tokens):
         ScriptedTarget.decode(target, tokens[n_cached:], 1)

@@ -15,10 +15,11 @@ from scripted_drafters import (
 from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, random_trees, tree_of
 from scripted_target import ScriptedTarget, following, hashing
 
+from speclsp.common_ends import common_head
 from speclsp.answers import FinishReason
 from speclsp.decoding.gain import measured_speedup
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
-from speclsp.decoding.speculate import Generation, common_prefix_length, generate
+from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.target import Logits
 from speclsp.decoding.verify import draft_limit
 from speclsp.drafting.drafter import NO_TREE, Draft, DraftContext, Drafter
@@ -182,7 +183,7 @@ def test_any_drafter_leaves_the_output_as_it_is(data):
     before += data.draw(st.sampled_from([[], prompt[: len(prompt) // 2], prompt]), "again")
     for token in (prompt[:3] + before)[: sizes["n_ctx"] - 1]:
         model.decode([token], 0)
-    n_reused = min(common_prefix_length(model.cached, prompt), len(prompt) - 1)
+    n_reused = min(common_head(model.cached, prompt), len(prompt) - 1)
     n_before = model.n_tokens_evaluated
     drafter = data.draw(drafters(reference.tokens), "drafter")
     generation = run(
@@ -618,18 +619,3 @@ def test_a_script_is_followed_to_its_end():
     model = ScriptedTarget(following(script, N_VOCAB, n_prompt=3), N_VOCAB)
     generation = run(model, RandomDrafter(N_VOCAB, 1), prompt=[1, 2, 0], n_predict=6)
     assert generation.tokens == (3, 1, 4, 1, 5, 5)
-
-
-@given(
-    left=st.lists(st.integers(0, 2), max_size=6),
-    right=st.lists(st.integers(0, 2), max_size=6),
-    n_shared=st.sampled_from([0, 1, 255, 256, 257, 600]),
-)
-def test_common_prefix_length(left, right, n_shared):
-    shared = [7] * n_shared
-    expected = n_shared
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        expected += 1
-    assert common_prefix_length(tuple(shared + left), shared + right) == expected

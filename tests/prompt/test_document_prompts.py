@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speclsp.decoding.speculate import common_prefix_length
+from speclsp.common_ends import common_head
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk
 from speclsp.prompt.document_prompts import N_PROMPTS, ChunkSource, DocumentPrompts, PromptQuestion
 from speclsp.prompt.families import family_for
@@ -25,7 +25,7 @@ class Cache:
         self.prompts: list[tuple[int, ...]] = []
 
     def n_reusable(self, tokens: tuple[int, ...]) -> int:
-        return max((common_prefix_length(prompt, tokens) for prompt in self.prompts), default=0)
+        return max((common_head(prompt, tokens) for prompt in self.prompts), default=0)
 
     def evaluate(self, tokens: tuple[int, ...]) -> int:
         n_new = len(tokens) - self.n_reusable(tokens)
