@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from speclsp.cli.extras import install_extra
 from speclsp.cli.options import SettingsCommand, given_settings, prepare_to_serve
 from speclsp.documents import WorkspaceFolder
 from speclsp.errors import SettingsError
-from speclsp.remote.credentials import is_loopback
+from speclsp.remote.credentials import is_loopback, read_key
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 
@@ -36,7 +35,7 @@ _KEEP_ALIVE_S = 15
 )
 @click.option(
     "--key-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False),
     help=f"Ask clients for the API key in this file; or set {KEY_VARIABLE}.",
 )
 @click.option(
@@ -52,7 +51,7 @@ def http(
     host: str,
     port: int,
     projects: tuple[Path, ...],
-    key_file: Path | None,
+    key_file: str | None,
     origins: tuple[str, ...],
     *,
     is_raw: bool,
@@ -76,7 +75,12 @@ def http(
     from speclsp.lsp.log import logging_by  # noqa: PLC0415
 
     prepare_to_serve()
-    key = _key(key_file)
+    key = read_key(key_file or "", "--key-file", KEY_VARIABLE)
+    if key_file and not key:
+        raise SettingsError(
+            f"The key file {key_file} is empty.",
+            remedy=f"Write a key into it, for example {secrets.token_urlsafe()}.",
+        )
     if not is_loopback(host) and not key:
         raise SettingsError(
             f"{host} is open to other machines, and no API key is set.",
@@ -127,21 +131,6 @@ def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[
 
     engine = Engine(settings)
     return partial(LocalCompleter, settings, engine=engine), engine.close
-
-
-def _key(file: Path | None) -> str:
-    if file is None:
-        return os.environ.get(KEY_VARIABLE, "").strip()
-    try:
-        key = file.read_text(encoding="ascii").strip()
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"The key file {file} cannot be read: {error}.") from error
-    if not key:
-        raise SettingsError(
-            f"The key file {file} is empty.",
-            remedy=f"Write a key into it, for example {secrets.token_urlsafe()}.",
-        )
-    return key
 
 
 def _prompts(settings: Settings) -> Any:

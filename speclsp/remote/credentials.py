@@ -1,4 +1,4 @@
-"""The key of a remote engine and the certificates that it is checked by.
+"""API keys, and the certificates that a remote engine is checked by.
 
 No workspace can choose either.
 """
@@ -18,28 +18,32 @@ _MAX_KEY_BYTES: Final = 1 << 16
 
 
 def api_key(settings: Settings) -> str:
-    """Return the remote engine's API key; empty for none.
+    """Return the remote engine's API key; see :func:`read_key`."""
+    return read_key(settings.engine_key_file, "engine_key_file", KEY_VARIABLE)
 
+
+def read_key(name: str, option: str, variable: str) -> str:
+    """Return the API key in the file ``name``, else that in an environment variable; "" for none.
+
+    ``option`` is what names the file.
     Raises :class:`~speclsp.errors.SettingsError` where the file cannot be read, and where the key
     is not ASCII text.
     """
-    if not settings.engine_key_file:
-        key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not name:
+        key = os.environ.get(variable, "").strip()
         if not key.isascii():
-            raise SettingsError(
-                f"{KEY_VARIABLE} is not ASCII text.", remedy="Set it to the key alone."
-            )
+            raise SettingsError(f"{variable} is not ASCII text.", remedy="Set it to the key alone.")
         return key
     try:
         # It may be a pipe, as of a password manager.
-        with named_path(settings.engine_key_file).open("rb") as file:
+        with named_path(name).open("rb") as file:
             return file.read(_MAX_KEY_BYTES).decode("ascii").strip()
     except (OSError, ValueError) as error:
         is_undecodable = isinstance(error, UnicodeDecodeError)
         reason = "it is not ASCII text" if is_undecodable else _reason(error)
         raise SettingsError(
-            f"engine_key_file {settings.engine_key_file} cannot be read: {reason}.",
-            remedy=f"Write the key alone into it, or set {KEY_VARIABLE} instead.",
+            f"{option} {name} cannot be read: {reason}.",
+            remedy=f"Write the key alone into it, or set {variable} instead.",
         ) from error
 
 
