@@ -11,16 +11,11 @@ import math
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from speclsp.answers import FinishReason, GeneratedText
 from speclsp.decoding.forks import Fork, best_rivals, grow_forks
-from speclsp.decoding.sampling import (
-    RedrawingSampler,
-    Sampler,
-    SamplingParams,
-    SeededSampler,
-    make_sampler,
-)
+from speclsp.decoding.sampling import LogitRow, RedrawingSampler, Sampler, SeededSampler
 from speclsp.decoding.target import Target, fork_target
 from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.engine.weights import Tokenizer
@@ -39,54 +34,86 @@ def n_rivals(request: PlacedCompletion) -> int:
     return N_ROUNDS * max(0, request.plain.n_candidates - 1)
 
 
+class GrowingText(Protocol):
+    """A text that is decoded."""
+
+    def feed(self, token: int, logprob: float = math.nan) -> bool:
+        """Take the next token and the logarithm of its probability; return whether to stop."""
+
+
+_Text = TypeVar("_Text", bound=GrowingText)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextMaker:
+class TextMaker(Generic[_Text]):
     """Makes the sampler and the stop rules of each text of one request."""
 
     tokenizer: Tokenizer
-    params: SamplingParams
+    new_sampler: Callable[[], RedrawingSampler]
     typed: str
     """The typed text that the prompt leaves out; each text begins with it (token healing)."""
-    new_text: Callable[[], CompletionText]
+    new_text: Callable[[], _Text]
 
-    def sampler(self) -> Sampler:
-        """Return the request's own sampler."""
-        return self._healing(make_sampler(self.params))
-
-    def fork_sampler(self, fork_idx: int, tokens: Sequence[int]) -> Sampler | None:
-        """Return a sampler, with draws of its own, for a text that begins with ``tokens``.
-
-        None if the last token of ``tokens`` may not follow the others.
-        """
-        sampler = make_sampler(self.params)
-        if isinstance(sampler, SeededSampler):
+    def sampler(self, fork_idx: int = 0) -> Sampler:
+        """Return the sampler of the first text, or of a further one: its draws are its own."""
+        sampler, tokenizer = self.new_sampler(), self.tokenizer
+        if fork_idx and isinstance(sampler, SeededSampler):
             sampler = sampler.for_fork(fork_idx)
-        healing = self._healing(sampler)
-        if isinstance(healing, HealingSampler):
-            for token in tokens[:-1]:
-                healing.take(token)
-            if healing.refuses(tokens[-1]):
-                return None
-            healing.take(tokens[-1])
-        return healing
+        if not self.typed:
+            return sampler
+        return HealingSampler(sampler, tokenizer.prefixes, tokenizer.vocabulary, self.typed)
 
-    def scores(self, sampler: Sampler, *, n_rivals: int = 0) -> TokenScores:
-        """Return the recorder of scores for a text that ``sampler`` chooses."""
+    def fork(
+        self,
+        idx: int,
+        first: Sequence[int],
+        scores: TokenScores,
+        own: Rival,
+        text: _Text,
+        *,
+        n_rivals: int = 0,
+    ) -> Fork | None:
+        """Return the ``idx``-th further text, ``text``, which begins as the ``first`` one does.
+
+        ``own`` follows, and ``scores`` are those of the first text.  ``n_rivals`` are kept for each
+        place.  None where what was typed does not allow its own token.
+        """
+        shared = first[: own.position]
+        sampler = self.sampler(idx)
         if isinstance(sampler, HealingSampler):
-            return TokenScores(n_rivals=n_rivals, chosen_by=lambda: sampler.chosen_by)
-        return TokenScores(n_rivals=n_rivals)
+            for token in shared:
+                sampler.take(token)
+            if sampler.refuses(own.token):
+                return None
+            sampler.take(own.token)
+        for token in shared:
+            text.feed(token)
+        own_scores = TokenScores(n_rivals=n_rivals, chosen_by=row_of(sampler))
+        own_scores.logprobs = [*scores.logprobs[: own.position], own.logprob]
+        n_given = own.position + 1
+
+        def stop(token: int) -> bool:
+            # The text was chosen for its first own token, however unlikely that is.
+            is_given = len(own_scores.logprobs) == n_given
+            return text.feed(token, math.nan if is_given else own_scores.logprobs[-1])
+
+        return Fork(
+            tokens=[*shared, own.token],
+            n_shared=own.position,
+            sampler=sampler,
+            stop=stop,
+            scores=own_scores,
+        )
 
     def text_scores(self, tokens: Sequence[int], scores: TokenScores, text: str) -> TextScores:
         """Return the scores of the tokens of a finished text."""
         pieces = [self.tokenizer.vocabulary.piece(token) for token in tokens]
         return text_scores(pieces, scores.logprobs, text, typed=self.typed)
 
-    def _healing(self, sampler: RedrawingSampler) -> Sampler:
-        if not self.typed:
-            return sampler
-        return HealingSampler(
-            sampler, self.tokenizer.prefixes, self.tokenizer.vocabulary, self.typed
-        )
+
+def row_of(sampler: Sampler) -> Callable[[], LogitRow | None]:
+    """Return what tells the logits that a sampler chose by, None for the model's own."""
+    return lambda: sampler.chosen_by if isinstance(sampler, HealingSampler) else None
 
 
 class Alternatives:
@@ -94,7 +121,7 @@ class Alternatives:
 
     def __init__(
         self,
-        maker: TextMaker,
+        maker: TextMaker[CompletionText],
         emitted: Sequence[int],
         scores: TokenScores,
         first: str,
@@ -157,31 +184,9 @@ class Alternatives:
 
     def _fork(self, rival: Rival) -> tuple[Fork, CompletionText] | None:
         self._n_forks += 1
-        shared = self._emitted[: rival.position]
-        tokens = [*shared, rival.token]
-        sampler = self._maker.fork_sampler(self._n_forks, tokens)
-        if sampler is None:
-            return None
-        scores = self._maker.scores(sampler)
-        scores.logprobs = [*self._scores.logprobs[: rival.position], rival.logprob]
         text = self._maker.new_text()
-        for token in shared:
-            text.feed(token)
-        n_given = len(tokens)
-
-        def stop(token: int) -> bool:
-            # The text was chosen for its first own token, however unlikely that is.
-            is_given = len(scores.logprobs) == n_given
-            return text.feed(token, math.nan if is_given else scores.logprobs[-1])
-
-        fork = Fork(
-            tokens=tokens,
-            n_shared=rival.position,
-            sampler=sampler,
-            stop=stop,
-            scores=scores,
-        )
-        return fork, text
+        fork = self._maker.fork(self._n_forks, self._emitted, self._scores, rival, text)
+        return None if fork is None else (fork, text)
 
     def _take(self, fork: Fork, text: CompletionText) -> None:
         done = text.finish()

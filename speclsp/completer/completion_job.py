@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from speclsp.common_ends import common_head
 from speclsp.answers import CompletionResult, FinishReason, GeneratedText, Ranges
-from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals
+from speclsp.common_ends import common_head
+from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals, row_of
 from speclsp.completer.coalescing import RunningCompletion
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params
+from speclsp.decoding.sampling import make_sampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext, HeldText
@@ -88,7 +89,7 @@ class CompletionJob(Job[CompletionRequest, CompletionResult]):
             remote=remote,
             output=maker.new_text(),
             sampler=sampler,
-            scores=maker.scores(sampler, n_rivals=n_rivals(request)),
+            scores=TokenScores(n_rivals=n_rivals(request), chosen_by=row_of(sampler)),
             n_predict=settings.n_predict,
         )
 
@@ -104,7 +105,7 @@ class CompletionPlan(Plan[CompletionResult]):
     request: PlacedCompletion
     settings: Settings
     bench: Workbench
-    maker: TextMaker
+    maker: TextMaker[CompletionText]
     output: CompletionText
     scores: TokenScores
 
@@ -159,14 +160,14 @@ def _text_maker(
     rules: StopRules,
     typed: str,
     clock: Callable[[], float],
-) -> TextMaker:
+) -> TextMaker[CompletionText]:
     tokenizer, family = bench.tokenizer, bench.tokenizer.family
     # A loaded model's end tokens are ids; where it spells their names, as </s> in HTML, it is code.
     end_names = family.end_names if isinstance(bench.weights.target, RemoteTarget) else ()
     has_budget = is_typing(request) and settings.t_max_predict_ms > 0
     return TextMaker(
         tokenizer=tokenizer,
-        params=sampling_params(settings),
+        new_sampler=lambda: make_sampler(sampling_params(settings)),
         typed=typed,
         new_text=lambda: CompletionText(
             tokenizer.vocabulary,

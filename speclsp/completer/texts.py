@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
-from typing import Any, Final, TypeAlias
+from functools import partial
+from itertools import accumulate
+from typing import Any, Final
 
 import numpy as np
 from msgspec import structs
 
 from speclsp.answers import FinishReason, ScoredToken, TextResult
+from speclsp.completer.alternatives import TextMaker, row_of
 from speclsp.completer.completion_job import prompt_question
 from speclsp.completer.edits import ends_line, prompt_regions
 from speclsp.completer.jobs import DraftSources, Job, Plan, RunningJob, Workbench, sampling_params
@@ -24,7 +26,7 @@ from speclsp.decoding.sampling import (
     LogitRow,
     RedrawingSampler,
     Sampler,
-    SeededSampler,
+    SamplingParams,
     make_sampler,
 )
 from speclsp.decoding.speculate import Generation
@@ -38,13 +40,12 @@ from speclsp.errors import DecodeError, RequestError
 from speclsp.events import TextGrew
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
-from speclsp.prompt.healing import HealingSampler
+from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.requests import PlacedRequest, TextRequest
-from speclsp.settings import Settings
 from speclsp.statistics import RequestStats
 from speclsp.text.fitted_text import FittedText
 from speclsp.text.plain_text import PlainText
-from speclsp.text.rules import StopRules, stop_rules
+from speclsp.text.rules import stop_rules
 
 _AFTER_CHUNKS: Final = 32
 """Tokens that a prompt may need between the context from other files and the text."""
@@ -56,8 +57,6 @@ _LEAST_FORK: Final = 16
 """Tokens that a further text for an editor may have; or as many as the first one has."""
 _N_RIVALS: Final = 9
 """So many others can be that likely beside the first one."""
-
-ChosenBy: TypeAlias = Callable[[], LogitRow | None]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -113,19 +112,29 @@ class TextJob(Job[TextRequest, TextResult]):
             before, after = bench.tokens.around(request, len(typed), vocabulary.tokenize)
         others = (*extra, *bench.tokens.others(request, vocabulary.tokenize))
         cost = bench.weights.pass_cost if self.settings.mode == "auto" else None
-        writer = TextWriter(
-            plain=plain,
-            settings=self.settings,
-            bench=bench,
+        limits: dict[str, Any] = {
+            "stops": plain.stops,
+            "n_indent": plain.n_indent,
+            "budget_s": plain.t_max_predict_ms / 1000,
+            "clock": clock,
+            "typed": typed,
+        }
+        new_text: Callable[[], PlainText] = partial(PlainText, vocabulary, ends, **limits)
+        if rules is not None:
+            limits |= {"rules": rules, "min_probability": self.settings.min_probability}
+            new_text = partial(FittedText, vocabulary, ends, **limits)
+        maker = TextMaker(
+            tokenizer=bench.tokenizer,
+            new_sampler=partial(_new_sampler, plain, sampling_params(self.settings), vocabulary),
             typed=typed,
-            ends=ends,
-            rules=rules,
-            clock=clock,
+            new_text=new_text,
         )
-        output, sampler = writer.output(), writer.sampler()
+        output, sampler = maker.new_text(), maker.sampler()
         return TextPlan(
             request=request,
-            writer=writer,
+            bench=bench,
+            maker=maker,
+            is_fitted=rules is not None,
             context=DraftContext(
                 prompt=tokens,
                 prefix=before,
@@ -157,92 +166,12 @@ class TextJob(Job[TextRequest, TextResult]):
             self.window.take_event(event)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextWriter:
-    """Makes the output and the sampler of each text of one request."""
-
-    plain: TextRequest
-    settings: Settings
-    bench: Workbench
-    typed: str
-    """The text before the cursor that each text begins with (token healing)."""
-    ends: frozenset[int]
-    """The tokens that end a text."""
-    rules: StopRules | None
-    """Those of the cursor, where the texts are fitted."""
-    clock: Callable[[], float]
-
-    def output(self) -> PlainText:
-        """Return a text to feed."""
-        vocabulary = self.bench.tokenizer.vocabulary
-        limits: dict[str, Any] = {
-            "stops": self.plain.stops,
-            "n_indent": self.plain.n_indent,
-            "budget_s": self.plain.t_max_predict_ms / 1000,
-            "clock": self.clock,
-            "typed": self.typed,
-        }
-        if self.rules is not None:
-            limits["min_probability"] = self.settings.min_probability
-            return FittedText(vocabulary, self.ends, rules=self.rules, **limits)
-        return PlainText(vocabulary, self.ends, **limits)
-
-    def sampler(self, fork_idx: int = 0) -> Sampler:
-        """Return the sampler of the first text, or of a further one: its draws are its own."""
-        tokenizer, params = self.bench.tokenizer, sampling_params(self.settings)
-        sampler: RedrawingSampler = make_sampler(params)
-        if self.plain.has_infill_sampler:
-            ends = sorted(tokenizer.vocabulary.end_tokens)
-            params = replace(params, temperature=1.0)
-            sampler = InfillSampler(params, ends, tokenizer.vocabulary.piece)
-        if fork_idx and isinstance(sampler, SeededSampler):
-            sampler = sampler.for_fork(fork_idx)
-        if not self.typed:
-            return sampler
-        return HealingSampler(sampler, tokenizer.prefixes, tokenizer.vocabulary, self.typed)
-
-    def fork(
-        self, idx: int, first: TokenScores, shared: Sequence[int], own: Rival, began_at: float
-    ) -> tuple[Fork, PlainText] | None:
-        """Return a further text that begins with ``shared``, and then its ``own`` token.
-
-        The shared tokens, with their scores, are those of the ``first`` text, and so is the time
-        ``began_at``.  None where the typed text does not allow its own.
-        """
-        sampler = self.sampler(idx)
-        if isinstance(sampler, HealingSampler):
-            for token in shared:
-                sampler.take(token)
-            if sampler.refuses(own.token):
-                return None
-            sampler.take(own.token)
-        output = self.output()
-        output.began_at = began_at
-        for token in shared:
-            output.feed(token)
-        scores = _scores(self.plain, sampler, output)
-        scores.logprobs = [*first.logprobs[: len(shared)], own.logprob]
-        n_given = len(scores.logprobs)
-
-        def stop(token: int) -> bool:
-            # The text was chosen for its first own token, however unlikely that is.
-            is_given = len(scores.logprobs) == n_given
-            return output.feed(token, math.nan if is_given else scores.logprobs[-1])
-
-        fork = Fork(
-            tokens=[*shared, own.token],
-            n_shared=len(shared),
-            sampler=sampler,
-            stop=stop,
-            scores=scores,
-        )
-        return fork, output
-
-
 class _FirstRivals(TokenScores):
     """Scores that keep rivals until the text begins: what else it might have begun with."""
 
-    def __init__(self, output: PlainText, n_rivals: int, chosen_by: ChosenBy) -> None:
+    def __init__(
+        self, output: PlainText, n_rivals: int, chosen_by: Callable[[], LogitRow | None]
+    ) -> None:
         super().__init__(n_rivals=n_rivals, chosen_by=chosen_by)
         self._output = output
 
@@ -253,14 +182,20 @@ class _FirstRivals(TokenScores):
         super().observe(token, row)
 
 
-def _scores(plain: TextRequest, sampler: Sampler, output: PlainText) -> TokenScores:
-    def chosen_by() -> LogitRow | None:
-        return sampler.chosen_by if isinstance(sampler, HealingSampler) else None
+def _new_sampler(
+    plain: TextRequest, params: SamplingParams, vocabulary: Vocabulary
+) -> RedrawingSampler:
+    if not plain.has_infill_sampler:
+        return make_sampler(params)
+    ends = sorted(vocabulary.end_tokens)
+    return InfillSampler(replace(params, temperature=1.0), ends, vocabulary.piece)
 
+
+def _scores(plain: TextRequest, sampler: Sampler, output: PlainText) -> TokenScores:
     n_rivals = max(min(plain.n_probs, _MOST_PROBS), _N_RIVALS if plain.n_texts > 1 else 0)
     if plain.n_probs:
-        return TokenScores(n_rivals=n_rivals, chosen_by=chosen_by)
-    return _FirstRivals(output, n_rivals, chosen_by)
+        return TokenScores(n_rivals=n_rivals, chosen_by=row_of(sampler))
+    return _FirstRivals(output, n_rivals, row_of(sampler))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -268,7 +203,10 @@ class TextPlan(Plan[TextResult]):
     """What is decoded for a text."""
 
     request: PlacedRequest[TextRequest]
-    writer: TextWriter
+    bench: Workbench
+    maker: TextMaker[PlainText]
+    is_fitted: bool
+    """Whether the texts are fitted to the cursor."""
     output: PlainText
     scores: TokenScores
 
@@ -288,28 +226,32 @@ class TextPlan(Plan[TextResult]):
         try:
             return structs.replace(result, others=self._others(result, interrupted))
         except DecodeError as error:
-            self.writer.bench.report(error)
+            self.bench.report(error)
             return result
 
     def _others(
         self, first: TextResult, interrupted: Callable[[], FinishReason | None]
     ) -> tuple[TextResult, ...]:
         """Write the texts that begin with another token of at least ``_LEAST_PROBABILITY``."""
-        target = fork_target(self.writer.bench.weights.target)
+        target = fork_target(self.bench.weights.target)
         if target is None:
             return ()
         n_most = min(self.request.plain.n_texts, target.n_branches) - 1
-        began_at = self.output.began_at or 0.0
-        begun = (
-            self.writer.fork(idx, self.scores, first.tokens[: own.position], own, began_at)
-            for idx, own in enumerate(self._beginnings(first), 1)
-        )
-        made = list(islice(filter(None, begun), n_most))
+        n_rivals = min(self.request.plain.n_probs, _MOST_PROBS)
+        made: list[tuple[Fork, PlainText]] = []
+        for idx, own in enumerate(self._beginnings(first), 1):
+            if len(made) >= n_most:
+                break
+            output = self.maker.new_text()
+            output.began_at = self.output.began_at
+            fork = self.maker.fork(idx, first.tokens, self.scores, own, output, n_rivals=n_rivals)
+            if fork is not None:
+                made.append((fork, output))
         if not made:
             return ()
         forks = [fork for fork, _ in made]
         n_predict, n_prompt = self.n_predict, len(self.context.prompt)
-        if self.writer.rules is not None:  # an editor waits, and whole lines are kept of the rest
+        if self.is_fitted:  # an editor waits, and whole lines are kept of the rest
             n_predict = min(n_predict, max(len(first.tokens), _LEAST_FORK))
         grow_forks(target, n_prompt, forks, n_predict=n_predict, interrupted=interrupted)
         known, others = {"", first.text}, []
@@ -326,8 +268,8 @@ class TextPlan(Plan[TextResult]):
 
     def _beginnings(self, first: TextResult) -> list[Rival]:
         """Return what other texts begin with instead, the likeliest first."""
-        n_typed = len(self.writer.typed.encode("utf-8", "replace"))
-        piece = self.writer.bench.tokenizer.vocabulary.piece
+        n_typed = len(self.maker.typed.encode("utf-8", "replace"))
+        piece = self.bench.tokenizer.vocabulary.piece
         ends = accumulate(len(piece(token)) for token in first.tokens)
         place = next((idx for idx, end in enumerate(ends) if end > n_typed), len(first.tokens))
         rivals = [
@@ -335,7 +277,7 @@ class TextPlan(Plan[TextResult]):
             for rival in self.scores.rivals
             if rival.position <= place
             and rival.logprob > math.log(_LEAST_PROBABILITY)
-            and rival.token not in self.writer.ends
+            and rival.token not in self.context.end_tokens
         ]
         return sorted(rivals, key=lambda rival: -rival.logprob)
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from speclsp.common_ends import common_head
 from speclsp.answers import FinishReason
+from speclsp.common_ends import common_head
 from speclsp.decoding.sampling import Sampler
 from speclsp.decoding.target import Logits, Target, TreeTarget, tree_target
 from speclsp.decoding.token_scores import TokenScores

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from speclsp.common_ends import common_head
 from speclsp.answers import FinishReason
+from speclsp.common_ends import common_head
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.target import Logits
 from speclsp.decoding.token_scores import TokenScores

@@ -18,9 +18,9 @@ from typing import Final
 
 from msgspec import structs
 
-from speclsp.common_ends import common_head
 from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
+from speclsp.common_ends import common_head
 from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.event_pump import EventPump

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from speclsp.common_ends import common_head
 from speclsp.answers import CompletionResult, GeneratedText
+from speclsp.common_ends import common_head
 from speclsp.decoding.session import SessionRecorder
 from speclsp.documents import AcceptedText, TextEdit, edit_between
 from speclsp.requests import CompletionRequest, PlacedCompletion

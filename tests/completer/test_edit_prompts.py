@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typed_requests import document_of
 
-from speclsp.common_ends import common_head
 from speclsp.cancellation import CancellationToken
+from speclsp.common_ends import common_head
 from speclsp.completer import edits
 from speclsp.completer.edits import edit_tokens
 from speclsp.completer.local import LocalCompleter

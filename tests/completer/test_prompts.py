@@ -10,9 +10,9 @@ from scripted_models import N_TOKENS, ByteVocabulary
 from scripted_target import ScriptedTarget, hashing
 from typed_requests import TypedWindow, document_of, request_between, typed_completer
 
-from speclsp.common_ends import common_head
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
+from speclsp.common_ends import common_head
 from speclsp.completer.prompts import Prompts
 from speclsp.documents import WorkspaceFolder
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion

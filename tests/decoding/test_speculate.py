@@ -15,8 +15,8 @@ from scripted_drafters import (
 from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, random_trees, tree_of
 from scripted_target import ScriptedTarget, following, hashing
 
-from speclsp.common_ends import common_head
 from speclsp.answers import FinishReason
+from speclsp.common_ends import common_head
 from speclsp.decoding.gain import measured_speedup
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
