@@ -5,10 +5,9 @@ A request is a cursor, options, and what its kind adds.  :class:`PlacedRequest` 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -94,9 +93,7 @@ class Request(DocumentCursor, Generic[R], frozen=True, kw_only=True, tag=True, a
         ``settings``.  Other settings than ``PER_REQUEST`` and wrong values are left out: requests
         come from other machines, too.
         """
-        # msgspec refuses lone surrogates, which a client's JSON may have.
-        overrides, own = json.dumps(self.overrides), json.dumps(self.settings)
-        return _settings_over(_Identity(settings), overrides, language_id, own)
+        return _resolved(_Layers(settings, self.overrides, language_id, self.settings))
 
     def empty(self, reason: FinishReason, source: AnswerSource = "model") -> R:
         """Return an answer without text."""
@@ -267,27 +264,28 @@ AnyPlaced: TypeAlias = PlacedRequest[Request[Any]]
 PlacedCompletion: TypeAlias = PlacedRequest[CompletionRequest]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Identity:
-    """Settings as a key: they are the same only if they are the same object."""
+class _Layers(NamedTuple):
+    """What a request's settings are resolved from, as a key; ``base`` counts by its identity."""
 
-    settings: Settings
+    base: Settings
+    overrides: dict[str, SettingValue]
+    language_id: str
+    own: dict[str, SettingValue]
 
     def __hash__(self) -> int:
-        return id(self.settings)
+        return hash((id(self.base), self.language_id))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self.settings is other.settings
+        return isinstance(other, _Layers) and self.base is other.base and self[1:] == other[1:]
 
 
 @lru_cache(maxsize=64)
-def _settings_over(base: _Identity, overrides: str, language_id: str, own: str) -> Settings:
+def _resolved(layers: _Layers) -> Settings:
     """Resolve settings once: each key asks several times, and few documents differ in them."""
-    settings = for_language(_resolved(overrides, base.settings), language_id)
-    return _resolved(own, settings)
+    settings = for_language(_over(layers.base, layers.overrides), layers.language_id)
+    return _over(settings, layers.own)
 
 
-def _resolved(chosen: str, base: Settings) -> Settings:
-    given: dict[str, SettingValue] = json.loads(chosen)
+def _over(base: Settings, given: dict[str, SettingValue]) -> Settings:
     allowed = {name: value for name, value in given.items() if name in PER_REQUEST}
     return resolve([allowed], base=base).settings if allowed else base

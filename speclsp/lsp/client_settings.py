@@ -15,7 +15,7 @@ from typing import Any
 
 from speclsp.requests import SettingValue
 from speclsp.settings import FIELDS, Settings, changed, info
-from speclsp.settings_resolution import SettingProblem, canonical_name, resolve
+from speclsp.settings_resolution import SettingProblem, canonical_name, for_language, resolve
 
 _SECTION = "speclsp"
 _INITIALIZATION = "initializationOptions"
@@ -63,7 +63,9 @@ class ClientSettings:
         self._reported: frozenset[SettingProblem] = frozenset()
         self._models_wanted: tuple[Any, ...] = ()
         """What the client's own layers name as models."""
-        self.current = Settings()
+        self.current = self.for_completer = Settings()
+        """The settings outside all folders, and with ``enabled`` if a folder or a language is."""
+        self._by_language: dict[tuple[str, str], Settings] = {}
         self._resolve()
 
     def set_initialization(self, value: object) -> None:
@@ -109,14 +111,12 @@ class ClientSettings:
         """Return the settings of a folder, or of documents outside all folders."""
         return self._by_folder.get(folder_uri or "", self.current)
 
-    @property
-    def for_completer(self) -> Settings:
-        """The settings outside all folders, ``enabled`` if a folder or a language is."""
-        enabled = not self.is_switched_off and any(
-            settings.enabled or any(o.get("enabled") is True for o in settings.languages.values())
-            for settings in (self.current, *self._by_folder.values())
-        )
-        return dataclasses.replace(self.current, enabled=enabled)
+    def for_document(self, folder_uri: str | None, language_id: str) -> Settings:
+        """Return the settings of the documents of a language in a folder."""
+        key = folder_uri or "", language_id
+        if key not in self._by_language:
+            self._by_language[key] = for_language(self.for_folder(folder_uri), language_id)
+        return self._by_language[key]
 
     def overrides(self, folder_uri: str | None) -> dict[str, SettingValue]:
         """Return a folder's settings that differ from the completer's."""
@@ -164,6 +164,12 @@ class ClientSettings:
                 )
                 problems.append(SettingProblem(uri, message))
         self._problems = tuple(problems)
+        self._by_language = {}
+        enabled = not self.is_switched_off and any(
+            settings.enabled or any(o.get("enabled") is True for o in settings.languages.values())
+            for settings in (self.current, *self._by_folder.values())
+        )
+        self.for_completer = dataclasses.replace(self.current, enabled=enabled)
 
 
 def _written_by(of_user: Settings, settings: Settings) -> Settings:

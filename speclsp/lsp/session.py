@@ -35,7 +35,6 @@ from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer
 from speclsp.requests import Q, SettingValue
 from speclsp.seam import Completer
 from speclsp.settings import Settings
-from speclsp.settings_resolution import for_language
 from speclsp.statistics import SessionStats
 from speclsp.suggestions.window import Window
 
@@ -451,7 +450,7 @@ class Session:
         """
         folder = self.location(buffer).folder
         folder_uri = folder.uri if folder is not None else None
-        settings = for_language(self.settings.for_folder(folder_uri), buffer.language_id)
+        settings = self.settings.for_document(folder_uri, buffer.language_id)
         if self.settings.is_switched_off or not settings.enabled:
             return None
         return settings, self.settings.overrides(folder_uri)
