@@ -82,7 +82,7 @@ class CompletionResult(Result, frozen=True, kw_only=True):
         return not self.generated.text
 
     @property
-    def withheld(self) -> bool:
+    def is_withheld(self) -> bool:
         """Whether the model was too unsure for any text."""
         return self.unsure > 0.0 and self.is_empty
 

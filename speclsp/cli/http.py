@@ -136,7 +136,7 @@ def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[
 def _prompts(settings: Settings) -> Any:
     from speclsp.embedded import model_files  # noqa: PLC0415
     from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
-    from speclsp.http_server.prompts import Prompts  # noqa: PLC0415
+    from speclsp.http_server.prompts import PromptTokens  # noqa: PLC0415
 
     if settings.engine_url:
         raise SettingsError(
@@ -144,4 +144,4 @@ def _prompts(settings: Settings) -> Any:
             remedy="Let them ask it themselves, or name a model by --model.",
         )
     target = model_files(settings).target
-    return Prompts(target.stem, load_vocabulary(target))
+    return PromptTokens(target.stem, load_vocabulary(target))

@@ -19,7 +19,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from speclsp.cli.ngram_build import (
-    Corpus,
+    Counting,
     count_files,
     found_files,
     in_processes,
@@ -152,7 +152,7 @@ def build(
     for warning in warnings:
         click.echo(warning, err=True)
     found = [file for file in found if crc32(os.fsencode(file.relative)) % 100 < share]
-    corpus = Corpus(
+    how = Counting(
         work=output.with_name(f".{output.name}.build"),
         model=model.resolve(),
         fingerprint=vocabulary.fingerprint,
@@ -161,9 +161,9 @@ def build(
     )
     n_processes = processes or physical_cpu_count()
     workers = on_cluster(scheduler) if scheduler else nullcontext(in_processes(n_processes))
-    with work_folder(corpus.work), workers as map_tasks, _progress() as progress:
+    with work_folder(how.work), workers as map_tasks, _progress() as progress:
         counted = count_files(
-            found, corpus, min_count=min_count, map_tasks=map_tasks, progress=progress
+            found, how, min_count=min_count, map_tasks=map_tasks, progress=progress
         )
         if counted.tables:
             files.write(output, counted.tables, layout, vocabulary)

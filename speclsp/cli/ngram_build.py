@@ -62,7 +62,7 @@ class MapTasks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class Counting:
     """How files are counted; each worker gets a copy."""
 
     work: Path
@@ -172,7 +172,7 @@ def _held(lock: FileLock) -> AbstractContextManager[FileLock]:
 
 def count_files(
     files: Sequence[FoundFile],
-    corpus: Corpus,
+    counting: Counting,
     *,
     min_count: int,
     map_tasks: MapTasks,
@@ -183,29 +183,29 @@ def count_files(
     The counts do not depend on the workers, nor on the size of their tasks.
     Raises SpecLspError and OSError.
     """
-    shards = list(_shards(files, corpus.n_rows * _BYTES_PER_TOKEN))
+    shards = list(_shards(files, counting.n_rows * _BYTES_PER_TOKEN))
     bar = progress.add_task("Counting", total=sum(file.signature.n_bytes for file in files))
     n_files = n_tokens = 0
-    for shard_files, shard_tokens, n_bytes in map_tasks(partial(_count_shard, corpus), shards):
+    for shard_files, shard_tokens, n_bytes in map_tasks(partial(_count_shard, counting), shards):
         n_files += shard_files
         n_tokens += shard_tokens
         progress.advance(bar, n_bytes)
-    parts = [corpus.part(shard) for shard in shards]
+    parts = [counting.part(shard) for shard in shards]
     # In a file, since the list of all parts is too long to be sent with each task.
-    list_of_parts = corpus.part(parts).with_suffix(".list")
+    list_of_parts = counting.part(parts).with_suffix(".list")
     list_of_parts.write_text("\n".join(part.name for part in parts), encoding="utf-8")
     sums = [
         _Sum(list_of_parts, order, within, min_count)
-        for order in corpus.orders
-        for within in boundaries(parts, order, corpus.n_rows)
+        for order in counting.orders
+        for within in boundaries(parts, order, counting.n_rows)
     ]
     bar = progress.add_task("Adding up", total=len(sums))
-    for _ in map_tasks(partial(_add_up, corpus), sums):
+    for _ in map_tasks(partial(_add_up, counting), sums):
         progress.advance(bar)
     tables: dict[int, TableArrays] = {}
-    for order in corpus.orders:
-        ranges = [corpus.part(one) for one in sums if one.order == order]
-        if (table := joined_parts(ranges, order, corpus.work.parent)) is not None:
+    for order in counting.orders:
+        ranges = [counting.part(one) for one in sums if one.order == order]
+        if (table := joined_parts(ranges, order, counting.work.parent)) is not None:
             tables[order] = table
     return Counted(tables, n_files, n_tokens)
 
@@ -224,19 +224,19 @@ def _shards(files: Sequence[FoundFile], n_bytes: int) -> Iterator[tuple[FoundFil
         yield tuple(shard)
 
 
-def _count_shard(corpus: Corpus, shard: tuple[FoundFile, ...]) -> tuple[int, int, int]:
+def _count_shard(counting: Counting, shard: tuple[FoundFile, ...]) -> tuple[int, int, int]:
     """Count files as a part; return how many of them are source text, tokens and bytes read."""
-    part = corpus.part(shard)
+    part = counting.part(shard)
     if (done := stored_tally(part)) is None:
-        vocabulary = _vocabulary(corpus.model)
-        if vocabulary.fingerprint != corpus.fingerprint:
+        vocabulary = _vocabulary(counting.model)
+        if vocabulary.fingerprint != counting.fingerprint:
             raise StoreError(
-                f"{corpus.model} has another vocabulary on this worker.",
+                f"{counting.model} has another vocabulary on this worker.",
                 remedy="Give all workers the same model file.",
             )
         texts = list(texts_tokens(shard, vocabulary))
         done = (len(texts), sum(tokens.size for tokens in texts))
-        store(part, count_tokens(texts, corpus.orders), done)
+        store(part, count_tokens(texts, counting.orders), done)
     n_files, n_tokens = done
     return n_files, n_tokens, sum(file.signature.n_bytes for file in shard)
 
@@ -251,17 +251,17 @@ class _Sum:
     min_count: int
 
 
-def _add_up(corpus: Corpus, wanted: _Sum) -> None:
+def _add_up(counting: Counting, wanted: _Sum) -> None:
     """Add up a range as a part."""
-    part = corpus.part(wanted)
+    part = counting.part(wanted)
     if stored_tally(part) is None:
         names = wanted.list_of_parts.read_text(encoding="utf-8").split()
         tables = sum_range(
-            [corpus.work / name for name in names],
+            [counting.work / name for name in names],
             wanted.order,
             wanted.within,
             min_count=wanted.min_count,
-            n_rows=corpus.n_rows,
+            n_rows=counting.n_rows,
         )
         store(part, tables)
 

@@ -194,7 +194,7 @@ def suggested(window: Window, settings: Settings, cursor: CompletionRequest) -> 
     why = ""
     if settings.automatic_filters and is_inside_word(document.text, cursor.offset):
         why = "inside a word nothing is asked while you type, unless automatic_filters is off"
-    elif automatic.withheld:
+    elif automatic.is_withheld:
         why = (
             f"the model is not sure of its beginning: the probability, {automatic.unsure:.2f}, is "
             f"below min_probability, {settings.min_probability:g}"

@@ -46,7 +46,7 @@ class SessionRecorder:
             self._counts["n_cut"] += result.source == "model" and result.unsure > 0.0
         else:
             self._counts["n_empty"] += 1
-            self._counts["n_withheld"] += result.withheld
+            self._counts["n_withheld"] += result.is_withheld
         stats = result.stats
         if result.source == "memory":
             self._counts["n_memory"] += 1

@@ -10,7 +10,7 @@ from typing import Any, Final
 from speclsp import __version__
 from speclsp.answers import ScoredToken, TextResult
 from speclsp.http_server.bodies import TextBody
-from speclsp.http_server.prompts import Prompts
+from speclsp.http_server.prompts import PromptTokens
 from speclsp.statistics import RequestStats
 
 _SIZES: Final = re.compile(r"\((\d+) tokens\) exceeds the available context size \((\d+) tokens\)")
@@ -41,7 +41,7 @@ def timings(stats: RequestStats) -> dict[str, float]:
     return found
 
 
-def scored(scores: tuple[ScoredToken, ...], prompts: Prompts) -> list[dict[str, Any]]:
+def scored(scores: tuple[ScoredToken, ...], prompts: PromptTokens) -> list[dict[str, Any]]:
     """Return tokens with their log-probabilities."""
 
     def one(token: int, logprob: float) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def scored(scores: tuple[ScoredToken, ...], prompts: Prompts) -> list[dict[str, 
 
 
 def native(
-    body: TextBody, result: TextResult, prompts: Prompts, *, index: int = 0
+    body: TextBody, result: TextResult, prompts: PromptTokens, *, index: int = 0
 ) -> dict[str, Any]:
     """Return the answer of ``/infill`` and ``/completion``."""
     asked, stats = body.request, result.stats
@@ -124,7 +124,7 @@ def _finish(result: TextResult) -> str:
 class OpenAIAnswer:
     """The answers to one request to ``/v1/completions``, with one id."""
 
-    def __init__(self, prompts: Prompts) -> None:
+    def __init__(self, prompts: PromptTokens) -> None:
         self._prompts = prompts
         self._head: dict[str, Any] = {
             "id": f"cmpl-{uuid.uuid4().hex}",

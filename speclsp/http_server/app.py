@@ -40,8 +40,8 @@ from speclsp.http_server.bodies import (
     openai_body,
     read_json,
 )
-from speclsp.http_server.clients import Clients, Generation
-from speclsp.http_server.prompts import Prompts
+from speclsp.http_server.clients import Clients, StreamedText
+from speclsp.http_server.prompts import PromptTokens
 from speclsp.http_server.request_log import RequestLog, ToldOnce
 from speclsp.printable import printable
 from speclsp.remote.credentials import is_loopback
@@ -117,7 +117,7 @@ def is_known_host(header: str, hosts: tuple[str, ...]) -> bool:
 
 
 def create_app(
-    clients: Callable[[], Clients], prompts: Prompts, access: Access, *, is_raw: bool = False
+    clients: Callable[[], Clients], prompts: PromptTokens, access: Access, *, is_raw: bool = False
 ) -> Starlette:
     """Return the application; ``clients`` is called once, on its event loop.
 
@@ -177,7 +177,7 @@ class _Service:
 
     clients: Clients
 
-    def __init__(self, prompts: Prompts, *, is_raw: bool) -> None:
+    def __init__(self, prompts: PromptTokens, *, is_raw: bool) -> None:
         self._prompts = prompts
         self._is_raw = is_raw
         self._told = ToldOnce()
@@ -292,7 +292,7 @@ class _Service:
     @asynccontextmanager
     async def _generating(
         self, request: Request, asked: TextRequest, body: TextBody, prefix: str
-    ) -> AsyncIterator[Generation]:
+    ) -> AsyncIterator[StreamedText]:
         """Generate a text in the window of the request's client."""
         address = request.client.host if request.client is not None else ""
         key = request.headers.get("authorization") or request.headers.get("x-api-key", "")

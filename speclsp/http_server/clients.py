@@ -43,7 +43,7 @@ _MAX_OWN: Final = 16
 """Earlier texts of which a program is told how much was in the KV cache."""
 
 
-class Generation:
+class StreamedText:
     """A text that is being generated for a program."""
 
     def __init__(self, request_id: str, own: deque[array[int]]) -> None:
@@ -101,7 +101,7 @@ class Client:
         self._completer = completer
         self._tell = tell
         self._loop = asyncio.get_running_loop()
-        self._running: dict[str, Generation] = {}
+        self._running: dict[str, StreamedText] = {}
         self._text = ""
         self._version = 0
         self._prediction = ""
@@ -122,14 +122,14 @@ class Client:
     @asynccontextmanager
     async def generating(
         self, request: TextRequest, body: TextBody, prefix: str
-    ) -> AsyncIterator[Generation]:
+    ) -> AsyncIterator[StreamedText]:
         """Generate a text; leaving the block cancels it.
 
         ``request`` lacks its document, which holds ``prefix`` and the suffix of ``body``.
         """
         self._n_requests += 1
         self._predict(body.prediction)
-        generation = Generation(str(self._n_requests), self._own)
+        generation = StreamedText(str(self._n_requests), self._own)
         self._become(prefix + body.suffix)
         request = structs.replace(
             request,

@@ -23,7 +23,7 @@ class PromptVocabulary(Protocol):
         """Return a token as the vocabulary spells it."""
 
 
-class Prompts:
+class PromptTokens:
     """The model's name, and its vocabulary for prompts."""
 
     def __init__(self, name: str, vocabulary: PromptVocabulary) -> None:

@@ -69,7 +69,7 @@ _LOGIN_REMEDY: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Download:
     """The files of a download."""
 
     files: tuple[RemoteFile, ...]
@@ -77,7 +77,7 @@ class Plan:
     """Bytes that are neither in the cache nor left from an earlier download."""
 
 
-def plan(references: Sequence[Reference]) -> Plan:
+def plan(references: Sequence[Reference]) -> Download:
     """Ask the hub for the files of models, and check that they fit the disk.
 
     Raises :class:`~speclsp.errors.DownloadError` and
@@ -94,11 +94,11 @@ def plan(references: Sequence[Reference]) -> Plan:
         if _size(place) != file.size:
             missing += max(0, file.size - _size(_partial(place)))
     _check_space(cache_folder(), missing)
-    return Plan(files=tuple(files), missing_bytes=missing)
+    return Download(files=tuple(files), missing_bytes=missing)
 
 
 def pull(
-    wanted: Plan,
+    wanted: Download,
     *,
     report: Callable[[int, int], object] = lambda _done, _total: None,
     is_cancelled: Callable[[], bool] = lambda: False,

@@ -335,7 +335,7 @@ class Window:
             self._counts.unavailable()
 
     def _why_withheld(self, request: PlacedCompletion, result: CompletionResult) -> str:
-        if not result.withheld:
+        if not result.is_withheld:
             return ""
         least = least_probability(request, self._settings_of(request))
         return f"not sure ({result.unsure:.2g} of {least:.2g})"

@@ -74,7 +74,7 @@ UNSURE = [0.9, 0.9, 0.3]
 def test_a_text_ends_where_the_model_is_unsure(make):
     completer = make("uncertain", UNSURE)
     result = complete(completer)  # inside a word: nothing is left
-    assert (result.generated.text, result.withheld, result.generated.finish_reason) == (
+    assert (result.generated.text, result.is_withheld, result.generated.finish_reason) == (
         "",
         True,
         "stop",
@@ -92,7 +92,7 @@ def test_a_text_ends_where_the_model_is_unsure(make):
 def test_words_before_that_are_shown(make):
     completer = make("one two three", [0.99] * 8 + [0.3])
     result = complete(completer)
-    assert (result.generated.text, result.withheld) == ("one two", False)
+    assert (result.generated.text, result.is_withheld) == ("one two", False)
     assert result.unsure == pytest.approx(0.99**8 * 0.3, abs=0.01)
     stats = completer.statistics()
     assert (stats.n_cut, stats.n_withheld, stats.n_completions) == (1, 0, 1)
@@ -109,9 +109,9 @@ def test_the_rest_of_a_cut_text_is_not_cut_again(make):
 
 def test_whoever_asks_gets_what_is_less_sure(make):
     result = complete(make("uncertain", UNSURE), trigger="invoked")
-    assert (result.generated.text, result.withheld) == ("uncertain", False)
+    assert (result.generated.text, result.is_withheld) == ("uncertain", False)
     result = complete(make("uncertain", [0.9, 0.9, 0.03]), trigger="invoked")
-    assert (result.generated.text, result.withheld) == ("", True)
+    assert (result.generated.text, result.is_withheld) == ("", True)
 
 
 def test_a_program_gets_the_whole_text_unless_it_asks_as_an_editor_does(make):

@@ -133,7 +133,7 @@ def test_unsure_texts_are_withheld_by_the_servers_probabilities(desk):
     engine = ScriptedRemote()
     engine.pieces = [Piece("maybe", logprobs=(math.log(0.01),))]
     found = desk(engine).ask("x = ¦\n", trigger="automatic")
-    assert (found.generated.text, found.withheld) == ("", True)
+    assert (found.generated.text, found.is_withheld) == ("", True)
     assert found.unsure == pytest.approx(0.01)
 
 

@@ -16,7 +16,7 @@ from speclsp.events import Problem
 from speclsp.http_server import clients as clients_module
 from speclsp.http_server.app import Access, create_app, is_known_host
 from speclsp.http_server.clients import Clients
-from speclsp.http_server.prompts import Prompts
+from speclsp.http_server.prompts import PromptTokens
 from speclsp.settings import Settings
 from speclsp.statistics import RequestStats
 
@@ -58,7 +58,7 @@ class Programs:
 
     def __init__(self, vocabulary: Bytes | None = None) -> None:
         self.completers: list[ScriptedCompleter] = []
-        prompts = Prompts("bytes", vocabulary or Bytes())
+        prompts = PromptTokens("bytes", vocabulary or Bytes())
         app = create_app(lambda: Clients(self._completer, lambda: None, ()), prompts, Access())
         self.app: Any = app
 

@@ -59,7 +59,9 @@ def row(place: Place, result: CompletionResult) -> str:
     line = place.prefix.rpartition("\n")[2]
     if not generated.text:
         mean = generated.mean_logprob
-        why = f"withheld, mean log-probability {mean:.1f}" if result.withheld and mean else "empty"
+        why = (
+            f"withheld, mean log-probability {mean:.1f}" if result.is_withheld and mean else "empty"
+        )
         return f"{line}«» {why}"
     rest = place.suffix[generated.n_replaced :].partition("\n")[0]
     return f"{line}«{generated.text}»{rest}"

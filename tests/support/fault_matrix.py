@@ -30,7 +30,7 @@ import numpy as np
 from speclsp.drafting.drafter import sum_of
 from speclsp.errors import DownloadError, StoreError
 from speclsp.hub.cache import cached_models, cached_paths, hub_constants, place_of
-from speclsp.hub.download import Plan, pull
+from speclsp.hub.download import Download, pull
 from speclsp.hub.listing import RemoteFile
 from speclsp.hub.references import Reference
 from speclsp.ngrams.counting import Observations, table_of
@@ -262,7 +262,7 @@ class HubCache(Workload):
 
     def run(self, told: Callable[[int], None]) -> None:
         for number in range(1, self.n_steps + 1):
-            pull(Plan(files=(self.file(number),), missing_bytes=0))
+            pull(Download(files=(self.file(number),), missing_bytes=0))
             told(number)
 
     def file(self, number: int) -> RemoteFile:
