@@ -49,17 +49,15 @@ class TypedFile:
         half = _LINE * (n_chars // 2 // len(_LINE))
         self._completer = completer
         self._offset = len(half)
-        self._version = 1
         self._n_typed = 0
-        completer.open_document(
-            Document(
-                uri=_URI,
-                path="typed.py",
-                language_id="python",
-                version=1,
-                text=f"{half}\n{half}",
-            )
+        self._document = Document(
+            uri=_URI,
+            path="typed.py",
+            language_id="python",
+            version=1,
+            text=f"{half}\n{half}",
         )
+        completer.open_document(self._document)
 
     def key(self) -> float:
         """Type a key and ask; return the seconds until the answer."""
@@ -67,9 +65,10 @@ class TypedFile:
         started = time.perf_counter()
         at = self._offset + self._n_typed
         self._n_typed += 1
-        self._version += 1
-        self._completer.change_document(_URI, self._version, TextEdit(at, at, character))
-        request = CompletionRequest(uri=_URI, version=self._version, offset=at + 1)
+        edit = TextEdit(at, at, character)
+        self._document = self._document.edited(self._document.version + 1, edit)
+        self._completer.change_document(self._document, edit)
+        request = CompletionRequest(uri=_URI, version=self._document.version, offset=at + 1)
         self._completer.submit(request, CancellationToken()).result(_WAIT_S)
         return time.perf_counter() - started
 

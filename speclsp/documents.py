@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from speclsp.common_ends import common_head, common_tail
@@ -28,6 +28,10 @@ class Document:
     file: str = ""
     repo_name: str = ""
     workspace: str = ""
+
+    def edited(self, version: int, edit: TextEdit) -> Document:
+        """Return the next version."""
+        return replace(self, version=version, text=edit.applied_to(self.text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from dataclasses import replace
 from typing import Final
 
-from speclsp.documents import Document, TextEdit
+from speclsp.documents import Document
 from speclsp.requests import PlacedRequest, Q
 
 N_VERSIONS: Final = 8
@@ -32,19 +31,18 @@ class Documents:
             self._versions.pop(document.uri, None)
             self._versions[document.uri] = deque([document])
 
-    def change(self, uri: str, version: int, edit: TextEdit) -> Document | None:
-        """Make and return the next version of a document; None where it is not open."""
+    def change(self, document: Document) -> Document | None:
+        """Take the next version of a document; return the former one, None where none is open."""
         with self._lock:
-            versions = self._versions.get(uri)
+            versions = self._versions.get(document.uri)
             if versions is None:
                 return None
-            newest = versions[-1]
-            changed = replace(newest, version=version, text=edit.applied_to(newest.text))
-            versions.append(changed)
-            while len(versions) > n_versions(changed.text):
+            former = versions[-1]
+            versions.append(document)
+            while len(versions) > n_versions(document.text):
                 versions.popleft()
-            self._versions.move_to_end(uri)
-            return changed
+            self._versions.move_to_end(document.uri)
+            return former
 
     def keep_newest(self, uri: str) -> None:
         """Forget a document's older versions: they show what is a secret now."""

@@ -53,9 +53,9 @@ class Completer(Protocol):
         """
 
     def change_document(
-        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+        self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()
     ) -> None:
-        """Make the next version of an open document.
+        """Take the next version of an open document, which ``edit`` makes of the former one.
 
         ``hidden`` are the places of the former version whose letters are secrets now, one at least
         where anything became a secret; see :class:`~speclsp.documents.Place`.  They are forgotten

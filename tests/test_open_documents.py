@@ -39,14 +39,14 @@ def test_a_request_reads_the_version_that_it_was_made_in():
     request = CompletionRequest(uri="u0", version=0, offset=1)
     placed = documents.place(request)
     for version in range(1, N_VERSIONS + 1):
-        documents.change("u0", version, TextEdit(0, 0, "x"))
+        documents.change(documents.newest()[0].edited(version, TextEdit(0, 0, "x")))
         assert (documents.place(request) is not None) == (version < N_VERSIONS)
     assert placed is not None
     assert (placed.prefix, placed.suffix) == ("a", "b")
     assert documents.newest()[0].text == "x" * N_VERSIONS + "ab"
     documents.close("u0")
     assert documents.place(request) is None
-    assert documents.change("u0", 1, TextEdit(0, 0, "x")) is None
+    assert documents.change(document_of("xab", uri="u0", version=1)) is None
 
 
 def test_a_request_has_its_edit_and_a_notebooks_other_cells():
@@ -59,7 +59,7 @@ def test_a_request_has_its_edit_and_a_notebooks_other_cells():
         above=(("u0", 0), ("closed", 3)),
         below=(("u2", 0),),
     )
-    documents.change("u0", 1, TextEdit(0, 0, "later "))
+    documents.change(document_of("later above", uri="u0", version=1))
     placed = documents.place(request)
     assert placed is not None
     assert (placed.prefix, placed.suffix) == ("above\nacd", "\nbelow")
@@ -69,7 +69,7 @@ def test_a_request_has_its_edit_and_a_notebooks_other_cells():
 def test_of_a_large_document_two_versions_are_kept():
     documents = opened("a" * 3_000_000)
     for version in (1, 2):
-        documents.change("u0", version, TextEdit(0, 0, "x"))
+        documents.change(documents.newest()[0].edited(version, TextEdit(0, 0, "x")))
     assert [documents.at_version("u0", version) is None for version in (0, 1, 2)] == [
         True, False, False,
     ]  # fmt: skip

@@ -207,17 +207,16 @@ class LocalCompleter:
         self._took(document)
 
     def change_document(
-        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+        self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()
     ) -> None:
-        """Take an edit of an open document, and which of its letters are secrets now."""
-        former = self._documents.get(uri)
-        document = self._documents.change(uri, version, edit)
-        if former is None or document is None:
+        """Take the next version of an open document, and which letters are secrets now."""
+        former = self._documents.change(document)
+        if former is None:
             return
         if hidden:
             secrets = tuple(former.text[start:end] for start, end in hidden)
             if any(secrets):
-                self._documents.keep_newest(uri)
+                self._documents.keep_newest(document.uri)
             self._forget(secrets)
         else:
             self.tokens.deleted.changed(former, edit)

@@ -272,10 +272,10 @@ class SharedCompleter:
         self._post(self._documents.open, document)
 
     def change_document(
-        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+        self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()
     ) -> None:
-        """Take an edit of an open document, and which of its letters are secrets now."""
-        self._post(self._documents.change, uri, version, edit, hidden)
+        """Take the next version of an open document, and which letters are secrets now."""
+        self._post(self._documents.change, document, edit, hidden)
 
     def save_document(self, uri: str) -> None:
         """Note that a document was written to its file."""

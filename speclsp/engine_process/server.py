@@ -19,6 +19,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from speclsp.cancellation import CancellationToken
+from speclsp.documents import Document
 from speclsp.engine_process import wire
 from speclsp.engine_process.transport import Streams, in_daemon_thread
 from speclsp.errors import EngineProcessError, SpecLspError
@@ -155,6 +156,8 @@ class _Window:
         self._n_requests = 0
         self._since = time.time()
         self._folders: dict[str, None] = {}
+        self._documents: dict[str, Document] = {}
+        """The newest versions, by the URIs with the window's number."""
         self._has_logged_settings = False
         """Whether the log names a wrong setting of the window's requests."""
 
@@ -218,19 +221,22 @@ class _Window:
 
     def _do(self, completer: Completer, message: wire.WindowMessage) -> None:
         match message:
-            case wire.ChangeDocument():
-                uri = self._scope + message.uri
-                completer.change_document(uri, message.version, message.edit, message.hidden)
+            case wire.ChangeDocument() if former := self._documents.get(self._scope + message.uri):
+                document = former.edited(message.version, message.edit)
+                self._documents[document.uri] = document
+                completer.change_document(document, message.edit, message.hidden)
             case wire.Cancel():
                 token = self._tokens.get(message.number)
                 if token is not None:
                     token.cancel(for_good=message.for_good)
             case wire.OpenDocument():
-                document = message.document
-                completer.open_document(replace(document, uri=self._scope + document.uri))
+                document = replace(message.document, uri=self._scope + message.document.uri)
+                self._documents[document.uri] = document
+                completer.open_document(document)
             case wire.SaveDocument():
                 completer.save_document(self._scope + message.uri)
             case wire.CloseDocument():
+                self._documents.pop(self._scope + message.uri, None)
                 completer.close_document(self._scope + message.uri)
             case wire.Learn():
                 completer.learn(message.accepted)

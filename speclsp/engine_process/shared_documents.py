@@ -71,15 +71,12 @@ class SharedDocuments:
         self._ignored.renew(self.settings.exclude)
         self._share(document, wire.OpenDocument(self.without_path(document)))
 
-    def change(
-        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
-    ) -> None:
-        """Take an edit of an open document, and which of its letters are secrets now."""
-        former = self._documents.pop(uri, None)
-        if former is not None:
-            text = edit.applied_to(former.text)
-            document = self._documents[uri] = replace(former, version=version, text=text)
-            self._share(document, wire.ChangeDocument(uri, version, edit, hidden))
+    def change(self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()) -> None:
+        """Take the next version of an open document, and which letters are secrets now."""
+        if self._documents.pop(document.uri, None) is not None:
+            self._documents[document.uri] = document
+            change = wire.ChangeDocument(document.uri, document.version, edit, hidden)
+            self._share(document, change)
 
     def save(self, uri: str) -> None:
         """Note that a document was written to its file."""

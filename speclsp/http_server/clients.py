@@ -102,8 +102,8 @@ class Client:
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._running: dict[str, StreamedText] = {}
-        self._text = ""
-        self._version = 0
+        self._document: Document | None = None
+        """What the latest request holds."""
         self._prediction = ""
         self._own: deque[array[int]] = deque(maxlen=_MAX_OWN)
         self._n_requests = 0
@@ -130,11 +130,11 @@ class Client:
         self._n_requests += 1
         self._predict(body.prediction)
         generation = StreamedText(str(self._n_requests), self._own)
-        self._become(prefix + body.suffix)
+        document = self._become(prefix + body.suffix)
         request = structs.replace(
             request,
             uri=self._uri,
-            version=self._version,
+            version=document.version,
             offset=len(prefix),
             completion_id=generation.request_id,
             settings={**request.settings, "deadline_ms": _DEADLINE_MS},
@@ -153,15 +153,18 @@ class Client:
         """Close the window."""
         self._completer.close()
 
-    def _become(self, text: str) -> None:
-        if not self._version:
-            self._completer.open_document(_document(self._uri, text))
-            self._version = 1
-        elif text != self._text:
-            self._version += 1
-            edit = edit_between(self._text, text)
-            self._completer.change_document(self._uri, self._version, edit)
-        self._text = text
+    def _become(self, text: str) -> Document:
+        former = self._document
+        if former is None:
+            document = _document(self._uri, text)
+            self._completer.open_document(document)
+        elif text == former.text:
+            return former
+        else:
+            document = replace(former, version=former.version + 1, text=text)
+            self._completer.change_document(document, edit_between(former.text, text))
+        self._document = document
+        return document
 
     def _predict(self, text: str) -> None:
         """Let drafts come from a text that the answer may repeat."""

@@ -259,5 +259,5 @@ class MaskedDocuments:
             return
         edit = edit or edit_between(former.text, document.text)
         self._trail.changed(former, edit)
-        self._documents.change(document.uri, document.version, edit)
-        self._completer.change_document(document.uri, document.version, edit, hidden)
+        self._documents.change(document)
+        self._completer.change_document(document, edit, hidden)

@@ -19,7 +19,7 @@ from shared_engine import ThreadedEngine
 from waiting import until
 
 from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText, Document, TextEdit, WorkspaceFolder
+from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.engine_process import wire
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.restarts import MAX_ENDS
@@ -102,6 +102,18 @@ def document(text: str = "x = 1\n", version: int = 1, uri: str = URI) -> Documen
     return Document(uri=uri, path="a.py", language_id="python", version=version, text=text)
 
 
+def change(
+    window: SharedCompleter,
+    former: Document,
+    version: int,
+    edit: TextEdit,
+    *hidden: tuple[Place, ...],
+) -> Document:
+    changed = former.edited(version, edit)
+    window.change_document(changed, edit, *hidden)
+    return changed
+
+
 def request(offset: int = 6, version: int = 1, **fields) -> CompletionRequest:
     return CompletionRequest(uri=URI, version=version, offset=offset, **fields)
 
@@ -118,7 +130,7 @@ def test_what_is_asked_and_answered_crosses_unchanged(scripted):
     window = scripted.window()
     window.open_folder(WorkspaceFolder(root="/p", name="p"))
     window.open_document(document("é = 1\n"))
-    window.change_document(URI, 2, TextEdit(6, 6, "𝄞 = 2\n"))
+    change(window, document("é = 1\n"), 2, TextEdit(6, 6, "𝄞 = 2\n"))
     overrides = {"n_predict": 3, "languages": {"python": {"max_lines": 1}}}
     asked = ask(window, version=2, offset=9, overrides=overrides, debounce_ms=7.0)
     result = asked.result(WAIT_S)
@@ -141,11 +153,12 @@ def test_what_is_asked_and_answered_crosses_unchanged(scripted):
 
 def test_a_key_in_a_large_file_sends_less_than_a_kilobyte(scripted):
     window = scripted.window()
-    window.open_document(document("value = 1\n" * 100_000))
+    long = document("value = 1\n" * 100_000)
+    window.open_document(long)
     ask(window).result(WAIT_S)
     before = window.n_sent
     assert before > 1_000_000
-    window.change_document(URI, 2, TextEdit(500_000, 500_000, "v"))
+    change(window, long, 2, TextEdit(500_000, 500_000, "v"))
     asked = request(version=2, offset=500_001, completion_id="0" * 32, overrides={"n_predict": 64})
     window.submit(asked, CancellationToken()).result(WAIT_S)
     window.submit(asked, token := CancellationToken())
@@ -185,7 +198,7 @@ def test_what_a_dead_engine_left_is_answered_empty_and_the_next_one_gets_everyth
     window = scripted.window()
     window.open_folder(WorkspaceFolder(root="/p", name="p"))
     window.open_document(document())
-    window.change_document(URI, 2, TextEdit(6, 6, "y = 2\n"))
+    change(window, document(), 2, TextEdit(6, 6, "y = 2\n"))
     asked = [ask(window, version=2, origin="program") for _ in range(9)]
     until(lambda: len(scripted.completer.asked) == 9)
     scripted.script = None
@@ -435,9 +448,10 @@ def test_a_document_that_becomes_ignored_is_withdrawn_from_another_machine(scrip
         """Open the document, and return whether a step and a change close it at the engine."""
         calls.clear()
         file = str(tmp_path / "private.py")
-        window.open_document(dataclasses.replace(document(), file=file))
+        private = dataclasses.replace(document(), file=file)
+        window.open_document(private)
         step()
-        window.change_document(URI, 2, TextEdit(6, 6, "password = 1\n"))
+        change(window, private, 2, TextEdit(6, 6, "password = 1\n"))
         window.save_document(URI)
         scripted.settle(window)
         names = [call[0] for call in calls]
@@ -487,7 +501,7 @@ def test_an_ignored_document_stays_here_if_its_folder_is_closed(scripted, tmp_pa
     private = dataclasses.replace(document(), file=str(tmp_path / "private.py"))
     window.open_document(private)
     window.close_folder(str(tmp_path))
-    window.change_document(URI, 2, TextEdit(6, 6, "password = 1\n"))
+    change(window, private, 2, TextEdit(6, 6, "password = 1\n"))
     assert ask(window, version=2).result(WAIT_S).source == "filter"
     scripted.settle(window)
     assert [call[0] for call in scripted.completer.calls] == ["start"]
@@ -707,12 +721,13 @@ def test_a_document_too_long_for_a_message_leaves_the_others_their_engine(script
     monkeypatch.setattr(wire, "MAX_CHARS", 1_000)
     window = scripted.unstarted()
     window.open_document(document())
-    window.open_document(document("x" * 20_000, uri="file:///p/long.py"))
+    long = document("x" * 20_000, uri="file:///p/long.py")
+    window.open_document(long)
     window.start()
     until(lambda: window._connection)
     assert ask(window).result(WAIT_S).generated.text == "completed"
     assert len(scripted.engine.asked) == 1
-    window.change_document("file:///p/long.py", 2, TextEdit(0, 0, "x"))
+    change(window, long, 2, TextEdit(0, 0, "x"))
     window.close()
     events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
     (line,) = [event for event in events if "gets no suggestions" in event]  # told once
@@ -731,8 +746,8 @@ def test_paths_and_texts_that_utf_8_cannot_encode_are_sent_with_question_marks(s
     assert ask(window).result(WAIT_S).generated.text == "completed"
     asked = CompletionRequest(uri="file:///q", version=1, offset=6)
     assert window.submit(asked, CancellationToken()).result(WAIT_S).generated.text == "completed"
-    window.change_document(URI, 2, TextEdit(0, 0, "\udcff"))
-    window.change_document(URI, 3, TextEdit(0, 0, "y"))
+    changed = change(window, document(), 2, TextEdit(0, 0, "\udcff"))
+    change(window, changed, 3, TextEdit(0, 0, "y"))
     assert ask(window, version=3, offset=8).result(WAIT_S).generated.text == "completed"
     assert [(a.request.text, a.request.repo_name) for a in scripted.completer.asked] == [
         ("x = 1\n", ""),
@@ -924,8 +939,9 @@ def test_connections_leave_no_descriptor_behind(scripted):
 
 def test_the_engine_is_told_which_letters_are_secrets_by_their_places(scripted):
     window = scripted.window()
-    window.open_document(document("x = 'hunter22'\n"))
-    window.change_document(URI, 2, TextEdit(5, 13, "MASKED"), ((5, 13),))
+    secret = document("x = 'hunter22'\n")
+    window.open_document(secret)
+    change(window, secret, 2, TextEdit(5, 13, "MASKED"), ((5, 13),))
     ask(window, version=2, offset=3).result(WAIT_S)
     calls = [call for call in scripted.completer.calls if call[0] == "change_document"]
     assert calls == [("change_document", calls[0][1], 2)]

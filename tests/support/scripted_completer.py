@@ -103,11 +103,13 @@ class ScriptedCompleter:
         return {document.uri: document for document in self.open_documents.newest()}
 
     def change_document(
-        self, uri: str, version: int, edit: TextEdit, hidden: tuple[Place, ...] = ()
+        self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()
     ) -> None:
-        self.calls.append(("change_document", uri, version))
+        self.calls.append(("change_document", document.uri, document.version))
         self.hidden.append(hidden)
-        assert self.open_documents.change(uri, version, edit) is not None
+        former = self.open_documents.change(document)
+        assert former is not None
+        assert former.edited(document.version, edit) == document
 
     def save_document(self, uri: str) -> None:
         self.calls.append(("save_document", uri))
