@@ -11,9 +11,10 @@ import math
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from speclsp.answers import FinishReason, GeneratedText
+from speclsp.completer.jobs import GrowingOutput
 from speclsp.decoding.forks import Fork, best_rivals, grow_forks
 from speclsp.decoding.sampling import LogitRow, RedrawingSampler, Sampler, SeededSampler
 from speclsp.decoding.target import Target, fork_target
@@ -34,14 +35,7 @@ def n_rivals(request: PlacedCompletion) -> int:
     return N_ROUNDS * max(0, request.plain.n_candidates - 1)
 
 
-class GrowingText(Protocol):
-    """A text that is decoded."""
-
-    def feed(self, token: int, logprob: float = math.nan) -> bool:
-        """Take the next token and the logarithm of its probability; return whether to stop."""
-
-
-_Text = TypeVar("_Text", bound=GrowingText)
+_Text = TypeVar("_Text", bound=GrowingOutput)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,11 +107,6 @@ class CompletionPlan(Plan[CompletionResult]):
     bench: Workbench
     maker: TextMaker[CompletionText]
     output: CompletionText
-    scores: TokenScores
-
-    def stop(self, token: int) -> bool:
-        """Take the next token; return whether to stop."""
-        return self.output.feed(token, self.scores.logprobs[-1])
 
     def finish(
         self, generation: Generation, interrupted: Callable[[], FinishReason | None]

@@ -187,7 +187,6 @@ class EditPlan(Plan[EditResult]):
     """The document's, also those that the prompt has no room for."""
     settings: Settings
     output: PlainText
-    scores: TokenScores
     piece: Callable[[int], bytes] = field(repr=False)
 
     def following(self, generation: Generation) -> EditPlan | None:

@@ -7,6 +7,7 @@ answer of it.  Queue, decoding and interruption know no kind.
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -109,8 +110,8 @@ class GrowingOutput(Protocol):
     def so_far(self) -> str:
         """The text that was fed."""
 
-    def feed(self, token: int) -> bool:
-        """Take the next token; return whether to stop."""
+    def feed(self, token: int, logprob: float = math.nan) -> bool:
+        """Take the next token and the logarithm of its probability; return whether to stop."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,13 +124,13 @@ class Plan(ABC, Generic[R]):
     """The prompt as a remote engine takes it; None for a model here."""
     output: GrowingOutput
     sampler: Sampler
-    scores: TokenScores | None
-    """What records the tokens' probabilities; None where nobody reads them."""
+    scores: TokenScores
+    """What records the tokens' probabilities."""
     n_predict: int
 
     def stop(self, token: int) -> bool:
         """Take the next token, which was scored already; return whether to stop."""
-        return self.output.feed(token)
+        return self.output.feed(token, self.scores.logprobs[-1])
 
     def following(self, generation: Generation) -> Plan[R] | None:  # noqa: ARG002
         """Return what to decode next, after this; None where the answer can be made."""
@@ -325,7 +326,6 @@ def _decoded(
     target = bench.weights.target
     if isinstance(target, RemoteTarget):
         assert plan.remote is not None
-        assert plan.scores is not None
         return target.generate(
             plan.context.prompt,
             *plan.remote,

@@ -208,11 +208,6 @@ class TextPlan(Plan[TextResult]):
     is_fitted: bool
     """Whether the texts are fitted to the cursor."""
     output: PlainText
-    scores: TokenScores
-
-    def stop(self, token: int) -> bool:
-        """Take the next token; return whether to stop."""
-        return self.output.feed(token, self.scores.logprobs[-1])
 
     def finish(
         self, generation: Generation, interrupted: Callable[[], FinishReason | None]

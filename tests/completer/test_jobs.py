@@ -51,7 +51,7 @@ class LoudRequest(Request[LoudResult], frozen=True, kw_only=True):
 class Heard:
     so_far = ""
 
-    def feed(self, token: int) -> bool:
+    def feed(self, token: int, logprob: float = 0.0) -> bool:
         self.so_far += chr(token) if token < 256 else ""
         return token == END
 
