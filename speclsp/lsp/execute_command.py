@@ -19,8 +19,7 @@ from speclsp.lsp.own_methods import (
     DID_SHOW,
     DidPartiallyAcceptCompletionParams,
     DidShowCompletionParams,
-    ItemCommand,
-    ShownItem,
+    reported_id,
 )
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import code_points
@@ -146,7 +145,7 @@ def statistics(session: Session, _: Any) -> Any:
 def did_show_completion(session: Session, params: DidShowCompletionParams) -> None:
     """Note that an item is on screen."""
     session.client_reports_shown = True
-    completion_id = _completion_id(params.item)
+    completion_id = reported_id(params.item, Command.ACCEPTED)
     if completion_id is None:
         logger.warning("%s: no item of ours in %r", DID_SHOW, params)
     elif session.window is not None:
@@ -158,7 +157,7 @@ def did_partially_accept_completion(
 ) -> None:
     """Note how much of an item the user has accepted so far, in UTF-16 units from its start."""
     window = session.window
-    completion_id = _completion_id(params.item)
+    completion_id = reported_id(params.item, Command.ACCEPTED)
     suggestion = window.suggestion(completion_id) if window and completion_id else None
     if suggestion is None:
         logger.warning("%s: no item of ours in %r", DID_PARTIALLY_ACCEPT, params)
@@ -167,11 +166,3 @@ def did_partially_accept_completion(
     n_chars = code_points(suggestion.sent_text, n_units, "utf-16") - suggestion.n_foreign
     if n_chars > 0 and window is not None:
         session.tell(window.accepted, suggestion.generated.completion_id, n_chars)
-
-
-def _completion_id(item: ShownItem | None) -> str | None:
-    """Return the id in an item's command; None if it is no item of this server."""
-    match item:
-        case ShownItem(command=ItemCommand(command, [str(completion_id), *_])):
-            return completion_id if command == Command.ACCEPTED else None
-    return None

@@ -26,8 +26,7 @@ from speclsp.lsp.own_methods import (
     DID_SHOW_EDIT,
     NEXT_EDIT,
     DidShowCompletionParams,
-    ItemCommand,
-    ShownItem,
+    reported_id,
 )
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer, code_units
@@ -129,12 +128,11 @@ def _wire_position(session: Session, buffer: TextBuffer, offset: int) -> types.P
 
 def did_show(session: Session, params: DidShowCompletionParams) -> None:
     """Note that an edit is on screen."""
-    match params.item:
-        case ShownItem(command=ItemCommand(Command.ACCEPTED_EDIT, [str(edit_id), *_])):
-            if session.window is not None:
-                session.tell(session.window.next_edits.shown, edit_id)
-        case _:
-            logger.warning("%s: no edit of ours in %r", DID_SHOW_EDIT, params)
+    edit_id = reported_id(params.item, Command.ACCEPTED_EDIT)
+    if edit_id is None:
+        logger.warning("%s: no edit of ours in %r", DID_SHOW_EDIT, params)
+    elif session.window is not None:
+        session.tell(session.window.next_edits.shown, edit_id)
 
 
 def accepted(session: Session, arguments: Sequence[Any]) -> None:

@@ -49,6 +49,14 @@ class DidPartiallyAcceptCompletionParams:
     item: ShownItem | None = None
 
 
+def reported_id(item: ShownItem | None, accept: str) -> str | None:
+    """Return the id in an item's command ``accept``; None if it is no such item of this server."""
+    match item:
+        case ShownItem(command=ItemCommand(command, [str(own_id), *_])) if command == accept:
+            return own_id
+    return None
+
+
 class OwnMethod(NamedTuple):
     """A method that lsprotocol does not know."""
 

@@ -133,9 +133,7 @@ class MaskedDocuments:
         if document is not None and is_secret_path(document.path):
             return "private"
         with self._lock:
-            versions = self._masked.get(request.uri, ())
-            found = (masked for v, masked in reversed(versions) if v == request.version)
-            masked = next(found, None)
+            masked = self._masked_at(request.uri, request.version)
         if masked is None:
             return "unknown"
         text, edit = masked.text, request.edit
@@ -157,9 +155,8 @@ class MaskedDocuments:
         if not self._masks:
             return edit
         with self._lock:
-            versions = self._masked.get(uri, ())
-            found = next((masked for v, masked in reversed(versions) if v == version), None)
-            place = found.raw_range(edit.start, edit.end) if found is not None else None
+            masked = self._masked_at(uri, version)
+            place = masked.raw_range(edit.start, edit.end) if masked is not None else None
         return TextEdit(*place, edit.text) if place is not None else None
 
     def raw_text(self, uri: str, version: int) -> str | None:
@@ -168,8 +165,8 @@ class MaskedDocuments:
             document = self.at_version(uri, version)
             return document.text if document is not None else None
         with self._lock:
-            versions = self._masked.get(uri, ())
-            return next((masked.raw for v, masked in reversed(versions) if v == version), None)
+            masked = self._masked_at(uri, version)
+            return masked.raw if masked is not None else None
 
     def place_masked(self, request: Q) -> PlacedRequest[Q] | Literal["unknown"]:
         """Return a request whose offset and edit refer to the masked text."""
@@ -203,6 +200,11 @@ class MaskedDocuments:
             return
         self._late[document.uri] = document
         self._masking[document.uri] = self._late_thread.submit(self._mask_late, document.uri)
+
+    def _masked_at(self, uri: str, version: int) -> MaskedText | None:
+        """Return one of a document's latest versions.  The lock is held."""
+        versions = self._masked.get(uri, ())
+        return next((masked for v, masked in reversed(versions) if v == version), None)
 
     def _newest_masked(self, document: Document) -> MaskedText:
         """Return a copy of what is known of a document's secrets."""
