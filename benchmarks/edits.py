@@ -32,8 +32,8 @@ from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.edits.edit import repeated
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import Settings
+from speclsp.vocabulary_protocol import Vocabulary
 from tests.support.recorded_edits import RecordedAnswer, recorded_answers
 
 CURVES: Final = {

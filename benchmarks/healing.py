@@ -32,8 +32,8 @@ from speclsp.drafting.drafter import DraftContext
 from speclsp.engine.weights import Tokenizer
 from speclsp.prompt.healing import HealingSampler, healing_prefix
 from speclsp.prompt.prompt import PromptBudget, PromptWindow
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import Settings
+from speclsp.vocabulary_protocol import Vocabulary
 from tests.support.prompts import build_prompt
 
 _WORD: Final = re.compile(r"[^\W\d]\w+")

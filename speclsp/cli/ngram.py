@@ -35,13 +35,13 @@ from speclsp.cli.options import (
     hf_token_option,
     target_options,
 )
+from speclsp.cores import physical_cpu_count
 from speclsp.drafting.drafter import NO_STATISTICS, DraftContext, Statistics, TokenArray
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.registry import load_drafters
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.embedded import model_files
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.engine.params import physical_cpu_count
 from speclsp.errors import StoreError
 from speclsp.ngrams import counting, files
 from speclsp.ngrams.files import (

@@ -26,7 +26,6 @@ from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.learned import Counted, LearnedCounts, count_accepted
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.secrets.masked_text import holds_secret
 from speclsp.secrets.paths import is_secret_path
 from speclsp.secrets.pieces import Pieces
@@ -34,6 +33,7 @@ from speclsp.settings import Settings
 from speclsp.storage.accepted_store import MAX_TEXTS, AcceptedStore, KeptText
 from speclsp.storage.database import BusyError
 from speclsp.storage.locations import WaitLimit
+from speclsp.vocabulary_protocol import Vocabulary
 
 _N_DRAFTED_FROM: Final = 500
 """Latest accepted texts per workspace that are drafted from as texts; all texts are counted."""

@@ -49,13 +49,13 @@ from speclsp.engine.weights import Tokenizer
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.requests import Change, EditRequest, PlacedRequest
 from speclsp.secrets.masked_text import PLACEHOLDER, masked_path
 from speclsp.settings import Settings
 from speclsp.statistics import RequestStats
 from speclsp.text.plain_text import ExpectedText, PlainText
+from speclsp.vocabulary_protocol import Vocabulary
 
 EDIT_DRAFTERS: Final = f"{REGION},{SUFFIX}"
 """The drafters of next edits, whatever ``drafters`` names."""

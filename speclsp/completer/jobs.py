@@ -37,10 +37,10 @@ from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.events import Event
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, ChunkSource
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.requests import AnyPlaced, Change, PlacedRequest, Q
 from speclsp.settings import Settings
+from speclsp.vocabulary_protocol import Vocabulary
 
 N_GENERATED: Final = 8
 """Generated texts that are drafted from: at the next key the model generates much of one again.  In

@@ -14,10 +14,10 @@ from speclsp.drafting.registry import uses_statistics
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.learned_file import LearnedFile
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings, named_path
 from speclsp.storage.locations import WaitLimit
+from speclsp.vocabulary_protocol import Vocabulary
 
 FOLD_EVERY_S: Final = 60.0
 """Seconds between two changes of a file; the journal beside it has the rest."""

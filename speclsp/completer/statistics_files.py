@@ -18,8 +18,8 @@ from speclsp.errors import StoreError
 from speclsp.events import EventQueue
 from speclsp.ngrams.files import Role, StatisticsFile, open_statistics
 from speclsp.ngrams.reading import FileState, state_of
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import Settings, named_path
+from speclsp.vocabulary_protocol import Vocabulary
 
 _SETTLED_S: Final = 0.2
 """A file that has not changed for so many seconds is complete."""

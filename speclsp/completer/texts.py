@@ -40,12 +40,12 @@ from speclsp.errors import DecodeError, RequestError
 from speclsp.events import TextGrew
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.requests import PlacedRequest, TextRequest
 from speclsp.statistics import RequestStats
 from speclsp.text.fitted_text import FittedText
 from speclsp.text.plain_text import PlainText
 from speclsp.text.rules import stop_rules
+from speclsp.vocabulary_protocol import Vocabulary
 
 _AFTER_CHUNKS: Final = 32
 """Tokens that a prompt may need between the context from other files and the text."""

@@ -25,7 +25,7 @@ from itertools import accumulate
 from typing import Final, Protocol
 
 from speclsp.errors import SettingsError
-from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.vocabulary_protocol import Vocabulary
 
 _N_PIECES: Final = 32
 """Latest pieces of prompts whose tokens are kept: two requests differ in the last piece."""

@@ -35,11 +35,11 @@ from speclsp.prompt.families import (
 )
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.prompt import FimPrompt, FimText
-from speclsp.prompt.vocabulary_protocol import FimTokenIds
 from speclsp.remote.credentials import api_key
 from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 from speclsp.settings import Settings
 from speclsp.statistics import RequestStats
+from speclsp.vocabulary_protocol import FimTokenIds
 
 if TYPE_CHECKING:  # without a remote engine nothing needs an HTTP client
     from speclsp.remote.engine import HttpEngine

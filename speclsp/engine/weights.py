@@ -28,8 +28,8 @@ from speclsp.events import LogLevel
 from speclsp.hub.references import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import FIELDS, Settings, info, shown_name
+from speclsp.vocabulary_protocol import Vocabulary
 
 MAX_PROMPT = 2048
 """Default limit of prompt tokens.  A larger prompt makes every jump to another place slower."""

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from speclsp.engine.params import physical_cpu_count
+from speclsp.cores import physical_cpu_count
 
 MemoryKind = Literal["NVIDIA GPU", "Metal", "GPU", "CPU"]
 

@@ -38,8 +38,8 @@ from speclsp.ngrams.learned import (
 from speclsp.ngrams.own_layout import FileHeader, VocabularyIdentity
 from speclsp.ngrams.reading import damaged, read_bytes, state_of
 from speclsp.ngrams.table import NgramTables
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.storage.locations import WaitLimit, locked, workspace_id
+from speclsp.vocabulary_protocol import Vocabulary
 
 _LOCK_WAIT_S: Final = 30.0
 """The lock is held while counts are added: 2.5 s for a file of 98 MB."""

@@ -49,7 +49,7 @@ class FileHeader:
     """The vocabulary of a file."""
 
     fingerprint: str
-    """See :class:`speclsp.prompt.vocabulary_protocol.Vocabulary`."""
+    """See :class:`speclsp.vocabulary_protocol.Vocabulary`."""
     n_tokens: int
     learned_id: str = ""
     """The id of a file that speclsp created for what it learns; "" for other files."""

@@ -33,7 +33,7 @@ from speclsp.prompt.template import (
     special_names,
     special_token_of,
 )
-from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.vocabulary_protocol import Vocabulary
 
 _END_NAMES: Final = (
     "<|endoftext|>",

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speclsp.decoding.sampling import LogitRow, RedrawingSampler
-from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.vocabulary_protocol import Vocabulary
 
 _N_BYTES_MAX = 96
 """Maximum bytes that are left out; base64 and rulers may have no stable boundary."""

@@ -19,7 +19,6 @@ from speclsp.errors import SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk
 from speclsp.prompt.families import FimFamily
 from speclsp.prompt.template import FieldName, FieldPart, Values, encode_text, filled
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.prompt.windows import (
     CHARS_PER_TOKEN,
     EMPTY_WINDOW,
@@ -32,6 +31,7 @@ from speclsp.prompt.windows import (
     suffix_window,
 )
 from speclsp.settings import FimLayout
+from speclsp.vocabulary_protocol import Vocabulary
 
 _N_NAME_CHARS: Final = 256
 """Most characters of a path or a repository name; a path keeps its end."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from speclsp.errors import TemplateError
-from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.vocabulary_protocol import Vocabulary
 
 FieldName = Literal["repo", "path", "text", "chunks", "prefix", "suffix", "middle"]
 """``chunks`` stands for all context from other files, ``text`` for the text of one of them."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.text.fitting import Trimmed
 from speclsp.text.plain_text import PlainText
 from speclsp.text.rules import StopRules
 from speclsp.text.stopping import CompletionText
+from speclsp.vocabulary_protocol import Vocabulary
 
 _CLOSER: Final = re.compile(r"[)\]}\"'`]")
 _N_CUTS: Final = 16

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from speclsp.answers import StopKind
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.text.stop_strings import StopStrings
+from speclsp.vocabulary_protocol import Vocabulary
 
 _INDENT: Final = " \t"
 

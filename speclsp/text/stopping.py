@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.text.block import CursorBlock
 from speclsp.text.code_reader import CLOSERS, QUOTES
 from speclsp.text.fitting import Trimmed, apart_from, balanced, is_same_line
 from speclsp.text.languages import FENCED, UNREAD, continues_block
 from speclsp.text.repetition import counting, first_loop, repeated_lines
 from speclsp.text.rules import StopRules, indent_width
+from speclsp.vocabulary_protocol import Vocabulary
 
 StopReason = Literal[
     "end",

@@ -7,7 +7,7 @@ import pytest
 
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.engine.llama.vocabulary import load_vocabulary, vocabulary_difference
-from speclsp.prompt.vocabulary_protocol import FimTokenIds
+from speclsp.vocabulary_protocol import FimTokenIds
 
 TEXTS = tuple(f"t{token}" for token in range(300))
 

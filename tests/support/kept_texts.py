@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.vocabulary_protocol import Vocabulary
 
 
 def kept_texts(folder: Path, vocabulary: Vocabulary) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow
 from speclsp.prompt.families import FimFamily
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout, PromptWindow
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.settings import FimLayout
+from speclsp.vocabulary_protocol import Vocabulary
 
 
 def build_prompt(

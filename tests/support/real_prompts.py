@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from speclsp.drafting.drafter import TokenArray
-from speclsp.prompt.vocabulary_protocol import Vocabulary
+from speclsp.vocabulary_protocol import Vocabulary
 
 MODULES = (
     "argparse",

@@ -11,8 +11,8 @@ from speclsp.engine.weights import Log, Progress, Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.families import family_for
 from speclsp.prompt.healing import TokenPrefixes
-from speclsp.prompt.vocabulary_protocol import FimTokenIds
 from speclsp.settings import Settings
+from speclsp.vocabulary_protocol import FimTokenIds
 
 SPECIALS = {
     "<|fim_prefix|>": 256,

@@ -8,11 +8,11 @@ import pytest
 from typed_requests import request_between
 
 from speclsp.drafting.drafter import TokenArray
-from speclsp.prompt.vocabulary_protocol import FimTokenIds
 from speclsp.settings import Settings
 from speclsp.text.fitting import Trimmed
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.text.stopping import CompletionText, StopReason
+from speclsp.vocabulary_protocol import FimTokenIds
 
 END = 256
 

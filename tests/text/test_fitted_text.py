@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from speclsp.prompt.vocabulary_protocol import Vocabulary
 from speclsp.requests import PlacedRequest, TextRequest
 from speclsp.settings import Settings
 from speclsp.text.fitted_text import FittedText
 from speclsp.text.rules import stop_rules
+from speclsp.vocabulary_protocol import Vocabulary
 
 END = 0x110000
 

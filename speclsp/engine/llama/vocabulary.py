@@ -17,7 +17,7 @@ from speclsp.drafting.drafter import TokenArray
 from speclsp.engine.llama.library import collected_lines, start_backends
 from speclsp.engine.llama.model_file import Value, check_model_file, load_error, read_gguf_header
 from speclsp.errors import ModelLoadError
-from speclsp.prompt.vocabulary_protocol import FimTokenIds
+from speclsp.vocabulary_protocol import FimTokenIds
 
 _TYPE_NAMES = {0: "none", 1: "SPM", 2: "BPE", 3: "WPM", 4: "UGM", 5: "RWKV", 6: "PLAMO2", 7: "test"}
 _TYPES_WITH_BYTE_TOKENS = frozenset({"SPM", "UGM"})
@@ -33,7 +33,7 @@ _FIRST_TOKEN_COMPARED = 5
 
 
 class LlamaVocabulary:
-    """Implements :class:`speclsp.prompt.vocabulary_protocol.Vocabulary`, for any thread.
+    """Implements :class:`speclsp.vocabulary_protocol.Vocabulary`, for any thread.
 
     It owns a separate model without weights, so it outlives the weights.  The model is freed with
     the last reference to this object, which each caller holds during a call.

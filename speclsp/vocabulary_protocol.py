@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from speclsp.drafting.drafter import TokenArray
+if TYPE_CHECKING:  # the window's side has no NumPy
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +50,11 @@ class Vocabulary(Protocol):
     def fim(self) -> FimTokenIds:
         """The fill-in-the-middle tokens."""
 
-    def tokenize(self, text: str) -> TokenArray:
-        """Return the tokens of plain text, without BOS: names of special tokens stay text."""
+    def tokenize(self, text: str) -> NDArray[np.int32]:
+        """Return the tokens of plain text, shape [n], without BOS.
+
+        Names of special tokens stay text.
+        """
 
     def special(self, text: str) -> int | None:
         """Return the id of the control or user-defined token whose text is exactly ``text``."""
