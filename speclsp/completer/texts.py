@@ -44,7 +44,7 @@ from speclsp.requests import PlacedRequest, TextRequest
 from speclsp.statistics import RequestStats
 from speclsp.text.fitted_text import FittedText
 from speclsp.text.plain_text import PlainText
-from speclsp.text.rules import stop_rules
+from speclsp.text.rules import StopRules, stop_rules
 from speclsp.vocabulary_protocol import Vocabulary
 
 _AFTER_CHUNKS: Final = 32
@@ -112,23 +112,7 @@ class TextJob(Job[TextRequest, TextResult]):
             before, after = bench.tokens.around(request, len(typed), vocabulary.tokenize)
         others = (*extra, *bench.tokens.others(request, vocabulary.tokenize))
         cost = bench.weights.pass_cost if self.settings.mode == "auto" else None
-        limits: dict[str, Any] = {
-            "stops": plain.stops,
-            "n_indent": plain.n_indent,
-            "budget_s": plain.t_max_predict_ms / 1000,
-            "clock": clock,
-            "typed": typed,
-        }
-        new_text: Callable[[], PlainText] = partial(PlainText, vocabulary, ends, **limits)
-        if rules is not None:
-            limits |= {"rules": rules, "min_probability": self.settings.min_probability}
-            new_text = partial(FittedText, vocabulary, ends, **limits)
-        maker = TextMaker(
-            tokenizer=bench.tokenizer,
-            new_sampler=partial(_new_sampler, plain, sampling_params(self.settings), vocabulary),
-            typed=typed,
-            new_text=new_text,
-        )
+        maker = self._maker(bench, typed, ends, rules, clock)
         output, sampler = maker.new_text(), maker.sampler()
         return TextPlan(
             request=request,
@@ -155,6 +139,34 @@ class TextJob(Job[TextRequest, TextResult]):
             sampler=sampler,
             scores=_scores(plain, sampler, output),
             n_predict=max(1, n_predict) if n_predict >= 0 else target.n_ctx,
+        )
+
+    def _maker(
+        self,
+        bench: Workbench,
+        typed: str,
+        ends: frozenset[int],
+        rules: StopRules | None,
+        clock: Callable[[], float],
+    ) -> TextMaker[PlainText]:
+        """Return what makes the texts; ``rules`` are the cursor's where they are fitted to it."""
+        plain, vocabulary = self.request.plain, bench.tokenizer.vocabulary
+        limits: dict[str, Any] = {
+            "stops": plain.stops,
+            "n_indent": plain.n_indent,
+            "budget_s": plain.t_max_predict_ms / 1000,
+            "clock": clock,
+            "typed": typed,
+        }
+        new_text: Callable[[], PlainText] = partial(PlainText, vocabulary, ends, **limits)
+        if rules is not None:
+            limits |= {"rules": rules, "min_probability": self.settings.min_probability}
+            new_text = partial(FittedText, vocabulary, ends, **limits)
+        return TextMaker(
+            tokenizer=bench.tokenizer,
+            new_sampler=partial(_new_sampler, plain, sampling_params(self.settings), vocabulary),
+            typed=typed,
+            new_text=new_text,
         )
 
     def grew(self, running: RunningJob[TextRequest, TextResult]) -> None:
