@@ -32,7 +32,7 @@ from benchmarks.points import drawn_points, without_body
 from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.tables import Table
-from speclsp.decoding.speculate import common_prefix_length
+from speclsp.common_ends import common_head
 from speclsp.decoding.target import Target
 from speclsp.embedded import model_files
 from speclsp.engine.weights import Tokenizer
@@ -279,7 +279,7 @@ def _read(
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the log-probabilities of the human's tokens, and those of the likeliest ones."""
     *before, last = prompt
-    target.truncate(common_prefix_length(target.cached, before))
+    target.truncate(common_head(target.cached, before))
     while len(target.cached) < len(before):
         start = len(target.cached)
         target.decode(before[start : start + target.n_ubatch], 0)
