@@ -32,7 +32,5 @@ class EventPump:
         try:
             while (event := self._completer.next_event()) is not None:
                 self._deliver(event)
-        except RuntimeError:  # the event loop that should get the events has ended
-            return
         except Exception:
             logger.exception("the completer's events ended")

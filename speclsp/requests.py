@@ -276,7 +276,12 @@ class _Layers(NamedTuple):
         return hash((id(self.base), self.language_id))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Layers) and self.base is other.base and self[1:] == other[1:]
+        # As text, since True, 1 and 1.0 are equal, and not all of them are right.
+        return (
+            isinstance(other, _Layers)
+            and self.base is other.base
+            and repr(self[1:]) == repr(other[1:])
+        )
 
 
 @lru_cache(maxsize=64)

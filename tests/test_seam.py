@@ -106,3 +106,11 @@ def test_settings_are_resolved_once_for_requests_that_agree(monkeypatch):
     assert request_between("x", settings={"n_predict": 4}).settings_over(base).n_predict == 4
     assert first.settings_over(dataclasses.replace(base, max_lines=7)).max_lines == 7
     assert len(calls) == 3
+
+
+def test_a_wrong_setting_of_a_request_does_not_stand_for_a_right_one_that_is_equal():
+    base = Settings()
+    wrong, right = (request_between("x", settings={"n_predict": n}) for n in (True, 1))
+    assert wrong.settings_over(base).n_predict == base.n_predict
+    assert right.settings_over(base).n_predict == 1
+    assert wrong.settings_over(base).n_predict == base.n_predict

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from speclsp.decoding.sampling import LogitRow, best_tokens
 
 _DEPTH: Final = np.float32(14.0)
-"""How far below the emitted token's logit others are left out of the sum.  With Qwen2.5-Coder 0.5B
-that changes no sum's logarithm by more than 0.002; where the model is not sure, a third of all
-tokens are nearer than 18, and their exponentials took longer than all else."""
+"""How far below the emitted token's logit others are left out of the sum.
+
+On 32 rows of Qwen2.5-Coder 0.5B the sum's logarithm becomes at most 0.002 smaller; at worst, with n
+tokens just below that, ln(1 + n·e⁻¹⁴), which is 0.12 for 152,000.  Where the model is not sure, a
+third of all tokens are nearer than 18, and their exponentials took longer than all else."""
 _N_FOUND_AGAIN: Final = 3
 """Tokens in a row by which a copy that was left is found again."""
 
@@ -111,7 +113,7 @@ class TokenScores:
 def log_sum_exp(logits: LogitRow, token: int) -> float:
     """Return ln Σ exp(logits) for logits of shape [n_vocab], of which ``token`` has a large one.
 
-    NaN if that is not finite, or another one is beyond all measure.
+    Others far below it, and those that are NaN, are left out.  NaN if the sum is not finite.
     """
     known = float(logits[token])
     if not math.isfinite(known):

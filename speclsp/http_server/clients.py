@@ -176,10 +176,11 @@ class Client:
                 self._completer.close_document(self._prediction_uri)
 
     def _deliver(self, event: Event) -> None:
-        if isinstance(event, TextGrew):
-            self._loop.call_soon_threadsafe(self._take, event)
-        elif isinstance(event, Problem):
-            self._loop.call_soon_threadsafe(self._tell, event)
+        with suppress(RuntimeError):  # the loop has ended
+            if isinstance(event, TextGrew):
+                self._loop.call_soon_threadsafe(self._take, event)
+            elif isinstance(event, Problem):
+                self._loop.call_soon_threadsafe(self._tell, event)
 
     def _take(self, event: TextGrew) -> None:
         generation = self._running.get(event.completion_id)

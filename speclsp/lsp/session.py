@@ -11,6 +11,8 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -170,10 +172,7 @@ class Session:
                 return
             self._applied = settings
             self.window = Window(completer, settings, masks_late=True)
-            loop = asyncio.get_running_loop()
-            self._pump = EventPump(
-                completer, lambda event: loop.call_soon_threadsafe(self._take_event, event)
-            )
+            self._pump = EventPump(completer, partial(self._post, asyncio.get_running_loop()))
             self.tell(completer.start)
             for folder in self.folders:
                 if folder.on_disk is not None:
@@ -196,6 +195,11 @@ class Session:
         except Exception:
             logger.exception("the completer failed at %s", getattr(call, "__name__", call))
             return None
+
+    def _post(self, loop: asyncio.AbstractEventLoop, event: Event) -> None:
+        """Let the loop take an event; called by the pump's thread."""
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(self._take_event, event)
 
     def _take_event(self, event: Event) -> None:
         match event:

@@ -65,6 +65,16 @@ def test_a_large_row_is_summed_as_it_is(best):
     assert np.array_equal(row, before)
 
 
+def test_what_is_left_out_of_a_sum_has_a_bound():
+    row = np.full(150_000, -13.99, dtype=np.float32)
+    row[17] = 0.0
+    assert log_sum_exp(row, 17) == pytest.approx(exact_log_sum(row), abs=1e-4)
+    row[:17] = row[18:] = -14.01
+    assert 0.1 < exact_log_sum(row) - log_sum_exp(row, 17) < math.log1p(150_000 * math.exp(-14))
+    row[18] = np.nan
+    assert log_sum_exp(row, 17) == 0.0
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_broken_row_has_no_log_sum(bad):
     row = peaked(30.0)
