@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import accumulate
@@ -18,17 +18,17 @@ from typing import Final
 
 from speclsp.common_ends import common_head, common_tail
 from speclsp.requests import Change
-from speclsp.text.code_reader import CursorScope, read_code
+from speclsp.text.code_reader import OUTSIDE, CodeState, CursorScope, read_code
 from speclsp.text.languages import language_of
+from speclsp.text.rules import state_at
 
 N_ASKED: Final = 4
 """Places that the model is asked about, at most."""
 N_APART: Final = 8
 """Lines between the parts of one edit, at most: what is shown together is applied together."""
 _N_LINES: Final = 18
-"""Lines from an edit within which places are looked for.  On the cases that rules were found on,
-where a commit's next hunk is no farther off, 24 lines find no more that is right, and noise where
-all was done at 5.2 instead of 2.2 %, a whole file at 17.9 % (without a model)."""
+"""Lines from an edit within which places are looked for: more bring noise alone
+(docs/decisions/analogy.md)."""
 _N_EXAMPLES: Final = 4
 """Pairs of lines that a prompt shows."""
 _N_CARRIED: Final = 8
@@ -38,7 +38,8 @@ _N_CHARS: Final = 1000
 _N_FORMER: Final = 8
 """Earlier changes among which others of the same kind are looked for."""
 _LEAST_ALIKE: Final = 0.8
-"""Likeness of lines from which an addition may concern them, or a name that the file had before."""
+"""Likeness of lines from which an addition may concern them, or a name that the file had before
+(docs/decisions/analogy.md)."""
 _LEAST_PROBABILITY: Final = 0.5
 """Least probability of the tokens of an answer that is shown."""
 _LEAST_AGAIN: Final = 0.9
@@ -61,6 +62,8 @@ class Pair:
 
     old: str
     new: str
+    row: int = field(default=0, compare=False)
+    """Which of the edit's new lines it begins with."""
 
     @property
     def n_lines(self) -> int:
@@ -151,10 +154,10 @@ def pairs_of(change: Change) -> list[Pair]:
         if kind != "replace":
             continue
         if last - first == end - start:
-            lines = zip(was[first:last], now[start:end], strict=True)
-            found += [_pair([one], [other]) for one, other in lines]
+            lines = enumerate(zip(was[first:last], now[start:end], strict=True), start)
+            found += [_pair([one], [other], row) for row, (one, other) in lines]
         else:
-            found.append(_pair(was[first:last], now[start:end]))
+            found.append(_pair(was[first:last], now[start:end], start))
     return [
         one
         for one in found
@@ -203,62 +206,64 @@ def shown_pairs(changes: Sequence[Change], place: Place | None) -> list[Pair]:
 def latest_places(text: str, path: str, cursor: int, changes: Sequence[Change]) -> list[Place]:
     """Return the places of ``text`` that the latest edit may concern, the nearest first.
 
-    An edit in a comment has none.
+    What it changed in comments has none.
     """
     change = latest(changes)
-    if change is None:
+    pairs = pairs_of(change) if change is not None else []
+    if change is None or not pairs:
         return []
     start = end = cursor
-    new, above = change.new.removesuffix("\n"), ""
+    new, state, language = change.new.removesuffix("\n"), OUTSIDE, language_of("", change.path)
     if change.path == path:
         start = sum(len(line) + 1 for line in text.split("\n")[: change.line])
-        end, above = start + len(new), text[:start]
+        end = start + len(new)
         if text[start:end] != new:
             return []
-    scope = _scope(change.path, above, change.old, new)
-    if scope == "comment":
-        return []
-    pairs = pairs_of(change)[:_N_CARRIED]
+        state = state_at(language, text, start)
+    states = _states(language, new.split("\n"), state)
+    scopes = [_scope(language, states[one.row], one.old, one.new) for one in pairs]
+    carried = [one for one in zip(pairs, scopes, strict=True) if one[1] != "comment"][:_N_CARRIED]
     names: set[str] = set()
-    if any(one.renamed for one in pairs):
+    if any(one.renamed for one, _ in carried):
         made = {line for one in changes for line in one.new.split("\n")}
         names.update(*(_NAME.findall(line) for line in text.split("\n") if line not in made))
-    found = places(text, path, pairs, start, end, scope, names)
-    return found[: 2 * N_ASKED]
+    return places(text, path, carried, start, end, names)[: 2 * N_ASKED]
 
 
 def places(
     text: str,
     path: str,
-    pairs: Sequence[Pair],
+    pairs: Sequence[tuple[Pair, CursorScope]],
     start: int,
     end: int,
-    scope: CursorScope,
     names: Set[str],
 ) -> list[Place]:
     """Return the places that an edit may concern, the nearest first.
 
-    ``start`` and ``end`` are offsets of the edit's new lines in ``text``, ``scope`` is where in
-    them it begins, and ``names`` are those that ``text`` had before.
+    ``pairs`` are the edit's, each with where it begins to change, ``start`` and ``end`` are offsets
+    of its new lines in ``text``, and ``names`` are those that ``text`` had before.
     """
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     starts[-1] = len(text)
     first, last = text.count("\n", 0, start), text.count("\n", 0, end)
+    least, most = max(0, first - _N_LINES), last + _N_LINES
+    language = language_of("", path)
+    states = _states(language, lines[least:most], state_at(language, text, starts[least]))
     found: dict[int, Place] = {}
-    for one in pairs:
-        least, most = max(0, first - _N_LINES), min(len(lines) - one.n_lines, last + _N_LINES)
+    for one, scope in pairs:
         is_new = not all(set(_NAME.findall(name)) <= names for name in one.renamed.values())
-        for row in range(least, most + 1):
+        for row in range(least, min(len(lines) - one.n_lines, most) + 1):
             begin, stop = starts[row], starts[row + one.n_lines]
             if (row + one.n_lines > first and row <= last) or stop - begin > _N_CHARS:
                 continue
             block = lines[row : row + one.n_lines]
-            old = flush(block)
-            guess = flush(with_new_names(one, text, begin, stop, path, scope).split("\n"))
+            old, state = flush(block), states[row - least]
+            own = text[begin:stop].removesuffix("\n")
+            guess = flush(with_new_names(one, own, scope, language, state).split("\n"))
             if guess.split() == old.split():
                 guess = carried_over(one, old) or old
-                if guess.split() == old.split() or scope != _scope(path, text[:begin], old, guess):
+                if guess.split() == old.split() or scope != _scope(language, state, old, guess):
                     continue
             place = Place(begin, stop, old, one, guess)
             if one.renamed and not is_new and place.likeness < _LEAST_ALIKE:
@@ -353,25 +358,23 @@ def carried_over(pair: Pair, text: str) -> str | None:
 
 
 def with_new_names(
-    pair: Pair, text: str, start: int, end: int, path: str, scope: CursorScope
+    pair: Pair, lines: str, scope: CursorScope, language: str, state: CodeState
 ) -> str:
-    """Return a part of ``text`` with other names where an edit did nothing but give such.
+    """Return lines with other names where an edit did nothing but give such.
 
-    Names are left alone in comments and strings, or elsewhere if the edit is in a string.  One that
-    may be a word of a sentence is used as in the edit.
+    Names are left alone but in ``scope``, which is the edit's; ``state`` is that before the lines.
+    One that may be a word of a sentence is used as in the edit.
     """
-    lines, renamed = text[start:end].removesuffix("\n"), pair.renamed
+    renamed = pair.renamed
     if renamed.keys().isdisjoint(words_of(lines)):
         return lines
-    language = language_of("", path)
-    state = read_code(language, text[:start])
 
     def name(word: re.Match[str]) -> str:
         if word[0] not in renamed:
             return word[0]
         is_plain = _PLAIN_NAME.fullmatch(word[0])
         is_used_so = not is_plain or _use(word) in pair.uses
-        there = read_code(language, text[: start + word.start()], start, state).scope
+        there = read_code(language, lines[: word.start()], state=state).scope
         return renamed[word[0]] if is_used_so and there == scope else word[0]
 
     return _WORD.sub(name, lines)
@@ -390,14 +393,23 @@ def flush(lines: Sequence[str], depth: int | None = None) -> str:
     return "\n".join(line[depth:] for line in lines)
 
 
-def _pair(was: Sequence[str], now: Sequence[str]) -> Pair:
+def _pair(was: Sequence[str], now: Sequence[str], row: int) -> Pair:
     depth = len(indentation([*was, *now]))
-    return Pair(flush(was, depth), flush(now, depth))
+    return Pair(flush(was, depth), flush(now, depth), row)
 
 
-def _scope(path: str, above: str, old: str, new: str) -> CursorScope:
-    """Return where lines begin to differ, below others."""
-    return read_code(language_of("", path), above + old[: common_head(old, new)]).scope
+def _states(language: str, lines: Iterable[str], state: CodeState) -> list[CodeState]:
+    """Return the state before each of some lines, and behind the last."""
+
+    def behind(state: CodeState, line: str) -> CodeState:
+        return read_code(language, f"{line}\n", state=state)
+
+    return list(accumulate(lines, behind, initial=state))
+
+
+def _scope(language: str, state: CodeState, old: str, new: str) -> CursorScope:
+    """Return where lines begin to differ; ``state`` is that before them."""
+    return read_code(language, old[: common_head(old, new)], state=state).scope
 
 
 def _row(at: Mapping[int, int], idx: int, step: int) -> Iterator[int]:

@@ -143,12 +143,15 @@ def _code_before(language_id: str, before: str) -> tuple[str, CodeState]:
     window = before[start:].replace("\r\n", "\n").replace("\r", "\n")
     if language_id in LONG_STRINGS:  # one quote that is misread would turn all behind it around
         return window, OUTSIDE
-    state = _state_at(language_id, before, start)
+    state = state_at(language_id, before, start)
     return window, state if state.scope != "code" else OUTSIDE
 
 
-def _state_at(language_id: str, before: str, end: int) -> CodeState:
-    """Return the state at the start of a line, read in blocks that stay when the cursor moves."""
+def state_at(language_id: str, before: str, end: int) -> CodeState:
+    """Return the state at the start of a line, read in blocks that stay when the cursor moves.
+
+    Their number is bounded: what is open since long before is not known.
+    """
     position = max(0, end // _N_READ_CHARS - 1) * _N_READ_CHARS
     kinds: tuple[str, ...] = ()
     while position < end:

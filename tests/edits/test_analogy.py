@@ -15,6 +15,7 @@ from speclsp.edits.analogy import (
 )
 from speclsp.edits.formats import FORMATS, EditSource
 from speclsp.requests import Change
+from speclsp.text.code_reader import OUTSIDE, read_code
 
 ANALOGY = FORMATS["analogy"]
 
@@ -87,6 +88,40 @@ def test_an_edit_in_a_comment_has_no_places(edit):
     new = edit.replace("user_id", "account_id")
     one = change(f"{edit}\n", f"{new}\n", path=path)
     assert latest_places(f"{new}\n{edit}\ng(user_id)\n", path, 0, [one]) == []
+
+
+@pytest.mark.parametrize(
+    ("edit", "line", "n_places"),
+    [
+        ("# of user_id\nuse(user_id)", "call(user_id)", 1),
+        ("use(user_id)\n# of user_id", "# by user_id", 0),
+        ("use(user_id)\nuse('user_id')", "call('user_id')", 1),
+        ('"""Of user_id\nand user_id."""', "call(user_id)", 0),
+    ],
+)
+def test_where_an_edit_changes_is_told_line_by_line(edit, line, n_places):
+    new = edit.replace("user_id", "account_id")
+    assert len(found(f"{new}\n{line}\n", change(f"{edit}\n", f"{new}\n"))) == n_places
+
+
+def test_a_long_file_is_read_once_and_not_from_its_beginning(monkeypatch):
+    n_read = 0
+
+    def counted(language_id, code, start=0, state=OUTSIDE):
+        nonlocal n_read
+        n_read += len(code) - start
+        return read_code(language_id, code, start, state)
+
+    monkeypatch.setattr("speclsp.edits.analogy.read_code", counted)
+    monkeypatch.setattr("speclsp.text.rules.read_code", counted)
+    lines = [f"f(user_id, {n})\n" for n in range(60_000)]
+    # The second time, what is far above is known.
+    for name, n_most in (("account_id", 300_000), ("owner_id", 25_000)):
+        n_read, row = 0, 59_980
+        one = change("f(user_id, 59980)\n", f"f({name}, 59980)\n", row)
+        lines[row] = one.new
+        assert len(found("".join(lines), one)) == 2 * N_ASKED
+        assert n_read < n_most < len("".join(lines)) / 3
 
 
 def test_a_name_that_the_file_has_already_goes_where_the_line_is_alike():
