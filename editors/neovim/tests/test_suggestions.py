@@ -71,6 +71,63 @@ def test_what_does_not_fit_goes_with_the_key(editor):
     editor.until(lambda: editor.ghost == "", 5.0)
 
 
+ANSWERS_ONCE = """
+local name = ...
+local answered = false
+local function request(method, _, callback)
+  if method == 'initialize' then
+    callback(nil, { capabilities = { inlineCompletionProvider = true } })
+  elseif method == 'textDocument/inlineCompletion' and not answered then
+    answered = true
+    local start = { line = 0, character = 0 }
+    local range = { start = start, ['end'] = start }
+    callback(nil, { items = { { insertText = 'abcdef', range = range } } })
+  end
+  return true, 1
+end
+local function cmd()
+  local function nothing() return false end
+  return { request = request, notify = nothing, is_closing = nothing, terminate = nothing }
+end
+assert(vim.lsp.start({ name = name, cmd = cmd }))
+vim.lsp.inline_completion.enable()
+"""
+"""A server within the editor, of a name, that answers the first request alone."""
+TYPED = "require('speclsp.native').typed(1)"
+
+
+@pytest.mark.parametrize("name", ["speclsp", "another"])
+def test_only_our_ghost_text_is_taken_away(name, tmp_path):
+    editor = Editor("forky", tmp_path / "home")
+    try:
+        editor.lua(ANSWERS_ONCE, name)
+        editor.keys("ia")
+        editor.until(lambda: editor.ghost == "bcdef")
+        editor.lua(TYPED)
+        assert editor.ghost == "bcdef"
+        editor.keys("@")
+        editor.until(lambda: editor.line == "a@")
+        editor.until(lambda: editor.ghost == "cdef")
+        editor.lua(TYPED)
+        assert editor.ghost == ("" if name == "speclsp" else "cdef")
+    finally:
+        editor.close()
+
+
+def test_another_form_of_the_editors_own_state_raises_nothing(tmp_path):
+    editor = Editor("forky", tmp_path / "home")
+    try:
+        editor.lua(ANSWERS_ONCE, "speclsp")
+        editor.keys("ia")
+        editor.until(lambda: editor.ghost == "bcdef")
+        state = "require('vim.lsp._capability').all.inline_completion.active[1]"
+        for form in ("{ client_id = 1, insert_text = 'x', range = {} }", "{}", "7"):
+            editor.lua(f"{state}.current = {form}")
+            editor.lua(TYPED)
+    finally:
+        editor.close()
+
+
 def test_the_latency_is_that_of_the_statistics(editor):
     type_start(editor)
     latest = editor.until(lambda: editor.lua("return require('speclsp').status().latency_ms"))

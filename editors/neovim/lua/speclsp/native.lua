@@ -64,18 +64,31 @@ local function place_of(item)
   return { row = row - 1, col = col, end_row = row - 1, end_col = col }
 end
 
---- Take away what does not fit what was typed, which the editor shows until the next answer, and
+---@param item table the editor's
+---@return vim.lsp.Client|nil ours, if the item is ours and plain text
+local function client_of(item)
+  local client = vim.lsp.get_client_by_id(item.client_id)
+  return client and client.name == 'speclsp' and type(item.insert_text) == 'string' and client or nil
+end
+
+local function is_outdated(bufnr, item)
+  if not client_of(item) then
+    return false
+  end
+  local whole = text.without_cr(item.insert_text)
+  local typed = insert.typed(bufnr, place_of(item), whole)
+  return not typed or typed == whole
+end
+
+--- Take away what of ours does not fit what was typed, which the editor shows until the next answer, and
 --- ask at once, where the editor would wait.
 ---@param bufnr integer
 function M.typed(bufnr)
   local completor = completor_of(bufnr)
   local item = completor and completor.current
-  if item and type(item.insert_text) == 'string' then
-    local whole = text.without_cr(item.insert_text)
-    local typed = insert.typed(bufnr, place_of(item), whole)
-    if not typed or typed == whole then
-      M.clear(bufnr)
-    end
+  local ok, outdated = pcall(is_outdated, bufnr, item)
+  if ok and outdated then
+    M.clear(bufnr)
   end
   ask(bufnr, AUTOMATIC)
 end
@@ -128,12 +141,13 @@ function M.accept(bufnr, cut)
   return vim.lsp.inline_completion.get({
     bufnr = bufnr,
     on_accept = function(item)
-      local client = vim.lsp.get_client_by_id(item.client_id)
-      if not client or client.name ~= 'speclsp' or type(item.insert_text) ~= 'string' then
+      local client = client_of(item)
+      local ok, place = pcall(place_of, item)
+      if not client or not ok then
         return item
       end
       local ours = { insertText = text.without_cr(item.insert_text), command = item.command }
-      insert.insert(bufnr, client, ours, place_of(item), cut)
+      insert.insert(bufnr, client, ours, place, cut)
       return nil
     end,
   })
