@@ -23,12 +23,6 @@ class Cart:
         del self.prices[name]
 
 `;
-const SALES = `def total(prices, discount):
-    result = 0
-    for price in prices:
-        result += price
-    return result * (1 - discount)
-`;
 let workbench: Workbench;
 
 before(async () => {
@@ -38,7 +32,6 @@ before(async () => {
     settings: {
       "workbench.colorTheme": "Default Dark Modern",
       "speclsp.model": MODEL,
-      "speclsp.editFormat": "analogy",
       "speclsp.minProbability": 0.3,
       "speclsp.tMaxPredictMs": 10_000,
     },
@@ -83,19 +76,4 @@ test("pictures", { skip: MODEL === "" && "no model is named" }, async () => {
   if (box !== null) {
     await editor.page.screenshot({ path: join(ARTEFACTS, "statistics.png"), clip: box });
   }
-});
-
-test("the picture of an analogy", { skip: MODEL === "" && "no model is named" }, async () => {
-  const folder = workbench.folder("sales", { "sales.py": SALES });
-  const editor = await Editor.open(workbench, folder, join(folder, "sales.py"));
-  await editor.showSideBar(false);
-  await editor.toEnd();
-  await editor.keys("Control+Home");
-  for (let n = 0; n < "def total(".length; n++) await editor.keys("ArrowRight");
-  await editor.keys("Control+Shift+ArrowRight");
-  await editor.type("amounts");
-  await editor.keys("ArrowDown");
-  await editor.untilStatus(/Next edit, line 3: replace .* by for price in amounts:/);
-  await editor.picture("analogy-rename", 300);
-  await editor.close();
 });
