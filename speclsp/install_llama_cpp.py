@@ -65,11 +65,16 @@ VERIFY = (
     "from speclsp.install_llama_cpp import load_cuda_libraries as load; load(); "
     "import llama_cpp; print(llama_cpp.__version__, llama_cpp.llama_supports_gpu_offload())"
 )
-USED_ALONE = "set(LLAMA_BUILD_COMMON OFF)\n"
-"""CMake's lines for llama-cpp-python's project, which sets the cached variable of that name.
+OWN_FLAGS = "-DLLAVA_BUILD=off -DCMAKE_PROJECT_llama_cpp_INCLUDE="
+"""CMake's flags before the user's, but for the path of the file with ``USED_ALONE``.
 
 llama.cpp's common library, and its models of pictures and sound, are two thirds of what would be
 compiled, and nothing in speclsp calls them.
+"""
+USED_ALONE = 'set(LLAMA_BUILD_COMMON "$CACHE{LLAMA_BUILD_COMMON}")'
+"""CMake's line for llama-cpp-python's project, which switches the cached variable of that name on.
+
+A plain variable hides it: with what the user's flags say, or else empty, which is off.
 """
 PROBE_TIMEOUT_S = 5
 SECONDS_BETWEEN_LINES = 30
@@ -77,11 +82,14 @@ SECONDS_BETWEEN_LINES = 30
 
 @dataclass
 class Step:
-    """One way to install: what is said, pip's arguments, or the reason why it cannot work."""
+    """One way to install: what is said, pip's arguments, or the reason why it cannot work.
+
+    ``cmake_args`` are the user's flags, maybe none, where it compiles.
+    """
 
     title: str
     arguments: tuple[str, ...] = ()
-    cmake_args: str = ""
+    cmake_args: str | None = None
     problem: str = ""
 
     @property
@@ -269,18 +277,25 @@ def say(line: str) -> None:
     sys.stderr.flush()
 
 
-def perform(command: Sequence[str], cmake_args: str, *, dry_run: bool) -> int:
-    """Run a command and print the time every half minute, or print it; return its exit code."""
+def perform(command: Sequence[str], cmake_args: str | None, *, dry_run: bool) -> int:
+    """Run a command and print the time every half minute, or print it; return its exit code.
+
+    With ``cmake_args`` it compiles, with our flags and then these; what is printed is for a shell.
+    """
+    users = f" {cmake_args}" if cmake_args else ""
     if dry_run:
-        prefix = f"CMAKE_ARGS={shlex.quote(cmake_args)} " if cmake_args else ""
-        sys.stdout.write(prefix + " ".join(map(shlex.quote, command)) + "\n")
+        prefix = ""
+        if cmake_args is not None:
+            prefix = f'used=$(mktemp) && echo {shlex.quote(USED_ALONE)} >"$used" && '
+            prefix += f"""CMAKE_ARGS="{OWN_FLAGS}'$used'"{users and shlex.quote(users)} """
+        sys.stdout.write(prefix + shlex.join(command) + "\n")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        used = Path(folder, "used_alone.cmake")
-        used.write_text(USED_ALONE, encoding="utf-8")
-        include = shlex.quote(f"-DCMAKE_PROJECT_llama_cpp_INCLUDE={used.as_posix()}")
-        flags = f"{cmake_args} -DLLAVA_BUILD=off {include}".lstrip()
-        environment = {**os.environ, "CMAKE_ARGS": flags}
+        environment = dict(os.environ)
+        if cmake_args is not None:
+            used = Path(folder, "used_alone.cmake")
+            used.write_text(USED_ALONE + "\n", encoding="utf-8")
+            environment["CMAKE_ARGS"] = OWN_FLAGS + shlex.quote(used.as_posix()) + users
         started = time.monotonic()
         process = subprocess.Popen(command, env=environment)  # noqa: S603  pip
         while True:
@@ -296,7 +311,7 @@ def install(python: str, found: Sequence[Step], *, anew: bool, dry_run: bool) ->
     pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input")
     fresh = ("--no-cache-dir",) if anew else ()
     if anew:
-        perform((*pip, "uninstall", "--quiet", "--yes", "llama-cpp-python"), "", dry_run=dry_run)
+        perform((*pip, "uninstall", "--quiet", "--yes", "llama-cpp-python"), None, dry_run=dry_run)
     offline = not dry_run and any(step.is_prebuilt for step in found) and not is_reachable(WHEELS)
     if offline:
         say(f"The prebuilt wheels ({WHEELS}) cannot be reached.")

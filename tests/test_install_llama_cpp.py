@@ -1,5 +1,7 @@
 """Which build of llama-cpp-python is tried on which machine, as a dry run prints it."""
 
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -56,19 +58,70 @@ def test_it_says_what_it_does(machine, capsys):
     ]
 
 
-def test_only_what_is_used_is_compiled_and_kept_apart_from_pips_builds(
-    machine, capsys, monkeypatch, tmp_path
-):
+def test_builds_are_kept_apart_from_pips(machine, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     assert f"--cache-dir {tmp_path}/caches/speclsp-llama.cpp " in dry_run(capsys)[-1]
     assert dry_run(capsys, "--anew")[-1].endswith(" --no-cache-dir"), "pip takes the last one"
+
+
+TELLS = """#!{python}
+import os, pathlib, shlex
+flags = shlex.split(os.environ.get("CMAKE_ARGS", ""))
+name = "-DCMAKE_PROJECT_llama_cpp_INCLUDE="
+said = [flag.removeprefix(name) for flag in flags]
+said = [pathlib.Path(it).read_text() if it != flag else it for it, flag in zip(said, flags)]
+pathlib.Path("told").write_text(repr(said))
+"""
+"""A program in place of pip: it tells CMake's flags, and the file that is included."""
+
+
+@pytest.mark.parametrize("users", ["", "-DLLAVA_BUILD=on '-DCMAKE_C_FLAGS=-O2 -g'"])
+def test_a_build_and_the_printed_command_have_our_flags_and_then_the_users(
+    users, capsys, monkeypatch, tmp_path
+):
+    folder = tmp_path / "temporary files"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.chdir(tmp_path)
     pip = tmp_path / "pip"
-    pip.write_text('#!/bin/sh\nprintf %s "$CMAKE_ARGS" > "$1"; cat "${CMAKE_ARGS##*=}" >> "$1"\n')
+    pip.write_text(TELLS.format(python=sys.executable))
     pip.chmod(0o755)
     told = tmp_path / "told"
-    assert script.perform([str(pip), str(told)], "", dry_run=False) == 0
-    assert told.read_text().startswith("-DLLAVA_BUILD=off -DCMAKE_PROJECT_llama_cpp_INCLUDE=")
-    assert told.read_text().endswith("set(LLAMA_BUILD_COMMON OFF)\n")
+    script.perform([str(pip)], users, dry_run=True)
+    line = capsys.readouterr().out
+    assert script.perform([str(pip)], users, dry_run=False) == 0
+    wanted = ["-DLLAVA_BUILD=off", script.USED_ALONE + "\n", *shlex.split(users)]
+    assert told.read_text() == repr(wanted)
+    told.unlink()
+    subprocess.run(["sh", "-c", line], check=True)
+    assert told.read_text() == repr(wanted)
+
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.21)
+project(llama_cpp NONE)
+option(LLAVA_BUILD "" ON)
+set(LLAMA_BUILD_COMMON ON CACHE BOOL "" FORCE)
+foreach(name LLAVA_BUILD LLAMA_BUILD_COMMON)
+    if(${name})
+        message(STATUS "built: ${name}")
+    endif()
+endforeach()
+"""
+"""How llama-cpp-python sets what is built."""
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is missing")
+@pytest.mark.parametrize("built", [[], ["LLAVA_BUILD"], ["LLAMA_BUILD_COMMON"]])
+def test_the_users_flags_outweigh_ours(built, monkeypatch, tmp_path, capfd):
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    monkeypatch.chdir(tmp_path)
+    users = " ".join(f"-D{name}=on" for name in built)
+    command = ["sh", "-c", 'eval "cmake -B build $CMAKE_ARGS"']
+    assert script.perform(command, users, dry_run=False) == 0
+    said = capfd.readouterr().out.splitlines()
+    assert [line.removeprefix("-- built: ") for line in said if "built: " in line] == built
 
 
 @pytest.mark.parametrize(
@@ -93,7 +146,7 @@ def test_a_toolkit_needs_no_runtime_packages_and_is_compiled_with(machine, capsy
     monkeypatch.setattr(script.ctypes.util, "find_library", lambda name: f"lib{name}.so")
     lines = dry_run(capsys)
     assert "nvidia-cublas" not in lines[0]
-    assert lines[-1].startswith("CMAKE_ARGS=-DGGML_CUDA=on ")
+    assert "' -DGGML_CUDA=on' py -m pip " in lines[-1]
     assert "--no-cache-dir" in lines[-1], "pip may have kept a build for the CPU"
 
 
@@ -114,7 +167,7 @@ def test_flags_and_an_index_leave_no_choice(machine, capsys, monkeypatch):
     assert indexes(dry_run(capsys, "--index", "https://mine/whl/cu999")) == ["cu999"]
     monkeypatch.setenv("CMAKE_ARGS", "-DGGML_NATIVE=off")
     (line,) = dry_run(capsys, "--lock", "requirements.lock")
-    assert line.startswith("CMAKE_ARGS=-DGGML_NATIVE=off py -m pip")
+    assert "' -DGGML_NATIVE=off' py -m pip " in line
     assert line.endswith("-r requirements.lock")
 
 
@@ -132,7 +185,7 @@ def test_what_fails_is_followed_by_the_next_way(machine, capsys, monkeypatch):
     ran: list[str] = []
     works: list[str] = []
 
-    def perform(command: tuple[str, ...], _: str, *, dry_run: bool) -> int:
+    def perform(command: tuple[str, ...], _: str | None, *, dry_run: bool) -> int:
         assert not dry_run
         ran.append(indexes([" ".join(command)])[0])
         if ran[-1] == "cpu":
