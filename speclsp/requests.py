@@ -5,7 +5,7 @@ A request is a cursor, options, and what its kind adds.  :class:`PlacedRequest` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -21,7 +21,7 @@ from speclsp.answers import (
     TextResult,
 )
 from speclsp.documents import TextEdit
-from speclsp.settings import PER_REQUEST, Settings
+from speclsp.settings import MAX_INT, PER_REQUEST, Settings
 from speclsp.settings_resolution import for_language, resolve
 from speclsp.statistics import RequestStats
 
@@ -65,6 +65,8 @@ class Request(DocumentCursor, Generic[R], frozen=True, kw_only=True, tag=True, a
     kind: ClassVar[str]
     urgency: ClassVar[int]
     """Editors' requests of greater urgency come first; programs' have none, 0."""
+    n_deadlines: ClassVar[int] = 1
+    """Times `deadline_ms` that the request may take."""
 
     completion_id: str = ""
     """The id of the answer's text; the completer makes one where it is empty."""
@@ -91,9 +93,10 @@ class Request(DocumentCursor, Generic[R], frozen=True, kw_only=True, tag=True, a
 
         Its own settings come before its language's, those before its folder's, and those before
         ``settings``.  Other settings than ``PER_REQUEST`` and wrong values are left out: requests
-        come from other machines, too.
+        come from other machines, too.  The deadline is the kind's, ``n_deadlines`` times as long.
         """
-        return _resolved(_Layers(settings, self.overrides, language_id, self.settings))
+        own = self.settings
+        return _resolved(_Layers(settings, self.overrides, language_id, own, self.n_deadlines))
 
     def empty(self, reason: FinishReason, source: AnswerSource = "model") -> R:
         """Return an answer without text."""
@@ -144,6 +147,9 @@ class EditRequest(Request[EditResult], frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "edit"
     urgency: ClassVar[int] = 1
+    n_deadlines: ClassVar[int] = 4
+    """Half an answer is no edit, and plugins ask once after a change; suggestions go before it, and
+    a change supersedes it."""
 
     declined: tuple[tuple[str, str], ...] = ()
     """Old and new lines of hunks that the user declined."""
@@ -271,6 +277,7 @@ class _Layers(NamedTuple):
     overrides: dict[str, SettingValue]
     language_id: str
     own: dict[str, SettingValue]
+    n_deadlines: int
 
     def __hash__(self) -> int:
         return hash((id(self.base), self.language_id))
@@ -288,7 +295,10 @@ class _Layers(NamedTuple):
 def _resolved(layers: _Layers) -> Settings:
     """Resolve settings once: each key asks several times, and few documents differ in them."""
     settings = for_language(_over(layers.base, layers.overrides), layers.language_id)
-    return _over(settings, layers.own)
+    found = _over(settings, layers.own)
+    if layers.n_deadlines == 1:
+        return found
+    return replace(found, deadline_ms=min(MAX_INT, layers.n_deadlines * found.deadline_ms))
 
 
 def _over(base: Settings, given: dict[str, SettingValue]) -> Settings:

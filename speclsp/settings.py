@@ -144,7 +144,8 @@ class Settings:
     deadline_ms: _Positive = _setting(
         3000,
         _COMPLETION,
-        "Milliseconds after which a request is answered with what is generated so far.",
+        "Milliseconds after which a request is answered with what is generated so far; next edits "
+        "have four times as long.",
     )
     t_max_predict_ms: _NonNegative = _setting(
         700,

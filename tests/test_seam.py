@@ -114,3 +114,19 @@ def test_a_wrong_setting_of_a_request_does_not_stand_for_a_right_one_that_is_equ
     assert wrong.settings_over(base).n_predict == base.n_predict
     assert right.settings_over(base).n_predict == 1
     assert wrong.settings_over(base).n_predict == base.n_predict
+
+
+def test_an_edit_has_four_times_the_time_of_a_suggestion():
+    """copilot-lsp and sidekick.nvim ask once after a change: what ends too early never comes."""
+    longest = 2**31 - 1
+    for base, own, suggestions, edits in (
+        (Settings(deadline_ms=500), {}, 500, 2000),
+        (Settings(), {"deadline_ms": 100}, 100, 400),
+        (Settings(), {"deadline_ms": longest}, longest, longest),
+    ):
+        cursor = {"uri": "u:a", "version": 1, "offset": 0, "settings": own}
+        for kind, wanted in (
+            (requests.CompletionRequest, suggestions),
+            (requests.EditRequest, edits),
+        ):
+            assert kind(**cursor).settings_over(base, "python").deadline_ms == wanted

@@ -34,9 +34,6 @@ from speclsp.requests import EditRequest
 
 logger = logging.getLogger(__name__)
 
-_N_DEADLINES: Final = 4
-"""Times `deadline_ms` that an edit may take.  Half an answer is no edit, and plugins ask once after
-a change; suggestions go before it, and a change supersedes it."""
 _NONE: Final = "none: "
 """How the statistics begin to say why there are no next edits."""
 _REMEDY: Final = (
@@ -53,13 +50,11 @@ async def next_edit(
     here = session.settings_in(buffer) if buffer is not None else None
     if buffer is None or window is None or here is None or session.is_snoozing:
         return {"edits": []}
-    settings, overrides = here
     request = EditRequest(
         uri=buffer.uri,
         version=buffer.version,
         offset=buffer.offset(session.cursor(buffer, params.position)),
-        settings={"deadline_ms": _N_DEADLINES * settings.deadline_ms},
-        overrides=overrides,
+        overrides=here[1],
     )
     with session.requests.newest(NEXT_EDIT, buffer.uri) as in_flight:
         try:

@@ -111,10 +111,11 @@ def test_a_key_in_a_notebook_tokenises_its_cell_only(tokenize, buffers):
         buffers.documents.open(document(uri, text))
     for version, typed in enumerate(("", "a", "ab", "abc"), start=2):
         tokenize.n_chars = 0
-        second = buffers.documents.change(
-            "second", version, TextEdit(len(cells["second"]) + len(typed[:-1]), 10_000, typed[-1:])
-        )
-        assert second is not None
+        former = buffers.documents.get("second")
+        assert former is not None
+        place = len(cells["second"]) + len(typed[:-1])
+        second = former.edited(version, TextEdit(place, 10_000, typed[-1:]))
+        buffers.documents.change(second)
         above, below = f"{cells['first']}\n", f"\n{cells['third']}"
         request = remade(
             request_between(above + second.text, below, uri="second"),

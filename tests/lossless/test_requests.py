@@ -18,7 +18,7 @@ from real_prompts import CUTS, MODULES, STEP
 from typed_requests import request_between, typed_completer
 
 from speclsp.cancellation import CancellationToken
-from speclsp.completer import alternatives, jobs
+from speclsp.completer import completion_job, jobs
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation
 from speclsp.requests import PlacedCompletion
@@ -101,7 +101,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, sampled: str, **options: Any) -> li
 
     with monkeypatch.context() as patched:
         patched.setattr(jobs, "generate", recorded)
-        patched.setattr(alternatives, "make_sampler", RequestsSampler)
+        patched.setattr(completion_job, "make_sampler", RequestsSampler)
         completer = typed_completer(settings)
         completer.start()
         try:

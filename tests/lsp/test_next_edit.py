@@ -13,7 +13,6 @@ from speclsp.answers import EditResult
 from speclsp.documents import TextEdit, edit_between
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.lsp.text_buffer import TextBuffer
-from speclsp.settings import Settings
 from speclsp.statistics import RequestStats, SessionStats
 
 METHOD = "textDocument/copilotInlineEdit"
@@ -69,16 +68,6 @@ async def test_an_edit_is_right_in_whatever_units_a_client_counts(negotiated, st
             )
             buffer.replace(first, end, edit["text"])
             assert buffer.text == wanted
-
-
-async def test_an_edit_has_four_times_the_time_of_a_suggestion(start):
-    """copilot-lsp and sidekick.nvim ask once after a change: what ends too early never comes."""
-    wire = await start(initializationOptions={"deadline_ms": 500})
-    wire.open(TEXT)
-    wire.completer.script = proposing()
-    await wire.ask(METHOD, at(0, 0))
-    request = wire.completer.asked[-1].request
-    assert request.settings_over(Settings()).deadline_ms == 2000
 
 
 async def test_the_members_of_an_edit(start):
