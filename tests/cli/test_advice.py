@@ -74,7 +74,7 @@ def test_the_drafters_generated_tokens_add_up(mode):
 
 
 def test_a_good_session_has_no_advice():
-    drafting = ("--mode", "first", "--spec-type", "suffix", "--max-draft", "24")
+    drafting = ("--mode", "first", "--spec-type", "suffix", "--max-draft", "28")
     assert advice(*drafting, n_requests=3) == []
 
 
