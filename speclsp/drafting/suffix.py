@@ -30,8 +30,8 @@ _N_BUFFER_PLACES: Final = 4
 """Most places in buffers per draft: 8 took as much time, and more of the host's."""
 _SURE_MATCH: Final = 4
 """A buffer's match of so many tokens needs no others, from buffers while the text continues it or
-from corpora: 16 saved as many passes, and
-took 1.2 to 2.5 times as long.  3 did as well, but both were measured in Python alone."""
+from corpora: 16 saved as many passes, and took 1.2 to 2.5 times as long.  3 did as well, but both
+were measured in Python alone."""
 
 
 class SuffixDrafter:
