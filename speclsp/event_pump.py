@@ -1,10 +1,12 @@
-"""The thread that hands a completer's events to its reader."""
+"""The thread that hands a completer's events to its reader, and calls to an event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from speclsp.events import Event
@@ -13,6 +15,12 @@ from speclsp.seam import Completer
 logger = logging.getLogger(__name__)
 
 _FINISH_TIMEOUT_S: Final = 2.0
+
+
+def post(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> None:
+    """Let a loop call something; any thread may, and nothing happens once the loop has ended."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, *arguments)
 
 
 class EventPump:

@@ -23,7 +23,7 @@ from speclsp.documents import Document
 from speclsp.engine_process import wire
 from speclsp.engine_process.transport import Streams, in_daemon_thread
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.event_pump import EventPump
+from speclsp.event_pump import EventPump, post
 from speclsp.events import Event, Problem, Progress, StateChanged
 from speclsp.requests import Q, Request
 from speclsp.seam import Completer
@@ -216,7 +216,7 @@ class _Window:
         }
 
     def _begin(self, completer: Completer) -> None:
-        EventPump(completer, partial(self._post, self._send_event, completer))
+        EventPump(completer, partial(post, self._loop, self._send_event, completer))
         completer.start()
 
     def _do(self, completer: Completer, message: wire.WindowMessage) -> None:
@@ -278,9 +278,7 @@ class _Window:
             self._log_wrong_settings(message.request)
         token = self._tokens[message.number] = CancellationToken()
         future: Future[Any] = completer.submit(self._scoped(message.request), token)
-        future.add_done_callback(
-            lambda answered: self._post(self._answer, completer, message.number, answered)
-        )
+        future.add_done_callback(partial(post, self._loop, self._answer, completer, message.number))
 
     def _log_wrong_settings(self, request: Request[Any]) -> None:
         """Log the settings of a request of another machine that are left out; once for a window."""
@@ -338,11 +336,6 @@ class _Window:
             if isinstance(event, StateChanged | Progress):
                 self._send_statistics(completer)
             self._send(event)
-
-    def _post(self, work: Callable[..., None], *arguments: object) -> None:
-        """Let the loop do something; any thread may call it."""
-        with suppress(RuntimeError):  # the loop, and the window with it, has ended
-            self._loop.call_soon_threadsafe(work, *arguments)
 
     def _send(self, *messages: wire.EngineMessage) -> None:
         if not self._connection.is_closed and not self._connection.send(*messages):

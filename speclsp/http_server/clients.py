@@ -23,7 +23,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.common_ends import common_head
 from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import EngineUnavailableError, SpecLspError
-from speclsp.event_pump import EventPump
+from speclsp.event_pump import EventPump, post
 from speclsp.events import Event, Problem, TextGrew
 from speclsp.http_server.bodies import TextBody
 from speclsp.requests import TextRequest
@@ -176,11 +176,10 @@ class Client:
                 self._completer.close_document(self._prediction_uri)
 
     def _deliver(self, event: Event) -> None:
-        with suppress(RuntimeError):  # the loop has ended
-            if isinstance(event, TextGrew):
-                self._loop.call_soon_threadsafe(self._take, event)
-            elif isinstance(event, Problem):
-                self._loop.call_soon_threadsafe(self._tell, event)
+        if isinstance(event, TextGrew):
+            post(self._loop, self._take, event)
+        elif isinstance(event, Problem):
+            post(self._loop, self._tell, event)
 
     def _take(self, event: TextGrew) -> None:
         generation = self._running.get(event.completion_id)

@@ -11,8 +11,10 @@ import contextlib
 import io
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, TypeAlias, get_args
 
+from speclsp.event_pump import post
 from speclsp.events import LogLevel
 from speclsp.printable import printable
 
@@ -70,13 +72,7 @@ class PrintedLines(io.TextIOBase):
 @contextlib.contextmanager
 def logging_to(deliver: Deliver) -> Iterator[None]:
     """Call ``deliver`` on the running loop with each record; those after its end are lost."""
-    loop = asyncio.get_running_loop()
-
-    def on_loop(level: LogLevel, text: str) -> None:
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(deliver, level, text)
-
-    with logging_by(on_loop):
+    with logging_by(partial(post, asyncio.get_running_loop(), deliver)):
         yield
 
 

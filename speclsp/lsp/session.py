@@ -11,7 +11,6 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines, request_line
 from speclsp.documents import Document
 from speclsp.errors import EngineUnavailableError, SpecLspError
-from speclsp.event_pump import EventPump
+from speclsp.event_pump import EventPump, post
 from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.client_settings import ClientSettings
 from speclsp.lsp.completion_requests import InFlightRequests, SharedAnswers, TriggerKinds
@@ -172,7 +171,9 @@ class Session:
                 return
             self._applied = settings
             self.window = Window(completer, settings, masks_late=True)
-            self._pump = EventPump(completer, partial(self._post, asyncio.get_running_loop()))
+            self._pump = EventPump(
+                completer, partial(post, asyncio.get_running_loop(), self._take_event)
+            )
             self.tell(completer.start)
             for folder in self.folders:
                 if folder.on_disk is not None:
@@ -195,11 +196,6 @@ class Session:
         except Exception:
             logger.exception("the completer failed at %s", getattr(call, "__name__", call))
             return None
-
-    def _post(self, loop: asyncio.AbstractEventLoop, event: Event) -> None:
-        """Let the loop take an event; called by the pump's thread."""
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(self._take_event, event)
 
     def _take_event(self, event: Event) -> None:
         match event:

@@ -15,9 +15,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from speclsp.errors import SpecLspError
+from speclsp.event_pump import post
 from speclsp.lsp.capabilities import answer_to_initialize
 from speclsp.lsp.framing import FrameDecoder
 from speclsp.lsp.log import PrintedLines, logging_to
@@ -104,17 +106,13 @@ async def _converse(
     """Serve the client until it is done; ``received`` was read from ``stdin`` before."""
     loop = asyncio.get_running_loop()
 
-    def on_loop(call: Callable[..., None], *arguments: bytes) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(call, *arguments)
-
     def read() -> None:
         with contextlib.suppress(OSError):
             while data := os.read(stdin, _READ_BYTES):
-                on_loop(connection.feed, data)
-        on_loop(connection.feed, b"")
+                post(loop, connection.feed, data)
+        post(loop, connection.feed, b"")
 
-    writer = _Writer(stdout, lambda: on_loop(connection.hang_up))
+    writer = _Writer(stdout, partial(post, loop, connection.hang_up))
     connection.connect(writer.write, decoder)
     on_stop_signal(connection.hang_up)
     if received:
