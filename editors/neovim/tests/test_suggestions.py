@@ -307,9 +307,9 @@ def test_two_editors_share_one_engine_and_outlive_it(editor, project):
         other.open(project / "customers.py")
         other.until_ready()
         other.keys("G")
-        ghosts = [type_start(editor), type_start(other)]
-        # What the model writes for the last number is nearly even.
-        assert ghosts[0].partition("age=")[0] == ghosts[1].partition("age=")[0] != ""
+        # Behind this each of the customers' numbers is as likely as the next one.
+        for one in (editor, other):
+            assert type_start(one).startswith('ustomer("name_')
         engines = [status for status in map(status_of, running_engines()) if status]
         # Those of tests before are still there, without a window.
         (engine,) = [status for status in engines if status["n_windows"]]
