@@ -274,6 +274,7 @@ def test_the_request_after_a_cut_finds_a_connection(asking):
     next(pieces)
     pieces.close()
     until(lambda: client.server.requests[-1].method == "HEAD")
+    until(lambda: not asyncio.all_tasks(client.engine._loop))  # it has the answer
     head = client.server.requests[-1]
     assert client.ask() == "hello world"
     assert client.server.requests[-1].connection_idx == head.connection_idx

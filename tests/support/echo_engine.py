@@ -26,14 +26,25 @@ from speclsp.settings import Settings
 from speclsp.settings_resolution import canonical_name, convert
 
 
-async def echo(streams: Streams) -> None:
-    reader, writer = streams
-    while received := await reader.read(4096):
-        if received.startswith(b"log "):
-            for number in range(int(received[4:])):
-                logging.getLogger("echo").info("line %d %s", number, "x" * 100)
-        writer.write(received)
-        await writer.drain()
+class Echo:
+    """Serves windows until they have gone, or until it is closed."""
+
+    def __init__(self) -> None:
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def serve(self, streams: Streams) -> None:
+        reader, writer = streams
+        self._writers.add(writer)
+        while received := await reader.read(4096):
+            if received.startswith(b"log "):
+                for number in range(int(received[4:])):
+                    logging.getLogger("echo").info("line %d %s", number, "x" * 100)
+            writer.write(received)
+            await writer.drain()
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
 
 
 def refuse_threads(n_threads: int) -> None:
@@ -66,7 +77,16 @@ def main() -> None:
         lifetime.free_bytes = lambda _: int(os.environ["ECHO_ENGINE_FREE"])  # type: ignore[assignment]
     refusal = no_room(place, settings)
     status = {"models": ["echo"]}
-    loop = EngineLoop(place, listener, settings, echo, status=lambda: status, refusal=refusal)
+    echo = Echo()
+    loop = EngineLoop(
+        place,
+        listener,
+        settings,
+        echo.serve,
+        status=lambda: status,
+        close=echo.close,
+        refusal=refusal,
+    )
     asyncio.run(loop.run())
 
 
