@@ -18,41 +18,48 @@ from contextlib import suppress
 from pathlib import Path
 
 _PREPARED = """
-import gc, json, os, signal, socket, sys
+import contextlib, gc, json, os, select, signal, socket, sys
 
 import numpy
-from speclsp.cli import complete, models, options
+from speclsp.cli import complete, models, options, serve, window_completer
 from speclsp.cli.main import main
 from speclsp.completer import engine, local
 from speclsp.drafting import merger, registry
 from speclsp.engine.llama import context, loading, vocabulary
+from speclsp.lsp import server
 from speclsp.storage import accepted_store
 
-jobs = socket.socket(fileno=int(sys.argv[1]))
+listener = socket.socket(fileno=int(sys.argv[1]))
 # What a script starts with & ignores it, and so would the tests' processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands
 gc.freeze()  # or each end looks through all that is loaded, for 0.3 seconds
-while True:
-    is_job, streams, _, _ = socket.recv_fds(jobs, 1, 5)
-    if not is_job:
-        break
-    if os.fork():  # who waits for it is forked, too
-        [os.close(stream) for stream in streams]
-        os.wait()
-        continue
+while listener in select.select([listener, 0], [], [])[0]:
+    command, _ = listener.accept()
     if os.fork():
-        os._exit(0)
+        command.close()
+        continue
+    listener.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    received, streams, _, _ = socket.recv_fds(command, 1 << 20, 3)
+    while not received.endswith(b"\\n"):
+        received += command.recv(1 << 20)
+    is_alive, held = os.pipe()
     if pid := os.fork():
-        jobs.send(pid.to_bytes(4))
-        os.closerange(0, streams[4])  # their other ends end with the command
-        os.write(streams[4], os.waitpid(pid, 0)[1].to_bytes(4))
+        [os.close(one) for one in (*streams, held)]  # their other ends end with the command
+        with contextlib.suppress(BrokenPipeError):
+            command.send(pid.to_bytes(4))
+        if command in select.select([command, is_alive], [], [])[0]:
+            os.kill(pid, signal.SIGKILL)  # who asked for it has been killed
+            os._exit(0)
+        command.send(os.waitpid(pid, 0)[1].to_bytes(4))
         os._exit(0)
-    jobs.close()
-    with open(streams[3]) as file:
-        job = json.load(file)
-    for number, stream in enumerate(streams[:3]):
+    command.close()
+    os.close(is_alive)
+    for number, stream in enumerate(streams):
         os.dup2(stream, number)
-    [os.close(streams[number]) for number in (0, 1, 2, 4)]
+        os.close(stream)
+    job = json.loads(received)
     os.environ.clear()
     os.environ.update(job["environment"])
     os.chdir(job["folder"])
@@ -61,17 +68,46 @@ while True:
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace")
     main()
 """
+_LAUNCHER = """#!{python} -IS
+import json, os, signal, socket, sys
+
+command = socket.socket(socket.AF_UNIX)
+command.connect({address!r})
+job = {{"arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd()}}
+socket.send_fds(command, [json.dumps(job).encode() + b"\\n"], [0, 1, 2])
+pid = int.from_bytes(command.recv(4))
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.kill(pid, number))
+os.closerange(0, 3)
+code = os.waitstatus_to_exitcode(int.from_bytes(command.recv(4)))
+os._exit(code if code >= 0 else 128 - code)
+"""
 
 
 @functools.cache
-def _prepared() -> socket.socket:
-    ours, theirs = socket.socketpair()
-    command = [sys.executable, "-c", _PREPARED, str(theirs.fileno())]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-    theirs.close()
-    atexit.register(process.wait)
-    atexit.register(ours.close)
-    return ours
+def _prepared() -> Path:
+    """Return a folder with the socket ``jobs`` of a process that forks what it is sent."""
+    folder = tempfile.TemporaryDirectory(prefix="speclsp-")  # a socket's path is short
+    atexit.register(folder.cleanup)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder.name}/jobs")
+        listener.listen()
+        command = [sys.executable, "-P", "-c", _PREPARED, str(listener.fileno())]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
+    atexit.register(process.communicate)  # it ends with its input
+    return Path(folder.name)
+
+
+@functools.cache
+def forked_command() -> Path:
+    """Return a command that does what ``speclsp`` does, for programs that start it by its path.
+
+    A signal that kills what it forks becomes the exit status, as in a shell.
+    """
+    file = _prepared() / "speclsp"
+    file.write_text(_LAUNCHER.format(python=sys.executable, address=f"{_prepared()}/jobs"))
+    file.chmod(0o700)
+    return file
 
 
 class _Forked:
@@ -89,28 +125,23 @@ class _Forked:
             "environment": dict(os.environ if environment is None else environment),
             "folder": str(folder or Path.cwd()),
         }
-        prepared = _prepared()
-        ended, status = os.pipe()
-        self._ended = os.fdopen(ended, "rb")
-        with tempfile.TemporaryFile("w+") as file:
-            json.dump(job, file)
-            file.seek(0)
-            socket.send_fds(prepared, [b"1"], [*streams, file.fileno(), status])
-        os.close(status)
-        self.pid = int.from_bytes(prepared.recv(4))
+        self._command = socket.socket(socket.AF_UNIX)
+        self._command.connect(f"{_prepared()}/jobs")
+        socket.send_fds(self._command, [json.dumps(job).encode() + b"\n"], streams)
+        self.pid = int.from_bytes(self._command.recv(4))
         self.returncode: int | None = None
 
     def wait(self, timeout: float = 600.0) -> int:
         """Return the exit code, which is negative for a signal.  Raises TimeoutError."""
         if self.returncode is None:
-            if not select.select([self._ended], [], [], timeout)[0]:
+            if not select.select([self._command], [], [], timeout)[0]:
                 raise TimeoutError(f"process {self.pid} has not ended")
-            self.returncode = os.waitstatus_to_exitcode(int.from_bytes(self._ended.read()))
-            self._ended.close()
+            self.returncode = os.waitstatus_to_exitcode(int.from_bytes(self._command.recv(4)))
+            self._command.close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        if self.returncode is None and not select.select([self._ended], [], [], 0)[0]:
+        if self.returncode is None and not select.select([self._command], [], [], 0)[0]:
             os.kill(self.pid, number)
 
     def kill(self) -> None:

@@ -1,5 +1,6 @@
 """`:Speclsp`, `:checkhealth speclsp` and the status line."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pynvim import NvimError
-from real_neovim import PLUGIN, REPOSITORY, SERVER, START, Editor
+from real_neovim import PLUGIN, REPOSITORY, START, Editor
 
 HELP_TAGS = REPOSITORY / "tools" / "help_tags.sh"
 
@@ -123,9 +124,10 @@ def test_a_file_without_a_root_marker_belongs_to_the_working_folder(bare, projec
 
 
 def test_a_file_in_the_home_folder_is_in_no_project_which_status_says(bare, project):
-    bare.home.mkdir(exist_ok=True)
-    bare.nvim.command(f"cd {bare.home}")
-    file = bare.home / "notes.py"
+    home = Path(os.environ["HOME"])
+    home.mkdir(exist_ok=True)
+    bare.nvim.command(f"cd {home}")
+    file = home / "notes.py"
     file.write_text("x = 1\n")
     bare.setup()
     bare.open(file)
@@ -218,7 +220,6 @@ def test_a_switch_says_what_is_on_where(editor):
 
 
 def test_without_a_server_nothing_is_said_to_be_on(bare, project):
-    bare.nvim.command("let g:loaded_python3_provider = 0")  # the system's Python may lack pynvim
     bare.lua("vim.env.PATH = '/usr/bin:/bin' require('speclsp').setup({})")
     bare.open(project / "customers.py")
     assert bare.lua("return require('speclsp').statusline()") == "speclsp not installed"
@@ -253,7 +254,9 @@ def test_restart_and_reindex(editor):
 def test_a_server_that_hangs_is_replaced(bare, project, tmp_path):
     hanging, again = tmp_path / "hanging.py", tmp_path / "again"
     hanging.write_text(HANGING)
-    text = f'[ -e {again} ] && exec {SERVER} "$@"; touch {again}; exec {sys.executable} {hanging}'
+    text = (
+        f'[ -e {again} ] && exec {bare.server} "$@"; touch {again}; exec {sys.executable} {hanging}'
+    )
     bare.setup(cmd=script(tmp_path / "server", text))
     bare.open(project / "customers.py")
     bare.until(lambda: bare.lua("return require('speclsp').status().state") == "loading")
@@ -263,7 +266,7 @@ def test_a_server_that_hangs_is_replaced(bare, project, tmp_path):
 
 def test_a_server_that_dies_after_a_long_time_is_given_up_too(bare, project, tmp_path):
     broken = tmp_path / "broken"
-    text = f'[ -e {broken} ] && exit 1; exec {SERVER} "$@"'
+    text = f'[ -e {broken} ] && exit 1; exec {bare.server} "$@"'
     bare.setup(cmd=script(tmp_path / "server", text), max_restarts=2)
     bare.open(project / "customers.py")
     bare.until_ready()

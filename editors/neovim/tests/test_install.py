@@ -33,7 +33,6 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
 
 
 def test_the_server_is_installed_and_started(log, bare, project):
-    bare.nvim.command("let g:loaded_python3_provider = 0")  # it would ask our Python, too
     bare.lua("require('speclsp').setup({})")
     told = "speclsp: the server is not installed; :Speclsp install installs it."
     assert told in bare.nvim.command_output("messages")

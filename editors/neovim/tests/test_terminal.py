@@ -12,7 +12,7 @@ from pathlib import Path
 import pexpect
 import pyte
 import pytest
-from real_neovim import PLUGIN, SERVER, START, TIMEOUT_S, nvim_of
+from real_neovim import PLUGIN, SERVER, START, TIMEOUT_S, WITHOUT_PYTHON, nvim_of
 from rewriting_model import CODE
 
 CART = '''"""Prices of a shop."""
@@ -63,6 +63,8 @@ class Terminal:
             "--clean",
             "--cmd",
             f"set runtimepath^={PLUGIN} noswapfile background=dark termguicolors",
+            "--cmd",
+            WITHOUT_PYTHON,
             "-c",
             f"lua require('speclsp').setup({{ cmd = '{SERVER}', settings = {settings} }})",
             "-c",

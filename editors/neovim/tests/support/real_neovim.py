@@ -11,6 +11,7 @@ from typing import Any
 
 import pynvim
 import pytest
+from forked_speclsp import forked_command
 
 REPOSITORY = Path(__file__).parents[4]
 PLUGIN = REPOSITORY / "editors" / "neovim"
@@ -18,6 +19,8 @@ FETCH = REPOSITORY / "tools" / "editors" / "fetch_neovim.sh"
 UNREACHABLE = 69
 SERVER = Path(os.environ.get("SPECLSP_SERVER", Path(sys.executable).with_name("speclsp")))
 TIMEOUT_S = 90.0
+WITHOUT_PYTHON = "let g:loaded_python3_provider = 0"
+"""Neovim would look for a Python that has its module, at the first Python file."""
 
 VERSIONS = {"0.12-native": ("forky", "auto"), "0.10-own": ("trixie", "auto")}
 """Debian's suite and who draws ghost text: both versions, and both that draw."""
@@ -65,10 +68,13 @@ class Editor:
         self.home = home
         self.backend = backend
         self.has_plugin = has_plugin
+        self.server = SERVER if "SPECLSP_SERVER" in os.environ else forked_command()
+        # Windows of one home share an engine: that of the tests before serves this one, too.
+        shared = Path(os.environ["XDG_RUNTIME_DIR"], "home")
         environment = {
-            "HOME": str(home),
-            "XDG_CACHE_HOME": str(home / "cache"),
-            "XDG_STATE_HOME": str(home / "state"),
+            "HOME": str(shared),
+            "XDG_CACHE_HOME": str(shared / "cache"),
+            "XDG_STATE_HOME": str(shared / "state"),
             "XDG_CONFIG_HOME": str(home / "config"),
             "XDG_DATA_HOME": str(home / "data"),
         }
@@ -82,6 +88,8 @@ class Editor:
                 "--clean",
                 "--cmd",
                 f"set runtimepath^={PLUGIN} noswapfile" if has_plugin else "set noswapfile",
+                "--cmd",
+                WITHOUT_PYTHON,
             ],
         )
 
@@ -91,7 +99,12 @@ class Editor:
     def setup(self, **options: Any) -> None:
         # The trial model is never sure of what it writes.
         settings = {"min_probability": 0, **options.pop("settings", {})}
-        options = {"cmd": str(SERVER), "backend": self.backend, "settings": settings, **options}
+        options = {
+            "cmd": str(self.server),
+            "backend": self.backend,
+            "settings": settings,
+            **options,
+        }
         self.lua("require('speclsp').setup(...)", options)
 
     def open(self, path: Path) -> None:
@@ -106,11 +119,15 @@ class Editor:
             if value:
                 return value
             time.sleep(0.02)
-        log = ""
+        log = status = ""
         if self.has_plugin:
+            status = self.lua("return require('speclsp').status()")
             log = "\n".join(self.lua("return require('speclsp.server').log")[-20:])
-        messages = self.nvim.command_output("messages")
-        raise AssertionError(f"it did not happen; messages: {messages}\nlog: {log}")
+        mode, messages = self.nvim.api.get_mode(), self.nvim.command_output("messages")
+        raise AssertionError(
+            f"it did not happen; {mode}, line: {self.line!r}, ghost text: {self.ghost!r}\n"
+            f"status: {status}\nmessages: {messages}\nlog: {log}"
+        )
 
     def until_ready(self) -> None:
         self.until(lambda: self.lua("return require('speclsp').status().state") == "ready")
