@@ -119,8 +119,8 @@ class Settings:
     multiline: Multiline = _setting(
         "auto",
         _COMPLETION,
-        "Allow several lines: `always`, `never`, or `auto` (where the cursor's line opens a block "
-        "or is empty).",
+        "Allow several lines: `always`, `never`, or `auto` (where the cursor's line opens a "
+        "block, a docstring or a comment, or is empty).",
     )
     max_lines: _Positive = _setting(20, _COMPLETION, "Maximum lines of one completion.")
     min_probability: _Probability = _setting(

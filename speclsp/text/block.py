@@ -65,6 +65,8 @@ class CursorBlock:
         before, was_open = self._state, self._is_open()
         self._state = after = self._rules.state_after(text + "\n")
         is_open = self._is_open()
+        if self._rules.extent == "string":
+            return len(after.open_marks) < len(self._rules.state_before.open_marks)
         if len(after.closed_brackets) > len(before.closed_brackets):
             self._is_reopened = is_open
             if not is_open and not opens_block(self._rules.language_id, line):
@@ -75,12 +77,10 @@ class CursorBlock:
             return self._is_closed_by(line, text)
         if self._base is None or not closes_block(line) or is_open:
             return False
-        if indent_width(line) < self._base:
-            return True
+        depth, is_end = indent_width(line), line.strip() == ("}" if was_open else "end")
         # Beside other definitions one is enough.
-        is_end = line.strip() == ("}" if was_open else "end")
-        is_beside = indent_width(line) == self._base
-        return is_end and is_beside and heads_definition(self._rules.language_id, self._header)
+        is_one = is_end and heads_definition(self._rules.language_id, self._header)
+        return depth < self._base or (is_one and depth == self._base)
 
     def _is_open(self) -> bool:
         """Whether a bracket or a long string of the text is open."""

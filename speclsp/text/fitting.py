@@ -130,7 +130,11 @@ def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
     whole text if none are replaced there.
     """
     states = [(language, read_code(language, line_before)) for language in ("", _NO_STRINGS)]
-    ends = [n for n in range(1, len(rest[:MAX_AUTO_CLOSERS]) + 1) if not rest[n - 1].isspace()]
+    n_first = 1
+    if rest.startswith(_LONG_QUOTES):  # they end the cursor's string
+        states, n_first = [("python", inside_of((rest[:3],)))], 3
+    n_most = len(rest[:MAX_AUTO_CLOSERS])
+    ends = [n for n in range(n_first, n_most + 1) if not rest[n - 1].isspace()]
     for part in (text.partition("\n")[0], text):
 
         def n_unpaired(n_replaced: int, part: str = part) -> list[int]:

@@ -17,11 +17,11 @@ from speclsp.text.code_reader import (
     inside_of,
     read_code,
 )
-from speclsp.text.languages import INDENTED, language_of, opens_block
+from speclsp.text.languages import INDENTED, comment_marks, language_of, opens_block
 
-Extent = Literal["line", "lines", "block"]
-"""The end of a completion: of the line, before a dedent, or of the block that the cursor's line
-opens."""
+Extent = Literal["line", "lines", "block", "string"]
+"""The end of a completion: of the line, before a dedent, or of the block, or the string or comment,
+that the cursor's line opens."""
 
 N_NEXT_LINES: Final = 8
 """Most lines after the cursor that the rules compare."""
@@ -118,7 +118,12 @@ def stop_rules(settings: Settings, request: AnyPlaced) -> StopRules:
         following.pop()
     language_id = language_of(request.language_id, request.path)
     code_before, outer = _code_before(language_id, before)
+    state_before = read_code(language_id, code_before, state=outer)
     extent = _extent(settings, language_id, line_before, line_after)
+    if settings.multiline != "never" and _opens_string(
+        language_id, code_before, state_before, line_after.strip()
+    ):
+        extent = "string"
     return StopRules(
         extent=extent,
         max_lines=1 if extent == "line" else settings.max_lines,
@@ -129,7 +134,7 @@ def stop_rules(settings: Settings, request: AnyPlaced) -> StopRules:
         code_before=code_before,
         code_after="".join("\n" + line for line in following),
         newline=newline_of(before, after),
-        state_before=read_code(language_id, code_before, state=outer),
+        state_before=state_before,
     )
 
 
@@ -181,6 +186,19 @@ def _extent(settings: Settings, language_id: str, line_before: str, line_after: 
             if has_code_after or not (opens or not line_before.strip()):
                 return "line"
             return several
+
+
+def _opens_string(language_id: str, code_before: str, state: CodeState, rest: str) -> bool:
+    """Whether a string or a comment that may have several lines begins at the cursor.
+
+    After the cursor, its line has no more than what closes it.
+    """
+    line_marks, block_marks = comment_marks(language_id)
+    if state.scope == "code" or state.innermost in ("'", '"', *line_marks):
+        return False
+    is_ended = rest == dict(block_marks).get(state.innermost) or not set(rest) - AUTO_CLOSERS
+    start = state.open_marks[-1].index + len(state.innermost)
+    return is_ended and not code_before[start:].strip("*! \t")
 
 
 def newline_of(prefix: str, suffix: str) -> str:

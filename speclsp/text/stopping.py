@@ -59,7 +59,7 @@ _ARROW: Final = re.compile(r"(?<=[,(=])\s*(?:async\s+)?(?:\([^()\n]*\)|\w+)\s*=>
 _JUMP: Final = re.compile(r"\s*(?:break|continue|raise|return|throw)\b(?!.*\b(?:if|unless)\b)")
 """A statement behind which its block ends; with ``if`` behind it, as in Ruby, it may not."""
 _METHOD_NAME: Final = re.compile(r"\.\w+")
-_LONE_WORD: Final = re.compile(r"(?:^|\n)\s*\w+\Z")
+_LONE_WORD: Final = re.compile(r"(?:^|\n)\s*(?:\* )?\w*\Z")
 _FENCE_LINE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 _DIRECTIONS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"

@@ -146,6 +146,32 @@ def test_unknown_probabilities_end_no_text(ended):
     assert (text.stopped_by, text.so_far, text.probability) == (None, "a + b", 1.0)
 
 
+@pytest.mark.parametrize(
+    ("document", "language", "pieces", "kept"),
+    [
+        (
+            'def f():\n    """▮\n',
+            "python",
+            ["\n   ", " Count", " the", " words"],
+            "\n    Count the",
+        ),
+        ('def f():\n    """▮\n', "python", ["\n   ", " Count", " the"], ""),
+        ("/**▮\nf();\n", "java", ["\n", " *", " Counts", " the"], ""),
+        ("/**▮ */\nf();\n", "java", ["\n", " *", " Counts", " the"], ""),
+        ("/*▮*/\n", "c", ["*\n", " *", " Counts", " the"], "*"),
+    ],
+)
+def test_a_docstring_without_a_second_word(rules_at, document, language, pieces, kept):
+    text = CompletionText(
+        PieceVocabulary(pieces),  # type: ignore[arg-type]
+        rules_at(document, language),
+        min_probability=0.5,
+    )
+    for token in range(len(pieces)):
+        text.feed(token, math.log(0.9 if token < len(pieces) - 1 else 0.3))
+    assert (text.stopped_by, text.finish().text) == ("unsure", kept)
+
+
 @pytest.mark.parametrize("least", [0.9, 0.5, 0.2, 0.05, 0.0])
 def test_what_is_kept_begins_the_whole_text(ended, least):
     pieces = ["return", " sum", "(x", " *", " y", " for", " x", ",", " y", " in", " pairs", ")\n"]

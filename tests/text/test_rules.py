@@ -28,6 +28,21 @@ from speclsp.text.rules import StopRules, stop_rules
         ("Some text ▮", "markdown", "line"),
         ("Some text\n▮", "markdown", "lines"),
         ("def f():\r\n    ▮\r\n", "python", "lines"),
+        ('def f():\n    """▮\n', "python", "string"),
+        ('def f():\n    """▮"""\n', "python", "string"),
+        ('def f():\n    r"""▮"\n', "python", "string"),
+        ('def f():\n    """A.▮\n', "python", "line"),
+        ('def f():\n    """A."""▮\n', "python", "line"),
+        ('def f():\n    """\n    ▮\n', "python", "lines"),
+        ('x = "▮\n', "python", "line"),
+        ('x = """▮ + y\n', "python", "line"),
+        ("const x = `▮`;\n", "typescript", "string"),
+        ("/**▮\nf();\n", "typescript", "string"),
+        ("/** ▮ */\nf();\n", "typescript", "string"),
+        ("/*▮*/ f();\n", "c", "line"),
+        ("// ▮\nf();\n", "c", "line"),
+        ("--[[▮]]\n", "lua", "string"),
+        ("/// ▮\nfn f() {}\n", "rust", "line"),
     ],
 )
 def test_auto(rules_at, document, language, extent):
@@ -55,6 +70,13 @@ def test_settings_and_request(rules_at, wanted, extent, max_lines):
 
 def test_always_takes_several_lines_in_the_middle_of_one(rules_at):
     assert rules_at("x = ▮ + y\n", multiline="always").extent == "lines"
+
+
+@pytest.mark.parametrize(
+    ("multiline", "extent"), [("auto", "string"), ("always", "string"), ("never", "line")]
+)
+def test_a_docstring_has_several_lines_if_the_setting_allows(rules_at, multiline, extent):
+    assert rules_at('def f():\n    """▮\n', multiline=multiline).extent == extent
 
 
 def test_what_stands_around_the_cursor(rules_at):
