@@ -9,7 +9,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
@@ -19,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
+from forked_speclsp import forked_command
 
 from speclsp.engine_process.place import known_places, read_info
 from speclsp.engine_process.start import running_engines, status_of
@@ -32,7 +32,6 @@ pytestmark = pytest.mark.real
 
 N_KILLS = int(os.environ.get("SPECLSP_KILLS", "3"))
 SEED = int(os.environ.get("SPECLSP_KILLS_SEED", "1"))
-SERVE = [sys.executable, "-m", "speclsp", "serve"]
 OPTIONS = {"deadline_ms": 60_000, "engine_exit_seconds": 0, "threads": 1}
 WAIT_S = 300  # a busy machine is no defect
 TYPED = "def total_of_items(items):\n    total = 0\n    for item in items:\n        total += "
@@ -56,7 +55,9 @@ class TypedInto:
 
     async def start(self, **options: Any) -> None:
         self.folder.mkdir(exist_ok=True)
-        await self.server.start(SERVE, self.folder, options={**OPTIONS, **options})
+        await self.server.start(
+            [str(forked_command()), "serve"], self.folder, options={**OPTIONS, **options}
+        )
         self.server.open(self.folder / "typed.py", self.text)
 
     async def ask(self) -> list[InlineItem]:

@@ -7,7 +7,6 @@ rule, as a model does that has understood the change.
 import asyncio
 import itertools
 import re
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from forked_speclsp import forked_command
 from rewriting_model import rewriting
 
 from speclsp.statistics import SessionStats
@@ -25,7 +25,6 @@ from tests.support.server_process import ServerProcess
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("private_folders")]
 
-SERVE = [sys.executable, "-m", "speclsp", "serve"]
 OPTIONS = {"engine": "own", "persist": False, "idle_work": "never", "index_project": False}
 
 
@@ -108,7 +107,9 @@ async def edit(
     folder.mkdir()
     server = ServerProcess()
     await server.start(
-        SERVE, folder, options={**OPTIONS, "engine_url": model.address, "engine_kind": "openai"}
+        [str(forked_command()), "serve"],
+        folder,
+        options={**OPTIONS, "engine_url": model.address, "engine_kind": "openai"},
     )
 
     names = (f"{number}.py" for number in itertools.count())

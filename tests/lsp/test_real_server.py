@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 import pytest_asyncio
+from forked_speclsp import forked_command
 
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import load_vocabulary
@@ -30,7 +31,6 @@ pytestmark = pytest.mark.real
 
 N_FILES = 2000
 TIMEOUT_S = 60
-SERVE = [sys.executable, "-m", "speclsp", "serve"]
 N_READ_AT_ONCE = 100
 SERVE_AND_INDEX_A_PART = """
 import runpy, sys, time
@@ -132,7 +132,7 @@ async def start(
     started: list[Heard] = []
 
     async def make(
-        folder: Path, *arguments: str, command: Sequence[str] = SERVE, **options: Any
+        folder: Path, *arguments: str, command: Sequence[str] = (), **options: Any
     ) -> Heard:
         heard = Heard()
         started.append(heard)
@@ -140,6 +140,7 @@ async def start(
         engine = {"engine": request.param, "engine_exit_seconds": 0}
         # Nor is the trial model ever sure.
         options = {"deadline_ms": 60_000, "min_probability": 0.0, **engine, **options}
+        command = command or [str(forked_command()), "serve"]
         await heard.server.start([*command, *arguments], folder, options=options)
         return heard
 
