@@ -115,7 +115,8 @@ def test_lspconfigs_entry_starts_the_server(without_plugin, tmp_path, project):
     assert root == str(project)
     state = (
         "local client = vim.lsp.get_clients({ name = 'speclsp', bufnr = 0 })[1] "
-        "return client:request_sync('speclsp/statistics', vim.empty_dict(), 9000, 0).result.state"
+        "local answer = client:request_sync('speclsp/statistics', vim.empty_dict(), 9000, 0) "
+        "return vim.tbl_get(answer or {}, 'result', 'state')"
     )
     editor.until(lambda: editor.lua(state) == "ready")
     editor.keys("GoCUSTOMER_8 = make_")

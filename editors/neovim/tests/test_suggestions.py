@@ -69,7 +69,7 @@ def test_what_does_not_fit_goes_with_the_key(editor):
     editor.lua("vim.lsp.get_clients()[1].request = function() return true, 0 end")
     editor.type("@")
     editor.until(lambda: editor.line == START + "@")
-    editor.until(lambda: editor.ghost == "", 5.0)
+    editor.until(lambda: editor.ghost == "")
 
 
 ANSWERS_ONCE = """

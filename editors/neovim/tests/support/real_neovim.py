@@ -1,6 +1,7 @@
 """Real Neovims, driven through their API, with the real server and the embedded model."""
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -46,9 +47,20 @@ end
 return table.concat(shown)
 """
 """The virtual text in the namespaces of these names, but for the timings of llama.vim."""
+PENDING = """
+for _, client in ipairs(vim.lsp.get_clients({ name = 'speclsp' })) do
+  for _, request in pairs(client.requests) do
+    local is_ours = request.method == 'textDocument/inlineCompletion'
+    if is_ours and request.type == 'pending' then return true end
+  end
+end
+return false
+"""
+"""Whether a suggestion was asked for that has not come."""
 OWN_NAMESPACES = ["speclsp", "nvim.lsp.inline_completion"]
 
 
+@functools.cache
 def nvim_of(suite: str) -> str:
     """Return the path of a fetched Neovim; skips where it cannot be had."""
     fetched = subprocess.run([FETCH, suite], capture_output=True, text=True, check=False)
@@ -59,7 +71,10 @@ def nvim_of(suite: str) -> str:
 
 
 class Editor:
-    """A Neovim with the plugin, and what a user sees of it."""
+    """A Neovim with the plugin, and what a user sees of it.
+
+    Its server is forked; test_install.py and test_terminal.py start the command as users do.
+    """
 
     def __init__(
         self, suite: str, home: Path, backend: str = "auto", *, has_plugin: bool = True
@@ -112,8 +127,8 @@ class Editor:
         # Lines hold what a test types, and no indentation beside it.
         self.nvim.command("setlocal indentexpr= noautoindent")
 
-    def until(self, what: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
-        end = time.monotonic() + timeout_s
+    def until(self, what: Callable[[], Any]) -> Any:
+        end = time.monotonic() + TIMEOUT_S
         while time.monotonic() < end:
             value = what()
             if value:
@@ -147,12 +162,12 @@ class Editor:
         return str(self.lua(GHOST, OWN_NAMESPACES))
 
     def until_ghost(self) -> str:
-        """Wait for a suggestion that has settled."""
+        """Wait for a suggestion that no answer can change any more."""
 
         def settled() -> str:
             first = self.ghost
-            time.sleep(0.3)
-            return first if first == self.ghost else ""
+            time.sleep(0.05)
+            return first if not self.lua(PENDING) and first == self.ghost else ""
 
         return str(self.until(settled))
 
