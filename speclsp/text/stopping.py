@@ -10,7 +10,13 @@ from typing import Final, Literal
 
 from speclsp.text.block import CursorBlock
 from speclsp.text.code_reader import CLOSERS, QUOTES
-from speclsp.text.fitting import Trimmed, apart_from, balanced, is_same_line
+from speclsp.text.fitting import (
+    Trimmed,
+    apart_from,
+    balanced,
+    is_same_line,
+    leaves_long_string_open,
+)
 from speclsp.text.languages import FENCED, UNREAD, continues_block
 from speclsp.text.repetition import counting, first_loop, repeated_lines
 from speclsp.text.rules import StopRules, indent_width
@@ -176,6 +182,9 @@ class CompletionText:
         Of a line that begins in the text more than one word is left.
         """
         self.stopped_by = "unsure"
+        if leaves_long_string_open(self._text, self._rules):
+            self._text = ""
+            return
         n_whole = self._n_before_open_string()
         rest = self._text[n_whole:] + following.decode("utf-8", "ignore")
         text = self._text[:n_whole]

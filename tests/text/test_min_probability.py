@@ -159,6 +159,8 @@ def test_unknown_probabilities_end_no_text(ended):
         ("/**▮\nf();\n", "java", ["\n", " *", " Counts", " the"], ""),
         ("/**▮ */\nf();\n", "java", ["\n", " *", " Counts", " the"], ""),
         ("/*▮*/\n", "c", ["*\n", " *", " Counts", " the"], "*"),
+        ('class A:\n    "▮"\n', "python", ['""', "A"], ""),
+        ('class A:\n    ""▮\n', "python", ['"', "A"], ""),
     ],
 )
 def test_a_docstring_without_a_second_word(rules_at, document, language, pieces, kept):
