@@ -38,7 +38,8 @@ export class AskingMoments {
   /** Note that the cursor moved to a line. */
   moved(now: number, line: number): void {
     this.lastKey = now;
-    this.isWanted = this.editedLine !== undefined && line !== this.editedLine;
+    // What was accepted is still to be asked about: its own move may be told late.
+    if (this.editedLine !== undefined) this.isWanted = line !== this.editedLine;
   }
 
   /** Note that an edit or a suggestion was accepted and is applied, or that the user asks. */

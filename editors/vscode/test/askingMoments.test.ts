@@ -49,6 +49,9 @@ test("what was accepted is asked about at once, also at the place that was asked
   assert.equal(moments.isDue(IDLE_MS, "1:1:1"), true);
   moments.wanted();
   assert.equal(moments.isDue(IDLE_MS, "1:1:1"), true);
+  moments.wanted();
+  moments.moved(IDLE_MS, 2); // the acceptance's own move, which is told late
+  assert.equal(moments.isDue(IDLE_MS, "2:2:1"), true);
 });
 
 test("what is forgotten is not asked about", () => {
