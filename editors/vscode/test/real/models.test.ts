@@ -35,8 +35,8 @@ before(async () => {
 });
 
 after(async () => {
-  await workbench.close();
   hub.close();
+  await workbench.close();
   rmSync(cache, { recursive: true, force: true });
 });
 

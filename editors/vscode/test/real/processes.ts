@@ -30,3 +30,18 @@ export function serversBelow(root: number): number[] {
     return false;
   });
 }
+
+/** The shared engines whose sockets lie below a folder. */
+export function enginesOf(folder: string): number[] {
+  return readdirSync("/proc")
+    .map(Number)
+    .filter((pid) => {
+      try {
+        const command = readFileSync(`/proc/${String(pid)}/cmdline`, "utf8");
+        const environment = readFileSync(`/proc/${String(pid)}/environ`, "utf8");
+        return command.includes("\0engine\0run\0") && environment.includes(`=${folder}/`);
+      } catch {
+        return false; // no process, or one that has ended
+      }
+    });
+}

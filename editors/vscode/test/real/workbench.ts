@@ -5,7 +5,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { isRunning, serversBelow } from "./processes.js";
+import { enginesOf, isRunning, serversBelow } from "./processes.js";
 import { TIMEOUT_MS, until } from "./until.js";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 
@@ -216,7 +216,9 @@ export class Workbench {
     const ended = new Promise((done) => this.server.once("exit", done));
     this.server.kill();
     await ended;
-    await until("the language servers end", () => !servers.some(isRunning), 20_000);
+    await until("the language servers end", () => !servers.some(isRunning));
+    // They would wait for further windows, with their files in the folder.
+    for (const engine of enginesOf(this.root)) process.kill(engine, "SIGKILL");
     rmSync(this.root, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
   }
 }
