@@ -11,7 +11,13 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 unreachable=69
 
+lint=
+# Lint runs beside the tests.
+linted() {
+    [ -z "$lint" ] || wait "$lint" || { cat "$log"; exit 1; }
+}
 skip() {
+    linted
     echo "test_vscode: skipped: $1"
     exit 0
 }
@@ -31,7 +37,10 @@ if [ "${1:-}" = --fetch ]; then
     [ "$status" -eq "$unreachable" ] || exit "$status"
     exit 0
 fi
-npm run --silent lint
+log=$(mktemp)
+trap 'kill "$lint" 2>/dev/null || true; rm -f "$log"' EXIT
+npm run --silent lint >"$log" 2>&1 &
+lint=$!
 npm run --silent test
 npm run --silent package
 ls -l dist/speclsp.vsix
@@ -44,3 +53,4 @@ CHROMIUM=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || tru
 [ -n "$CHROMIUM" ] || skip "no browser for the workbench: apt-get install chromium, or set CHROMIUM."
 export CHROMIUM
 npm run --silent test:real
+linted
