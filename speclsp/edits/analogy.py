@@ -46,6 +46,7 @@ _LEAST_AGAIN: Final = 0.9
 """The same, where an edit of this kind was declined."""
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]|\n")
+_LETTER: Final = re.compile(r"\w")
 _NAME: Final = re.compile(r"[^\W\d]\w+")
 _NAMES: Final = re.compile(r"[^\W\d]\w+(?: \. \w+)*")
 _PLAIN_NAME: Final = re.compile(r"[A-Z]?[a-z]+")
@@ -89,6 +90,11 @@ class Pair:
     def taken(self) -> frozenset[str]:
         """The words that went."""
         return frozenset(word for was, _ in self.kinds for word in was)
+
+    @cached_property
+    def changed(self) -> frozenset[str]:
+        """The words that went or came."""
+        return self.taken | {word for _, now in self.kinds for word in now}
 
     @cached_property
     def renamed(self) -> dict[str, str]:
@@ -147,7 +153,10 @@ def _matcher(was: Sequence[str], now: Sequence[str]) -> SequenceMatcher[str]:
 
 
 def pairs_of(change: Change) -> list[Pair]:
-    """Return a change as pairs, without the lines that it only inserts or deletes."""
+    """Return a change as pairs, without the lines that it only inserts or deletes.
+
+    Nor are there any of punctuation and line breaks alone, as formatters change them.
+    """
     was, now = (text.removesuffix("\n").split("\n") for text in (change.old, change.new))
     found: list[Pair] = []
     for kind, first, last, start, end in _matcher(was, now).get_opcodes():
@@ -163,7 +172,7 @@ def pairs_of(change: Change) -> list[Pair]:
         for one in found
         if max(len(one.old), len(one.new)) <= _N_CHARS
         and one.old.split()
-        and one.old.split() != one.new.split()
+        and any(map(_LETTER.search, one.changed))
     ]
 
 

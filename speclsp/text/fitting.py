@@ -62,6 +62,7 @@ _N_CUTS: Final = 8
 """A text that does not fit after so many cuts is dropped."""
 
 _LONG_QUOTES: Final = ('"""', "'''")
+_FEW_QUOTES: Final = re.compile(r"(?<![\"'])(?:\"{1,2}|'{1,2})\Z")
 _MARK: Final = re.compile(r"\"\"\"|'''|[\"'`()\[\]{}]")
 
 
@@ -206,6 +207,8 @@ def balanced(text: str, rules: StopRules) -> Trimmed:
     The result is what :func:`trimmed` makes of the longest beginning of ``text`` that leaves no
     more brackets and strings without a partner than there are without it.
     """
+    if leaves_long_string_open(text, rules):
+        return _NOTHING
     trim = trimmed(text, rules)
     if rules.language_id in _UNPAIRED_LANGUAGES or rules.state_before.scope == "comment":
         return trim
@@ -224,6 +227,16 @@ def balanced(text: str, rules: StopRules) -> Trimmed:
             return shorter
     # A long string may be all of the text.
     return trim if text.lstrip().startswith(_LONG_QUOTES) else _NOTHING
+
+
+def leaves_long_string_open(text: str, rules: StopRules) -> bool:
+    """Whether the text makes one or two typed quotes the opener of a long string without an end."""
+    typed = _FEW_QUOTES.search(rules.line_before)
+    if typed is None or rules.state_before.innermost in _LONG_QUOTES:
+        return False
+    opener = typed[0][0] * 3
+    n_missing = 3 - len(typed[0])
+    return text.startswith(opener[:n_missing]) and opener not in text[n_missing:]
 
 
 def _fits(trim: Trimmed, rules: StopRules, n_most: tuple[int, int, int]) -> bool:

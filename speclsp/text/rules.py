@@ -42,6 +42,15 @@ _CODE_START: Final = re.compile(
 _BY_KEY: Final = 0.125
 """What the least probability is multiplied by for a suggestion that a key asks for."""
 
+_HEADS: Final = {
+    "elif": ("if", "elif"),
+    "else": ("if", "elif", "for", "while", "async", "try", "except"),
+    "except": ("try", "except"),
+    "finally": ("try", "except", "else"),
+}
+"""Python's words that go on with a statement, and those that the part before may begin with."""
+_FIRST_WORD: Final = re.compile(r"\s*(\w+)\W")
+
 _N_SCANNED_CHARS: Final = 4000
 """Most characters of a line, and of the text after the cursor, that are read."""
 
@@ -86,6 +95,18 @@ class StopRules:
         if last_line.partition("#")[0].rstrip().endswith(":"):
             return depth > indent_width(last_line)
         return depth <= indent_width(last_line)
+
+    def lacks_head(self, line: str) -> bool:
+        """Whether the cursor's line would go on with a statement of Python that is not above it."""
+        word, depth = _FIRST_WORD.match(line), indent_width(line)
+        heads = _HEADS.get(word[1]) if word and self.language_id in INDENTED else None
+        if heads is None or self.state_before.open_marks:
+            return False
+        for above in reversed(self.code_before.split("\n")[:-1]):
+            code = above.lstrip()
+            if code and code[0] not in "#)]}" and indent_width(above) <= depth:
+                return indent_width(above) < depth or re.split(r"\W", code)[0] not in heads
+        return False
 
     def is_around(self, text: str) -> bool:
         """Whether a text is part of the lines around the cursor."""

@@ -10,7 +10,13 @@ from typing import Final, Literal
 
 from speclsp.text.block import CursorBlock
 from speclsp.text.code_reader import CLOSERS, QUOTES
-from speclsp.text.fitting import Trimmed, apart_from, balanced, is_same_line
+from speclsp.text.fitting import (
+    Trimmed,
+    apart_from,
+    balanced,
+    is_same_line,
+    leaves_long_string_open,
+)
 from speclsp.text.languages import FENCED, UNREAD, continues_block
 from speclsp.text.repetition import counting, first_loop, repeated_lines
 from speclsp.text.rules import StopRules, indent_width
@@ -59,7 +65,7 @@ _ARROW: Final = re.compile(r"(?<=[,(=])\s*(?:async\s+)?(?:\([^()\n]*\)|\w+)\s*=>
 _JUMP: Final = re.compile(r"\s*(?:break|continue|raise|return|throw)\b(?!.*\b(?:if|unless)\b)")
 """A statement behind which its block ends; with ``if`` behind it, as in Ruby, it may not."""
 _METHOD_NAME: Final = re.compile(r"\.\w+")
-_LONE_WORD: Final = re.compile(r"(?:^|\n)\s*(?:\* )?\w*\Z")
+_LONE_WORD: Final = re.compile(r"(?:^|\n)\s*(?:(?:[#*]|//+|--)(?: \w*)?|\w*)\Z")
 _FENCE_LINE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 _DIRECTIONS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -176,6 +182,9 @@ class CompletionText:
         Of a line that begins in the text more than one word is left.
         """
         self.stopped_by = "unsure"
+        if leaves_long_string_open(self._text, self._rules):
+            self._text = ""
+            return
         n_whole = self._n_before_open_string()
         rest = self._text[n_whole:] + following.decode("utf-8", "ignore")
         text = self._text[:n_whole]
@@ -372,6 +381,8 @@ class CompletionText:
         is_decided = self._has_depth() and (is_whole or not self._block.may_be_special(line))
         if is_decided and self._block.is_left_by(line):
             return self._cut_line("dedent")
+        if not self._lines and self._begins_headless(line):
+            return self._cut_line("block")
         if is_whole and (self._repeats_suffix(line) or self._skips_suffix(line)):
             return self._cut_line("suffix")
         return False
@@ -386,6 +397,11 @@ class CompletionText:
         if is_same_line(line, next_lines[:1]):
             return True
         return n_substantial >= _N_SUBSTANTIAL and is_same_line(line, next_lines[1:3])
+
+    def _begins_headless(self, line: str) -> bool:
+        """Whether ``line`` goes on with no statement by a word that the text has a part of."""
+        rules = self._rules
+        return rules.lacks_head(line) and not rules.lacks_head(f"{rules.line_before} ")
 
     def _skips_suffix(self, line: str) -> bool:
         """Whether ``line`` leaves the block, and the next line would never be reached.

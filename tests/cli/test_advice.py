@@ -113,13 +113,6 @@ def test_a_drafter_that_is_held_back_is_named(name):
     assert found[2] == found[3]
 
 
-def test_a_setting_that_ends_good_drafts_is_named():
-    drafting = ("--mode", "first", "--spec-type", "ngram-simple", "--spec-ngram-size-n", "4")
-    (line,) = advice(*drafting, "--draft-max", "8", n_requests=3)
-    assert "% of the tokens that ngram-simple drafted are accepted, and `draft_max` (8) " in line
-    assert re.search(r"ended \d+ of \d+ drafts: raise it\.$", line)
-
-
 def test_rejected_drafts_are_to_be_shorter_and_surer():
     drafting = ("--mode", "first", "--spec-type", "ngram-simple", "--spec-ngram-size-n", "1")
     (line,) = advice(*drafting, "--draft-max", "32", n_requests=2)

@@ -164,6 +164,19 @@ def test_pairs_are_lines_where_their_number_stays():
     assert pairs_of(grown) == [Pair("call(a, b)", "call(\n\ta, b, c)")]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  load(a),\n", "  load(a)\n"),
+        ("config\n    .set(a)\n    .unwrap();\n", "config.set(a).unwrap();\n"),
+    ],
+    ids=["a comma", "line breaks"],
+)
+def test_what_a_formatter_changes_makes_no_pair(old, new):
+    assert pairs_of(change(old, new)) == []
+    assert pairs_of(change(old, new.replace("a", "b")))
+
+
 def test_earlier_edits_of_the_same_kind_are_examples():
     changes = [
         change("f(old_name)\n", "f(new_name)\n", 3),

@@ -6,6 +6,7 @@ it depends on time: no limit by time ends a text, and a pass verifies whole draf
 """
 
 import time
+from collections.abc import Sequence
 
 import pytest
 from published import HERE, N_GOLDEN, WRITES, Place, golden, model_path, places
@@ -24,8 +25,40 @@ HEAD = (
 )
 
 
+DOCSTRING = '''
+    """
+    Count the {} {} a file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The number of {}.
+    """
+'''.strip("\n")
+ABOVE = f"""
+def count_lines(path: Path) -> int:
+{DOCSTRING.format("lines", "of", "lines")}
+    return len(path.read_text().splitlines())
+
+
+def count_characters(path: Path) -> int:
+{DOCSTRING.format("characters", "of", "characters")}
+    return len(path.read_text())
+
+
+def count_words(path: Path) -> int:
+"""
+
+
 def shown_by(size: str) -> dict[str, str]:
     """Ask at all places, and return what each shows."""
+    found = results(size, places())
+    return {place.name: row(place, found[place.name]) for place in places()}
+
+
+def results(size: str, asked: Sequence[Place]) -> dict[str, CompletionResult]:
+    """Return the answers by the places' names."""
     settings = Settings(
         model=str(model_path(size)), fit=False, threads=1, mode="tree", persist=False,
         idle_work="never", suggestion_memory=False, n_context=0, t_max_predict_ms=0,
@@ -38,7 +71,7 @@ def shown_by(size: str) -> dict[str, str]:
             assert completer.state() == "loading"
             time.sleep(0.05)
         found = {}
-        for place in places():
+        for place in asked:
             request = request_between(
                 place.prefix,
                 place.suffix,
@@ -46,8 +79,7 @@ def shown_by(size: str) -> dict[str, str]:
                 path=place.path,
                 trigger="automatic",
             )
-            result = completer.complete(request, CancellationToken()).result(3600)
-            found[place.name] = row(place, result)
+            found[place.name] = completer.complete(request, CancellationToken()).result(3600)
         return found
     finally:
         completer.close()
@@ -91,3 +123,17 @@ def test_what_is_shown_is_what_a_person_has_read(size):
     assert {name: found[name] for name in by_rule} == {name: known[name] for name in by_rule}
     # Those left part at near-ties, as on a machine with other kernels.
     assert len(others) <= 4, {name: found[name] for name in others}
+
+
+def test_a_docstring_that_begins_with_a_line_break_is_shown(size):
+    after = "\n    return len(path.read_text().split())\n"
+    asked = [
+        Place(name, f"{name}.py", f'{ABOVE}    """', closers + after)
+        for name, closers in {"open": "", "closed": '"""'}.items()
+    ]
+    for name, result in results(size, asked).items():
+        generated = result.generated
+        assert generated.n_replaced == (3 if name == "closed" else 0)
+        assert generated.text in {
+            DOCSTRING.format("words", of, "words").removeprefix('    """') for of in ("of", "in")
+        }

@@ -97,6 +97,10 @@ def ended(rules_at):
         ("def f():▮\n", [("\n    ", 0.9), ("value", 0.9), (" =", 0.3)], ""),
         ("def f():\n    ▮\n", [("pass", 0.9), ("\n", 0.3)], "pass"),
         ("def f():▮\n", [("\n    ", 0.9), ("pass", 0.9), ("\n", 0.3)], "\n    pass"),
+        ("def f():\n    ▮\n", [("#", 0.9), (" Add", 0.3)], ""),
+        ("def f():\n    ▮\n", [("a()\n    ", 0.9), ("# Add", 0.9), (" all", 0.3)], "a()"),
+        ("def f():\n    ▮\n", [("# Add", 0.9), (" all", 0.9), (" of", 0.3)], "# Add all"),
+        ("# ▮\n", [("Add", 0.9), (" all", 0.3)], "Add"),
         ("de▮\n", [("f", 0.9), (" g", 0.3)], "f"),
         # A method of the string that was just closed, without its call.
         ('x = ""▮\n', [(".join", 0.9), ("(", 0.9), ("a", 0.3)], ""),
@@ -159,6 +163,8 @@ def test_unknown_probabilities_end_no_text(ended):
         ("/**▮\nf();\n", "java", ["\n", " *", " Counts", " the"], ""),
         ("/**▮ */\nf();\n", "java", ["\n", " *", " Counts", " the"], ""),
         ("/*▮*/\n", "c", ["*\n", " *", " Counts", " the"], "*"),
+        ('class A:\n    "▮"\n', "python", ['""', "A"], ""),
+        ('class A:\n    ""▮\n', "python", ['"', "A"], ""),
     ],
 )
 def test_a_docstring_without_a_second_word(rules_at, document, language, pieces, kept):

@@ -89,6 +89,22 @@ def test_a_jump_and_the_next_line(complete, language, document, generated, expec
 
 
 @pytest.mark.parametrize(
+    ("document", "generated"),
+    [
+        ("try:\n    f(\n        x\n    )\n▮", "except TypeError:\n    pass"),
+        ("if (\n    x\n):\n    f()\n# Or:\n▮", "else:\n    g()"),
+        ("for x in y:\n    f()\n▮", "else:\n    g()"),
+        ("y = (\n    x\n    if z\n    ▮\n)\n", "else 1"),
+        ("y = x\n▮", "elsewhere = 1"),
+    ],
+    ids=["behind a call", "behind a comment", "of a loop", "in an expression", "another word"],
+)
+def test_a_branch_of_a_statement_above(complete, document, generated):
+    completed = complete(document, generated + "\n")
+    assert (completed.document, completed.stopped_by) == (document.replace("▮", generated), None)
+
+
+@pytest.mark.parametrize(
     ("generated", "following", "expected"),
     [
         (b"return f", b'"{', "return"),
