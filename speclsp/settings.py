@@ -133,7 +133,8 @@ class Settings:
         "auto",
         _EDITS,
         "Prompt format of next edits; `auto` follows from the model's name and vocabulary. "
-        "`analogy` is for models that were not trained for next edits.",
+        "`analogy` is for models that were not trained for next edits, and what `auto` chooses for "
+        "them where it is quick.",
     )
     n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(
         3,

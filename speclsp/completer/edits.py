@@ -37,15 +37,15 @@ from speclsp.edits.edit import (
 )
 from speclsp.edits.formats import (
     FORMATS,
+    Analogy,
     EditFormat,
     EditPrompt,
     EditSource,
     format_of,
     missing_tokens,
 )
-from speclsp.engine.draft_model import LoadedTarget
 from speclsp.engine.remote_target import RemoteTarget
-from speclsp.engine.weights import Tokenizer
+from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource
@@ -62,6 +62,8 @@ EDIT_DRAFTERS: Final = f"{REGION},{SUFFIX}"
 _GROWTH: Final = 2
 """An answer may have so many times the region's tokens."""
 _LEAST_PREDICTED: Final = 64
+_N_PLACE_TOKENS: Final = 64
+_MOST_PLACE_MS: Final = 300.0
 _N_SEARCHED: Final = 2048
 """Tokens at the end of a program's prompt in which a region is looked for."""
 
@@ -314,6 +316,27 @@ class LaidOut:
     """Those of each prompt."""
 
 
+def _analogy(find_token: Callable[[str], int | None], weights: Weights) -> EditFormat:
+    """Return the format for models that were not trained for next edits, where it is the default.
+
+    That is where the model is on this machine and asking it about a place takes at most 300 ms: a
+    pass over the place's lines, and one for the word that follows.  Before any pass was timed it is
+    asked, which tells.
+    """
+    one, cost = FORMATS[Analogy.name], weights.pass_cost
+    place_ms = 1000 * cost.single_s * (cost.curve.ratio(_N_PLACE_TOKENS) + 1.0)
+    what = "the model is not known to propose them"
+    if not (weights.is_trial or weights.engine or missing_tokens(one, find_token)):
+        if place_ms <= _MOST_PLACE_MS:
+            return one
+        what += f", and by analogy a place takes more than {_MOST_PLACE_MS:.0f} ms here"
+    raise SettingsError(
+        f"no next edits: {what}.",
+        remedy="Choose Sweep's next-edit models or Zeta, or set `edit_format`, to analogy for a "
+        "model that was not trained for them.",
+    )
+
+
 def lay_out(
     request: PlacedRequest[EditRequest],
     settings: Settings,
@@ -326,7 +349,7 @@ def lay_out(
     :class:`~speclsp.errors.EditRefusedError` where the text cannot be in a prompt.
     """
     target = bench.weights.target
-    one = edit_format(settings, bench.model_name, bench.tokenizer, target)
+    one = edit_format(settings, bench.model_name, bench.tokenizer, bench.weights)
     shown_path = masked_path if settings.mask_secrets else str
     changes = (replace(change, path=shown_path(change.path)) for change in sources.changes)
     source = EditSource(
@@ -365,13 +388,13 @@ def lay_out(
 
 
 def edit_format(
-    settings: Settings, model_name: str, tokenizer: Tokenizer, target: LoadedTarget
+    settings: Settings, model_name: str, tokenizer: Tokenizer, weights: Weights
 ) -> EditFormat:
-    """Return the format that the settings name, or that the model has.
+    """Return the format that the settings name, that the model has, or else by analogy.
 
     Raises :class:`~speclsp.errors.SettingsError` where there is none.
     """
-    find_token = tokenizer.vocabulary.special
+    find_token, target = tokenizer.vocabulary.special, weights.target
     if isinstance(target, RemoteTarget):
         if not target.takes_text:
             raise SettingsError(
@@ -383,13 +406,7 @@ def edit_format(
             find_token = target.special
     if settings.edit_format == "auto":
         found = format_of(model_name, find_token)
-        if found is None:
-            raise SettingsError(
-                "no next edits: the model is not known to propose them.",
-                remedy="Choose Sweep's next-edit models or Zeta, or set `edit_format`, to analogy "
-                "for a model that was not trained for them.",
-            )
-        return found
+        return found if found is not None else _analogy(find_token, weights)
     named = FORMATS[settings.edit_format]
     if missing := missing_tokens(named, find_token):
         raise SettingsError(

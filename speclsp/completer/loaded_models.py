@@ -159,10 +159,11 @@ class Models:
 
     def statistics(self) -> SessionStats:
         """Return what is loaded, or was loaded last."""
-        weights = self.weights
+        weights, asked = self.weights, self._edits or self._target
         return replace(
             self._latest,
             state=self.state,
+            next_edits=_next_edits(self.settings, asked) if asked is not None else "",
             n_idle_evaluated=self._all_idle_evaluated(),
             verify_ms=weights.pass_cost.milliseconds if weights is not None else (),
         )
@@ -284,7 +285,6 @@ class Models:
             n_ctx=weights.target.n_ctx,
             engine=weights.engine,
             lacks=tuple(weights.lacks),
-            next_edits=_next_edits(settings, self._edits or target),
         )
         self._loaded = LoadedModel(
             title=weights.title or weights.description,
@@ -403,7 +403,7 @@ def _next_edits(settings: Settings, served: _Served) -> str:
     """Return the format of next edits and the model that proposes them, or why there are none."""
     weights = served.weights
     try:
-        one = edit_format(settings, served.name, served.tokenizer, weights.target)
+        one = edit_format(settings, served.name, served.tokenizer, weights)
     except SettingsError as error:
         reason = error.message.removeprefix("no next edits: ").removesuffix(".")
         return f"none: {reason} ({weights.description})"

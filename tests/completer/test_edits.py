@@ -23,6 +23,7 @@ from typed_requests import document_of
 from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import loaded_models
+from speclsp.completer.edits import edit_format
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import Document, TextEdit, WorkspaceFolder
 from speclsp.edits.edit import hunks, why_withheld
@@ -30,7 +31,7 @@ from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, R
 from speclsp.embedded import embedded_draft
 from speclsp.engine.remote_target import RemoteLoader
 from speclsp.engine.weights import LlamaLoader
-from speclsp.errors import EngineUnavailableError
+from speclsp.errors import EngineUnavailableError, SettingsError
 from speclsp.events import Problem
 from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt
 from speclsp.requests import CompletionRequest, EditRequest
@@ -625,6 +626,30 @@ def test_an_ordinary_model_makes_the_edit_again_at_near_places(make):
         'a.py\n--- before\na = load("a.txt", mode="r")\n+++ after\na = load("a.txt", how="r")\n'
         '--- before\nb = load("b.txt", mode="r")\n+++ after\nb = load("b.txt",'
     )
+
+
+@pytest.mark.parametrize(
+    ("passes", "changes", "said"),
+    [
+        ([], {}, ""),  # asking tells how long it takes
+        ([(1, 0.010), (64, 0.280)], {}, ""),
+        ([(1, 0.010), *[(64, 0.300)] * 5], {}, "by analogy a place takes more than 300 ms here"),
+        ([(1, 0.001)], {"is_trial": True}, "not known to propose them."),
+        ([], {"engine": "llama-server at desk"}, "not known to propose them."),
+    ],
+    ids=["unknown", "quick", "slow", "trial model", "elsewhere"],
+)
+def test_analogy_is_the_default_where_a_place_takes_no_longer_than_a_pause(passes, changes, said):
+    loader, settings = ScriptedLoader(), Settings()
+    tokenizer = loader.tokenizer(settings)
+    weights = loader.weights(settings, tokenizer, lambda share: True, lambda level, line: None)
+    weights.pass_cost.learn(passes)
+    weights = replace(weights, **changes)
+    if not said:
+        assert edit_format(settings, "qwen2.5-coder-7b", tokenizer, weights).name == "analogy"
+    else:
+        with pytest.raises(SettingsError, match=re.escape(said)):
+            edit_format(settings, "qwen2.5-coder-7b", tokenizer, weights)
 
 
 def test_without_a_place_the_model_is_not_asked(make):
