@@ -46,6 +46,7 @@ class Terminal:
         home: Path,
         *,
         settings: str = "{ min_probability = 0 }",  # the trial model is never sure
+        colours: str = "termguicolors",
         rows: int = ROWS,
         columns: int = COLUMNS,
     ) -> None:
@@ -62,7 +63,7 @@ class Terminal:
         start = [
             "--clean",
             "--cmd",
-            f"set runtimepath^={PLUGIN} noswapfile background=dark termguicolors",
+            f"set runtimepath^={PLUGIN} noswapfile background=dark {colours}",
             "--cmd",
             WITHOUT_PYTHON,
             "-c",
@@ -158,9 +159,10 @@ def _drawn(text: str, look: pyte.screens.Char, column: int, row: int) -> list[st
     ]
 
 
+@pytest.mark.parametrize("colours", ["termguicolors", "notermguicolors"])
 @pytest.mark.parametrize("suite", ["forky", "trixie"])
-def test_ghost_text_is_grey_and_turns_into_text(suite, project, tmp_path):
-    terminal = Terminal(suite, project / "customers.py", tmp_path / "home")
+def test_ghost_text_is_grey_and_turns_into_text(suite, colours, project, tmp_path):
+    terminal = Terminal(suite, project / "customers.py", tmp_path / "home", colours=colours)
     try:
         terminal.until(lambda: terminal.shows("speclsp ready"))
         terminal.send(f"Go{START}")

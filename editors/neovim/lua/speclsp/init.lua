@@ -34,13 +34,14 @@ M.is_set_up = false
 local own_colour
 
 --- Make the editor's own ghost text readable, which it draws in ComplHint.
----@param colour integer
-local function brighten_hint(colour)
+---@param ghost table
+local function brighten_hint(ghost)
   local hint = vim.api.nvim_get_hl(0, { name = 'ComplHint' })
   local is_untouched = hint.link == 'NonText' or hint.fg ~= nil and hint.fg == own_colour
   if is_untouched and suggestions.backend() == require('speclsp.native') then
     local like = vim.api.nvim_get_hl(0, { name = 'NonText', link = false })
-    vim.api.nvim_set_hl(0, 'ComplHint', vim.tbl_extend('force', like, { fg = colour }))
+    local look = { fg = ghost.fg, ctermfg = ghost.ctermfg }
+    vim.api.nvim_set_hl(0, 'ComplHint', vim.tbl_extend('force', like, look))
   end
 end
 
@@ -53,7 +54,7 @@ local function highlights()
   if (vim.g.colors_name or 'default') == 'default' then
     -- Neovim's own colours give the hint a contrast of 2 to 1 on their background; these give 4.5.
     ghost.fg = vim.o.background == 'dark' and 0x8a8e96 or 0x5f636b
-    brighten_hint(ghost.fg)
+    brighten_hint(ghost)
   end
   -- What the user or a colour scheme has set stays.
   local function shown()
