@@ -66,6 +66,8 @@ _JUMP: Final = re.compile(r"\s*(?:break|continue|raise|return|throw)\b(?!.*\b(?:
 """A statement behind which its block ends; with ``if`` behind it, as in Ruby, it may not."""
 _METHOD_NAME: Final = re.compile(r"\.\w+")
 _LONE_WORD: Final = re.compile(r"(?:^|\n)\s*(?:(?:[#*]|//+|--)(?: \w*)?|\w*)\Z")
+_LONE_MARK: Final = re.compile(r"(?:^|\n)[ \t]*(?:[#*]|//+!?|--)\s*\Z")
+"""A last line that is a comment mark, with or without the line end before it."""
 _FENCE_LINE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 _DIRECTIONS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -247,6 +249,9 @@ class CompletionText:
             raw = self._without_unwanted_last_line()
         if self.stopped_by is None and raw == self._text:
             raw = _up_to_whole_line_or_call(raw)
+        mark = _LONE_MARK.search(raw)
+        if mark and (mark[0][0] == "\n" or not self._rules.line_before.strip()):
+            raw = raw[: mark.start()]
         return self.fitted(raw)
 
     def fitted(self, beginning: str) -> Trimmed:
