@@ -57,9 +57,11 @@ _STRING_PREFIX: Final = re.compile(r"(?<!\w)[bBfFrRuU]{1,2}$")
 """As in Python's ``f""``.  Behind it stands a quote."""
 _WORD_END: Final = re.compile(r"\w+\Z")
 
-_HALF: Final = re.compile(r"(?:[ \t,.+\-*/%=&|(\[{:<^~]|(?<=[-=\s])>|(?<!\w)[!?])+\Z")
+_HALF: Final = re.compile(
+    r"(?:[ \t,.+\-*/%=|(\[{:<^~]|(?<=[-=\s])>|(?<!\w)[!?]|&(?:'\w+)?(?: ?mut)?)+\Z"
+)
 """Operators and openers that go on with what an unsure model leaves open; ``>`` may close a type,
-``!`` and ``?`` may follow a name."""
+``!`` and ``?`` may follow a name.  Rust's ``&'a mut`` goes on with a type or a value."""
 _ARROW: Final = re.compile(r"(?<=[,(=])\s*(?:async\s+)?(?:\([^()\n]*\)|\w+)\s*=>\s*\Z")
 """The head of a function that is an argument or a value, without its body."""
 _JUMP: Final = re.compile(r"\s*(?:break|continue|raise|return|throw)\b(?!.*\b(?:if|unless)\b)")

@@ -62,6 +62,9 @@ def ended(rules_at):
         ("x = ▮\n", [("a", 0.9), (" >", 0.9), (" b", 0.3)], "a"),
         ("x = ▮\n", [("p", 0.9), ("->", 0.9), ("b", 0.3)], "p"),
         ("Vec<▮\n", [("u8", 0.9), (">", 0.9), (" x", 0.3)], "u8>"),
+        # A reference without what it refers to.
+        ("fn f(▮)\n", [("x", 0.9), (":", 0.9), (" &", 0.9), ("'a", 0.9), (" str", 0.3)], "x"),
+        ("f(▮)\n", [("x", 0.9), (", &", 0.9), ("mut", 0.9), (" y", 0.3)], "x"),
         # A function that is an argument, before its body.
         (
             "it('▮')\n",
