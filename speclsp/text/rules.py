@@ -88,7 +88,9 @@ class StopRules:
         if self.state_before.scope != "code":
             return True
         depth = indent_width(self.line_before + lead)
-        if self.state_before.open_marks or last_line.lstrip()[:1] in ("", "#"):
+        if last_line.lstrip().startswith(comment_marks(self.language_id)[0]):
+            return depth <= indent_width(last_line)
+        if self.state_before.open_marks or not last_line:
             return True
         if self.language_id not in INDENTED or last_line.endswith("\\"):
             return True
