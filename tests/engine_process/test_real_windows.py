@@ -162,7 +162,7 @@ async def test_nobody_notices_that_the_engine_is_killed_while_three_windows_type
     for window in windows:
         await window.start(engine="shared")
     for window in windows:
-        window.text = "# typed\n"
+        window.text = f"{TYPED}item\n\n\n" * 2 + TYPED
         window.server.change(window.text)
         await window.ghost()
     assert len(running_engines()) == 1
