@@ -200,8 +200,7 @@ class CompletionText:
             whole = _HALF.sub("", _ARROW.sub("", text))
             if self._names_argument(whole, text[len(whole) :] + rest):
                 whole = _HALF.sub("", _WORD_END.sub("", whole))
-            is_too_little = self._is_lone_method(whole) or self._is_last_letter(whole)
-            text = "" if is_too_little else self._without_lone_word(whole)
+            text = "" if self._is_lone_method(whole) else self._without_lone_word(whole)
         self._text = text
         if self._opens_fence():
             self._text = self._text[: max(0, self._line_start - 1)]
@@ -225,14 +224,6 @@ class CompletionText:
         """Whether the text is a method's name behind a string, without its call."""
         is_behind = self._rules.line_before[-1:] in ("'", '"')
         return is_behind and bool(_METHOD_NAME.fullmatch(text))
-
-    def _is_last_letter(self, text: str) -> bool:
-        """Whether the text is one letter of the word at the cursor, which is typed as fast.
-
-        Other letters than ASCII's may take several keys.
-        """
-        is_letter = len(text) == 1 and text.isascii() and text.isalnum()
-        return is_letter and bool(_WORD_END.search(self._rules.line_before))
 
     def _without_lone_word(self, text: str) -> str:
         """Return the text without a last line of one word, if that line begins in the text.

