@@ -1,6 +1,8 @@
 """``speclsp`` in processes of their own, forked from one that has imported its modules.
 
 Python's start and imports take a second, a fork none: for what a run does, not for how it starts.
+Unlike with a real command, what reads the environment at import has read that of the tests, and of
+the signals only SIGHUP, SIGINT and SIGTERM are forwarded to what is started by its path.
 """
 
 import atexit
@@ -43,7 +45,9 @@ while listener in select.select([listener, 0], [], [])[0]:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     received, streams, _, _ = socket.recv_fds(command, 1 << 20, 3)
     while not received.endswith(b"\\n"):
-        received += command.recv(1 << 20)
+        if not (more := command.recv(1 << 20)):
+            os._exit(1)  # who asks has been killed
+        received += more
     is_alive, held = os.pipe()
     if pid := os.fork():
         [os.close(one) for one in (*streams, held)]  # their other ends end with the command
@@ -69,17 +73,25 @@ while listener in select.select([listener, 0], [], [])[0]:
     main()
 """
 _LAUNCHER = """#!{python} -IS
-import json, os, signal, socket, sys
+import contextlib, json, os, signal, socket, sys
+
+def received():
+    number = command.recv(4)
+    return int.from_bytes(number) if len(number) == 4 else os._exit(70)
+
+def forward(number, _):
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        os.kill(pid, number)
 
 command = socket.socket(socket.AF_UNIX)
 command.connect({address!r})
 job = {{"arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd()}}
 socket.send_fds(command, [json.dumps(job).encode() + b"\\n"], [0, 1, 2])
-pid = int.from_bytes(command.recv(4))
+pid = received()
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, lambda number, _: os.kill(pid, number))
+    signal.signal(number, forward)
 os.closerange(0, 3)
-code = os.waitstatus_to_exitcode(int.from_bytes(command.recv(4)))
+code = os.waitstatus_to_exitcode(received())
 os._exit(code if code >= 0 else 128 - code)
 """
 
@@ -128,7 +140,7 @@ class _Forked:
         self._command = socket.socket(socket.AF_UNIX)
         self._command.connect(f"{_prepared()}/jobs")
         socket.send_fds(self._command, [json.dumps(job).encode() + b"\n"], streams)
-        self.pid = int.from_bytes(self._command.recv(4))
+        self.pid = self._received()
         self.returncode: int | None = None
 
     def wait(self, timeout: float = 600.0) -> int:
@@ -136,9 +148,15 @@ class _Forked:
         if self.returncode is None:
             if not select.select([self._command], [], [], timeout)[0]:
                 raise TimeoutError(f"process {self.pid} has not ended")
-            self.returncode = os.waitstatus_to_exitcode(int.from_bytes(self._command.recv(4)))
+            self.returncode = os.waitstatus_to_exitcode(self._received())
             self._command.close()
         return self.returncode
+
+    def _received(self) -> int:
+        number = self._command.recv(4)
+        if len(number) < 4:
+            raise ChildProcessError("the process that forks or waits for speclsp has ended")
+        return int.from_bytes(number)
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None and not select.select([self._command], [], [], 0)[0]:
