@@ -51,7 +51,17 @@ class NvimTerminal:
         own = {f"XDG_{name}_HOME": str(home / name) for name in kinds}
         self._child = pexpect.spawn(
             nvim_of(suite),
-            ["-u", str(home / "init.lua"), "-n", "-i", "NONE", "--listen", str(listening)],
+            [
+                "--cmd",
+                "set background=dark",  # or it asks the terminal, and complains where that is busy
+                "-u",
+                str(home / "init.lua"),
+                "-n",
+                "-i",
+                "NONE",
+                "--listen",
+                str(listening),
+            ],
             dimensions=(ROWS, COLUMNS),
             env={**os.environ, "TERM": "xterm-256color", "HOME": str(home), **own, **environment},
             cwd=str(project),
