@@ -263,6 +263,11 @@ def test_an_edit_is_asked_about_when_its_line_is_left_or_the_user_rests():
     assert moments.due(10.1, 3, 4, 0)
     moments.moved(10.2, 5)
     assert not moments.due(11.0, 3, 5, 0), "moving alone asks nothing"
+    moments.edited(12.0, line=5, inserted="c")
+    moments.moved(12.1, 6)
+    moments.moved(12.2, 5)
+    assert not moments.due(12.2, 4, 5, 1), "who comes back goes on there"
+    assert moments.due(12.5, 4, 5, 1)
 
 
 def test_nothing_is_asked_beside_a_suggestion_or_with_a_selection():
@@ -292,5 +297,9 @@ def test_an_accepted_edit_is_no_paste():
     moments.edited(1.0, line=3, inserted="x" * 150)
     moments.accepted()
     assert moments.due(1.0, 2, 3, 0)
+    moments.accepted()
+    moments.moved(1.0, 4)
+    moments.moved(1.0, 3)
+    assert moments.due(1.0, 2, 3, 0), "its own moves are told late, its place was asked about"
     moments.edited(1.1, line=3, inserted="x" * 150)
     assert moments.due(1.5, 3, 3, 0)

@@ -49,11 +49,13 @@ class AskingMoments:
     def moved(self, now: float, line: int) -> None:
         """Note that the cursor moved to a line."""
         self._last_key = now
-        self._is_wanted = self._edited_line is not None and line != self._edited_line
+        # What was accepted is still to be asked about: its own move may be told late.
+        if self._edited_line is not None:
+            self._is_wanted = line != self._edited_line
 
     def accepted(self) -> None:
         """Note that an edit or a suggestion was accepted, and is applied."""
-        self._edited_line, self._is_wanted = None, True
+        self._edited_line, self._is_wanted, self._asked = None, True, None
         self._inserted.clear()
 
     def due(self, now: float, version: int, line: int, column: int) -> bool:

@@ -1,6 +1,5 @@
 """`:Speclsp`, `:checkhealth speclsp` and the status line."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -124,8 +123,9 @@ def test_a_file_without_a_root_marker_belongs_to_the_working_folder(bare, projec
 
 
 def test_a_file_in_the_home_folder_is_in_no_project_which_status_says(bare, project):
-    home = Path(os.environ["HOME"])
+    home = bare.home
     home.mkdir(exist_ok=True)
+    bare.lua("vim.env.HOME = ...", str(home))
     bare.nvim.command(f"cd {home}")
     file = home / "notes.py"
     file.write_text("x = 1\n")

@@ -28,6 +28,11 @@ test("a cursor that leaves the line of an edit asks at once, one that does not e
   assert.equal(moments.isDue(20, "2:5:1"), false);
   moments.moved(30, 6);
   assert.equal(moments.isDue(30, "2:6:1"), true);
+  moments.edited(40, 6, "y");
+  moments.moved(50, 7);
+  moments.moved(60, 6); // who comes back goes on there
+  assert.equal(moments.isDue(60, "3:6:1"), false);
+  assert.equal(moments.isDue(60 + IDLE_MS, "3:6:1"), true);
 });
 
 test("a paste is not asked about, and the next edit is", () => {

@@ -442,7 +442,9 @@ local function moved(bufnr)
     return
   end
   last_key = now_ms()
-  is_wanted = is_wanted or edited_row ~= nil and row_of_cursor() ~= edited_row
+  if edited_row then
+    is_wanted = row_of_cursor() ~= edited_row
+  end
   if shown and shown.bufnr == bufnr then
     draw()
   end

@@ -112,8 +112,8 @@ class Editor:
         return self.nvim.exec_lua(code, *arguments)
 
     def setup(self, **options: Any) -> None:
-        # The trial model is never sure of what it writes.
-        settings = {"min_probability": 0, **options.pop("settings", {})}
+        # The trial model is never sure of what it writes, and the tests share a home.
+        settings = {"min_probability": 0, "persist": False, **options.pop("settings", {})}
         options = {
             "cmd": str(self.server),
             "backend": self.backend,
