@@ -132,9 +132,8 @@ class Settings:
     edit_format: EditFormat = _setting(
         "auto",
         _EDITS,
-        "Prompt format of next edits; `auto` follows from the model's name and vocabulary. "
-        "`analogy` is for models that were not trained for next edits, and what `auto` chooses for "
-        "them where it is quick.",
+        "Prompt format of next edits; `auto` takes what the model was trained for, by its name and "
+        "vocabulary, or else `analogy` where that is quick.",
     )
     n_candidates: Annotated[int, msgspec.Meta(ge=1, le=8)] = _setting(
         3,
@@ -218,7 +217,7 @@ class Settings:
         "",
         _MODEL_FILES,
         "Model for next edits, named as `model`, but for `auto`; `embedded` is a small one to try "
-        "them with. Empty lets the target propose them, if it was trained for that.",
+        "them with. Empty lets the target propose them, as `edit_format` says.",
     )
     n_gpu_layers: GpuLayers = _setting(
         "auto",

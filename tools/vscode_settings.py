@@ -31,8 +31,8 @@ CLIENT_SETTINGS: dict[str, dict[str, Any]] = {
         "type": "boolean",
         "default": True,
         "scope": "resource",
-        "markdownDescription": "Show next edits, where the model was trained for them or "
-        "`speclsp.editModel` names one that was.",
+        "markdownDescription": "Show next edits, where the model or that of `speclsp.editModel` "
+        "proposes them.",
     },
     "speclsp.server.path": {
         "type": "string",

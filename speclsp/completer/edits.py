@@ -63,7 +63,12 @@ _GROWTH: Final = 2
 """An answer may have so many times the region's tokens."""
 _LEAST_PREDICTED: Final = 64
 _N_PLACE_TOKENS: Final = 64
+"""Tokens of a place's lines, of which few have more than three."""
 _MOST_PLACE_MS: Final = 300.0
+"""Milliseconds that asking about a place may take for analogy to be the default: as long as editors
+wait after the last key.  A bound that was chosen, not found."""
+_N_TIMED: Final = 8
+"""Tokens of a pass from which on its time tells that of a pass over a place."""
 _N_SEARCHED: Final = 2048
 """Tokens at the end of a program's prompt in which a region is looked for."""
 
@@ -316,20 +321,20 @@ class LaidOut:
     """Those of each prompt."""
 
 
-def _analogy(find_token: Callable[[str], int | None], weights: Weights) -> EditFormat:
+def _analogy(weights: Weights) -> EditFormat:
     """Return the format for models that were not trained for next edits, where it is the default.
 
     That is where the model is on this machine and asking it about a place takes at most 300 ms: a
-    pass over the place's lines, and one for the word that follows.  Before any pass was timed it is
-    asked, which tells.
+    pass over the place's lines, and one for the word that follows.  It is asked until that is known
+    from its passes.
     """
-    one, cost = FORMATS[Analogy.name], weights.pass_cost
-    place_ms = 1000 * cost.single_s * (cost.curve.ratio(_N_PLACE_TOKENS) + 1.0)
-    what = "the model is not known to propose them"
-    if not (weights.is_trial or weights.engine or missing_tokens(one, find_token)):
-        if place_ms <= _MOST_PLACE_MS:
-            return one
-        what += f", and by analogy a place takes more than {_MOST_PLACE_MS:.0f} ms here"
+    cost, what = weights.pass_cost, "the model is not known to propose them"
+    if not (weights.is_trial or weights.engine):
+        is_known = any(n_tokens >= _N_TIMED for n_tokens, _ in cost.milliseconds)
+        place_ms = 1000 * cost.single_s * (cost.curve.ratio(_N_PLACE_TOKENS) + 1.0)
+        if not is_known or place_ms <= _MOST_PLACE_MS:
+            return FORMATS[Analogy.name]
+        what += f", and by analogy a place would take more than {_MOST_PLACE_MS:.0f} ms"
     raise SettingsError(
         f"no next edits: {what}.",
         remedy="Choose Sweep's next-edit models or Zeta, or set `edit_format`, to analogy for a "
@@ -406,7 +411,7 @@ def edit_format(
             find_token = target.special
     if settings.edit_format == "auto":
         found = format_of(model_name, find_token)
-        return found if found is not None else _analogy(find_token, weights)
+        return found if found is not None else _analogy(weights)
     named = FORMATS[settings.edit_format]
     if missing := missing_tokens(named, find_token):
         raise SettingsError(

@@ -159,11 +159,12 @@ class Models:
 
     def statistics(self) -> SessionStats:
         """Return what is loaded, or was loaded last."""
-        weights, asked = self.weights, self._edits or self._target
+        weights, latest, asked = self.weights, self._latest, self._edits or self._target
+        if asked is not None and not asked.weights.engine:  # which might be asked for its tokens
+            latest = replace(latest, next_edits=_next_edits(self.settings, asked))
         return replace(
-            self._latest,
+            latest,
             state=self.state,
-            next_edits=_next_edits(self.settings, asked) if asked is not None else "",
             n_idle_evaluated=self._all_idle_evaluated(),
             verify_ms=weights.pass_cost.milliseconds if weights is not None else (),
         )
@@ -285,6 +286,7 @@ class Models:
             n_ctx=weights.target.n_ctx,
             engine=weights.engine,
             lacks=tuple(weights.lacks),
+            next_edits=_next_edits(settings, self._edits or target),
         )
         self._loaded = LoadedModel(
             title=weights.title or weights.description,

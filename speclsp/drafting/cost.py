@@ -107,16 +107,19 @@ class PassCost:
     @property
     def single_s(self) -> float:
         """T(1) in seconds; 0 before the first pass without a draft."""
-        return lower_quartile(self._single) if self._single else 0.0
+        single = tuple(self._single)  # other threads read it, too
+        return lower_quartile(single) if single else 0.0
 
     @property
     def curve(self) -> VerifyCurve:
         """T(k) / T(1) by batch size."""
-        if self._curve is None:
+        curve = self._curve
+        if curve is None:
             ratios = self._fitted()
             again = ratios[SHAPES.index(_N_AGAIN)] - 1.0 if self._evaluates_again else 0.0
-            self._curve = VerifyCurve(SHAPES, (1.0, *(ratio + again for ratio in ratios[1:])))
-        return self._curve
+            curve = VerifyCurve(SHAPES, (1.0, *(ratio + again for ratio in ratios[1:])))
+            self._curve = curve
+        return curve
 
     @property
     def milliseconds(self) -> tuple[tuple[int, float], ...]:

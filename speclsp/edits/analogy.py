@@ -46,7 +46,7 @@ _LEAST_AGAIN: Final = 0.9
 """The same, where an edit of this kind was declined."""
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]|\n")
-_LETTER: Final = re.compile(r"\w")
+_LETTER_OR_DIGIT: Final = re.compile(r"\w")
 _NAME: Final = re.compile(r"[^\W\d]\w+")
 _NAMES: Final = re.compile(r"[^\W\d]\w+(?: \. \w+)*")
 _PLAIN_NAME: Final = re.compile(r"[A-Z]?[a-z]+")
@@ -155,7 +155,7 @@ def _matcher(was: Sequence[str], now: Sequence[str]) -> SequenceMatcher[str]:
 def pairs_of(change: Change) -> list[Pair]:
     """Return a change as pairs, without the lines that it only inserts or deletes.
 
-    Nor are there any of punctuation and line breaks alone, as formatters change them.
+    Nor are there any without a letter or a digit that went or came, as formatters make them.
     """
     was, now = (text.removesuffix("\n").split("\n") for text in (change.old, change.new))
     found: list[Pair] = []
@@ -172,7 +172,7 @@ def pairs_of(change: Change) -> list[Pair]:
         for one in found
         if max(len(one.old), len(one.new)) <= _N_CHARS
         and one.old.split()
-        and any(map(_LETTER.search, one.changed))
+        and any(map(_LETTER_OR_DIGIT.search, one.changed))
     ]
 
 
