@@ -51,6 +51,15 @@ _HEADS: Final = {
 """Python's words that go on with a statement, and those that the part before may begin with."""
 _FIRST_WORD: Final = re.compile(r"\s*(\w+)\W")
 
+_BRACED: Final = frozenset(("c", "cpp", "go", "javascript", "rust", "typescript"))
+"""Languages in which hardly a line outside of brackets is deeper than a comment above it: none of
+those in fixtures/points."""
+
+_BEFORE_STRING: Final = re.compile(r"[:=(,]\s*\w?\Z")
+"""What a string stands behind.  With the number of quotes below it tells 182 of 196 docstrings that
+are closed below, and takes 4 of 1,923 that are not for closed, in Python's library and
+fixtures/points."""
+
 _N_SCANNED_CHARS: Final = 4000
 """Most characters of a line, and of the text after the cursor, that are read."""
 
@@ -83,32 +92,44 @@ class StopRules:
 
     def may_be_indented(self, lead: str) -> bool:
         """Whether the cursor's blank line may have the further indentation ``lead``."""
-        before = self.code_before[: len(self.code_before) - len(self.line_before)].rstrip()
-        last_line = before.rpartition("\n")[2]
-        if self.state_before.scope != "code":
+        if self.state_before.open_marks or self.language_id not in INDENTED | _BRACED:
+            return True
+        marks = comment_marks(self.language_id)[0]
+        lines = ["", *filter(str.strip, self.code_before.split("\n")[:-1])]
+        last_line = lines[-1]
+        while lines[-1].lstrip().startswith(marks):
+            lines.pop()
+        code = lines.pop()
+        is_below_comment = code != last_line
+        is_known = is_below_comment or self.language_id in INDENTED
+        if not last_line or not is_known or code.endswith("\\"):
             return True
         depth = indent_width(self.line_before + lead)
-        if last_line.lstrip().startswith(comment_marks(self.language_id)[0]):
-            return depth <= indent_width(last_line)
-        if self.state_before.open_marks or not last_line:
-            return True
-        if self.language_id not in INDENTED or last_line.endswith("\\"):
-            return True
-        if last_line.partition("#")[0].rstrip().endswith(":"):
-            return depth > indent_width(last_line)
-        return depth <= indent_width(last_line)
+        deepest = max(code, last_line, key=indent_width)
+        if deepest == code and code.partition("#")[0].rstrip().endswith(":"):
+            is_in_place = is_below_comment or depth > indent_width(code)
+        else:
+            is_in_place = depth <= indent_width(deepest)
+        return is_in_place or self._is_open_behind(lines)
 
     def lacks_head(self, line: str) -> bool:
         """Whether the cursor's line would go on with a statement of Python that is not above it."""
         word, depth = _FIRST_WORD.match(line), indent_width(line)
         heads = _HEADS.get(word[1]) if word and self.language_id in INDENTED else None
-        if heads is None or self.state_before.open_marks:
+        *lines, _ = self.code_before.split("\n")
+        if heads is None or self.state_before.open_marks or "".join(lines[-1:]).endswith("\\"):
             return False
-        for above in reversed(self.code_before.split("\n")[:-1]):
+        while lines:
+            above = lines.pop()
             code = above.lstrip()
             if code and code[0] not in "#)]}" and indent_width(above) <= depth:
-                return indent_width(above) < depth or re.split(r"\W", code)[0] not in heads
+                is_head = indent_width(above) == depth and re.split(r"\W", code)[0] in heads
+                return not (is_head or self._is_open_behind(lines))
         return False
+
+    def _is_open_behind(self, lines: list[str]) -> bool:
+        """Whether a bracket or a string is open behind some lines before the cursor."""
+        return bool(read_code(self.language_id, "\n".join([*lines, ""])).open_marks)
 
     def is_around(self, text: str) -> bool:
         """Whether a text is part of the lines around the cursor."""
@@ -142,11 +163,7 @@ def stop_rules(settings: Settings, request: AnyPlaced) -> StopRules:
     language_id = language_of(request.language_id, request.path)
     code_before, outer = _code_before(language_id, before)
     state_before = read_code(language_id, code_before, state=outer)
-    extent = _extent(settings, language_id, line_before, line_after)
-    if settings.multiline != "never" and _opens_string(
-        language_id, code_before, state_before, line_after.strip()
-    ):
-        extent = "string"
+    extent = _extent(settings, language_id, code_before, state_before, line_after, after)
     return StopRules(
         extent=extent,
         max_lines=1 if extent == "line" else settings.max_lines,
@@ -196,32 +213,53 @@ def _kinds_behind(language_id: str, kinds: tuple[str, ...], code: str) -> tuple[
     return tuple(mark.kind for mark in state.open_marks)
 
 
-def _extent(settings: Settings, language_id: str, line_before: str, line_after: str) -> Extent:
+def _extent(
+    settings: Settings,
+    language_id: str,
+    code_before: str,
+    state: CodeState,
+    line_after: str,
+    after: str,
+) -> Extent:
+    if settings.multiline == "never":
+        return "line"
+    if _opens_string(language_id, code_before, state, line_after.strip(), after):
+        return "string"
+    line_before = code_before[-_N_SCANNED_CHARS:].rpartition("\n")[2]
     opens = opens_block(language_id, line_before)
     several: Extent = "block" if opens else "lines"
-    match settings.multiline:
-        case "never":
-            return "line"
-        case "always":
-            return several
-        case "auto":
-            has_code_after = bool(set(line_after.strip()) - AUTO_CLOSERS)
-            if has_code_after or not (opens or not line_before.strip()):
-                return "line"
-            return several
+    has_code_after = bool(set(line_after.strip()) - AUTO_CLOSERS)
+    is_auto = settings.multiline == "auto"
+    if is_auto and (has_code_after or not (opens or not line_before.strip())):
+        return "line"
+    return several
 
 
-def _opens_string(language_id: str, code_before: str, state: CodeState, rest: str) -> bool:
+def _opens_string(
+    language_id: str, code_before: str, state: CodeState, rest: str, after: str
+) -> bool:
     """Whether a string or a comment that may have several lines begins at the cursor.
 
-    After the cursor, its line has no more than what closes it.
+    After the cursor, its line has no more than what closes it, and no later line closes it.
     """
     line_marks, block_marks = comment_marks(language_id)
     if state.scope == "code" or state.innermost in ("'", '"', *line_marks):
         return False
-    is_ended = rest == dict(block_marks).get(state.innermost) or not set(rest) - AUTO_CLOSERS
-    start = state.open_marks[-1].index + len(state.innermost)
+    opener = state.innermost
+    closer = dict(block_marks).get(opener, opener)
+    is_ended = rest == closer or not set(rest) - AUTO_CLOSERS
+    if not rest and _is_closed_below(opener, closer, after):
+        return False
+    start = state.open_marks[-1].index + len(opener)
     return is_ended and not code_before[start:].strip("*! \t")
+
+
+def _is_closed_below(opener: str, closer: str, after: str) -> bool:
+    """Whether a string or a comment that begins at the cursor has its end in the lines below."""
+    below, found, _ = after.partition(closer)
+    if opener != closer:
+        return bool(found) and opener not in below
+    return after.count(closer) % 2 == 1 and not _BEFORE_STRING.search(below)
 
 
 def newline_of(prefix: str, suffix: str) -> str:

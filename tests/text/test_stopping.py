@@ -96,8 +96,22 @@ def test_a_jump_and_the_next_line(complete, language, document, generated, expec
         ("for x in y:\n    f()\n▮", "else:\n    g()"),
         ("y = (\n    x\n    if z\n    ▮\n)\n", "else 1"),
         ("y = x\n▮", "elsewhere = 1"),
+        ('if x:\n    s = """\ntext\n"""\n▮', "else:\n    f()"),
+        ("try:\n    q = '''\nSELECT 1\n'''\n    run(q)\n▮", "except E:\n    f()"),
+        ('if a:\n    x = f("""\nb\n""")\n▮', "else:\n    f()"),
+        ("x = a if b \\\n    ▮", "else c"),
     ],
-    ids=["behind a call", "behind a comment", "of a loop", "in an expression", "another word"],
+    ids=[
+        "behind a call",
+        "behind a comment",
+        "of a loop",
+        "in an expression",
+        "another word",
+        "behind a long string",
+        "behind a statement and a long string",
+        "behind a long string in a call",
+        "on the next line",
+    ],
 )
 def test_a_branch_of_a_statement_above(complete, document, generated):
     completed = complete(document, generated + "\n")
