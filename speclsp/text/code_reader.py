@@ -24,7 +24,8 @@ MAX_AUTO_CLOSERS: Final = 64
 """Most of them, with the line end and indentation before a brace on a line of its own."""
 QUOTES: Final = ('"""', "'''", '"', "'", "`")
 
-_TRIPLES: Final = frozenset(("cython", "julia", "kotlin", "mojo", "python", "starlark", "swift"))
+TRIPLES: Final = frozenset(("cython", "julia", "kotlin", "mojo", "python", "starlark", "swift"))
+"""Languages in which three quotes begin a string of several lines."""
 _SCRIPTS: Final = frozenset(
     ("javascript", "javascriptreact", "svelte", "typescript", "typescriptreact", "vue")
 )
@@ -198,7 +199,7 @@ def _quotes(language_id: str) -> tuple[str, ...]:
     if not language_id:
         return ('"', "'", "`")
     quotes = ['"'] if language_id in _PRIMES else ['"', "'"]
-    if language_id in _TRIPLES:
+    if language_id in TRIPLES:
         quotes += ['"""', "'''"]
     if language_id in _SCRIPTS or language_id == _RAW_BACKTICKS:
         quotes.append("`")

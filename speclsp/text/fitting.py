@@ -20,6 +20,7 @@ from speclsp.text.code_reader import (
     CLOSERS,
     MAX_AUTO_CLOSERS,
     PAIRS,
+    TRIPLES,
     CodeState,
     inside_of,
     read_code,
@@ -75,8 +76,9 @@ def trimmed(text: str, rules: StopRules) -> Trimmed:
     text = _without_blank_end(text, rules.line_after)
     if not text.strip():
         return _NOTHING
-    fitted = fitted_to_line(text, rules.line_before, rules.line_after)
-    if not fitted.text.strip():
+    innermost = rules.state_before.innermost
+    fitted = fitted_to_line(text, rules.line_before, rules.line_after, innermost)
+    if not fitted.text.strip() or _runs_into_quotes(fitted, rules):
         return _NOTHING
     if fitted.n_replaced == 0 and _runs_into_a_word(fitted.text, rules):
         return _NOTHING
@@ -87,6 +89,12 @@ def is_same_line(line: str, others: Sequence[str]) -> bool:
     """Whether ``line`` is one of ``others``, white space after the indentation not compared."""
     depth, dense = indent_width(line), "".join(line.split())
     return any(dense == "".join(other.split()) and depth == indent_width(other) for other in others)
+
+
+def _runs_into_quotes(fitted: Trimmed, rules: StopRules) -> bool:
+    """Whether a long string of the text ends before another quote."""
+    is_ended = fitted.text.endswith(_LONG_QUOTES)
+    return is_ended and rules.line_after.startswith(fitted.text[-1], fitted.n_replaced)
 
 
 def _runs_into_a_word(text: str, rules: StopRules) -> bool:
@@ -106,14 +114,17 @@ def has_only_closers(line_after: str) -> bool:
     return bool(line_after.strip()) and not set(line_after.rstrip()) - AUTO_CLOSERS
 
 
-def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
-    """Remove what the text and the rest of the cursor's line have in common from one of them."""
+def fitted_to_line(text: str, line_before: str, line_after: str, innermost: str = "") -> Trimmed:
+    """Remove what the text and the rest of the cursor's line have in common from one of them.
+
+    ``innermost`` is the innermost mark that is open at the cursor.
+    """
     rest = line_after.rstrip()
     if not rest.strip():
         return Trimmed(text)
     first_line = text.partition("\n")[0]
     if has_only_closers(rest):
-        n_replaced = n_closers_replaced(text, line_before, rest)
+        n_replaced = n_closers_replaced(text, line_before, rest, innermost)
         return Trimmed(text.rstrip() if n_replaced == len(rest) else text, n_replaced)
     if text.endswith(rest) and _is_cut_clean(text, len(text) - len(rest)):
         return Trimmed(text[: len(text) - len(rest)])
@@ -122,18 +133,19 @@ def fitted_to_line(text: str, line_before: str, line_after: str) -> Trimmed:
     return Trimmed(text[: len(text) - _n_overlap(text, rest)])
 
 
-def n_closers_replaced(text: str, line_before: str, rest: str) -> int:
+def n_closers_replaced(text: str, line_before: str, rest: str, innermost: str = "") -> int:
     """Return how many characters of ``rest`` the completion ``text`` contains already.
 
     ``rest``, the cursor's line after the cursor, consists of closing brackets, quotes and
     punctuation.  As many are replaced as leave the fewest brackets and quotes without a partner,
     then the fewest brackets where those in strings count, too: on the text's first line, or in the
     whole text if none are replaced there.
+    ``innermost`` is the innermost mark that is open at the cursor; three quotes are replaced whole.
     """
     states = [(language, read_code(language, line_before)) for language in ("", _NO_STRINGS)]
     n_first = 1
-    if rest.startswith(_LONG_QUOTES):  # they end the cursor's string
-        states, n_first = [("python", inside_of((rest[:3],)))], 3
+    if innermost in _LONG_QUOTES and rest.startswith(innermost):  # they end the cursor's string
+        states, n_first = [("python", inside_of((innermost,)))], 3
     n_most = len(rest[:MAX_AUTO_CLOSERS])
     ends = [n for n in range(n_first, n_most + 1) if not rest[n - 1].isspace()]
     for part in (text.partition("\n")[0], text):
@@ -231,7 +243,7 @@ def balanced(text: str, rules: StopRules) -> Trimmed:
 
 def leaves_long_string_open(text: str, rules: StopRules) -> bool:
     """Whether the text makes one or two typed quotes the opener of a long string without an end."""
-    typed = _FEW_QUOTES.search(rules.line_before)
+    typed = _FEW_QUOTES.search(rules.line_before) if rules.language_id in TRIPLES else None
     if typed is None or rules.state_before.innermost in _LONG_QUOTES:
         return False
     opener = typed[0][0] * 3
