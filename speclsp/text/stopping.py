@@ -17,7 +17,7 @@ from speclsp.text.fitting import (
     is_same_line,
     leaves_long_string_open,
 )
-from speclsp.text.languages import FENCED, UNREAD, continues_block
+from speclsp.text.languages import FENCED, UNREAD, comment_marks, continues_block
 from speclsp.text.repetition import counting, first_loop, repeated_lines
 from speclsp.text.rules import StopRules, indent_width
 from speclsp.vocabulary_protocol import Vocabulary
@@ -68,8 +68,8 @@ _JUMP: Final = re.compile(r"\s*(?:break|continue|raise|return|throw)\b(?!.*\b(?:
 """A statement behind which its block ends; with ``if`` behind it, as in Ruby, it may not."""
 _METHOD_NAME: Final = re.compile(r"\.\w+")
 _LONE_WORD: Final = re.compile(r"(?:^|\n)\s*(?:(?:[#*]|//+|--)(?: \w*)?|\w*)\Z")
-_LONE_MARK: Final = re.compile(r"(?:^|\n)[ \t]*(?:[#*]|//+!?|--)\s*\Z")
-"""A last line that is a comment mark, with or without the line end before it."""
+"""A last line that is blank, one word, or a comment mark with at most one word behind it, with the
+line end before it."""
 _FENCE_LINE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 _DIRECTIONS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -251,10 +251,22 @@ class CompletionText:
             raw = self._without_unwanted_last_line()
         if self.stopped_by is None and raw == self._text:
             raw = _up_to_whole_line_or_call(raw)
-        mark = _LONE_MARK.search(raw)
-        if mark and (mark[0][0] == "\n" or not self._rules.line_before.strip()):
-            raw = raw[: mark.start()]
-        return self.fitted(raw)
+        return self.fitted(self._without_lone_mark(raw))
+
+    def _without_lone_mark(self, text: str) -> str:
+        """Return the text without a last line that is a comment mark, if it begins in the text.
+
+        Below another comment of the text it may be the last line of a box, or a blank one.
+        """
+        head, line_end, last = text.rstrip().rpartition("\n")
+        if not line_end and self._rules.line_before.strip():
+            return text
+        marks = comment_marks(self._rules.language_id)[0]
+        is_below = bool(line_end) and head.rpartition("\n")[2].lstrip().startswith(marks)
+        if self._rules.state_after(head + line_end).scope == "comment":
+            marks, is_below = ("*",), False
+        is_mark = last.strip().rstrip("!") in {*marks, *(mark + mark[-1] for mark in marks)}
+        return head if is_mark and not is_below else text
 
     def fitted(self, beginning: str) -> Trimmed:
         """Fit a beginning of a finished text: the rest may have closed a bracket."""
