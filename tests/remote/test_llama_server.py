@@ -17,7 +17,7 @@ from speclsp.settings import Settings
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(built_llama_server() is None, reason=WHY_NOT)]
 
-PREFIX = "def add(first, second):\n    ret"
+PREFIX = "def add(first, second):\n    return first + second\n\n\n" * 2 + "def add(first, sec"
 FIM = RemotePrompt(prefix=PREFIX, suffix="\n\nprint(add(1, 2))\n")
 NAMES = ("prefix", "suffix", "middle")
 LONG = "".join(f"value_{number} = {number}\n" for number in range(100))
@@ -104,7 +104,7 @@ def test_drafts_of_the_server_are_counted_and_change_nothing(engine, tmp_path):
         prompt = RemotePrompt(prefix=LONG, suffix="")
         assert text_of(drafting, prompt, n_predict=40) == text_of(engine, prompt, n_predict=40)
         assert drafting.stats.n_drafted >= drafting.stats.n_accepted > 0
-        assert drafting.stats.n_generated == 40
+        assert drafting.stats.n_generated == engine.stats.n_generated > 8
         drafting.close()
 
 
@@ -120,7 +120,7 @@ def test_a_stream_that_is_closed_ends_on_the_server(address, engine):
 
 def test_an_interrupted_stream_ends_on_the_server(address, engine):
     before = metric(address, "tokens_predicted_total")
-    params = RemoteParams(n_predict=1500, temperature=3.0, seed=1)
+    params = RemoteParams(n_predict=1500, temperature=3.0, seed=2)
     pieces = []
     pieces.extend(engine.stream(FIM, params, lambda: len(pieces) >= 3, 60.0))
     assert len(pieces) == 3
