@@ -38,8 +38,7 @@ let workbench: Workbench;
 let folder: string;
 let editor: Editor;
 let garden: string;
-/** A second window, with the garden. */
-let other: Editor;
+let gardenWindow: Editor | undefined;
 
 before(async () => {
   model = await ScriptedModel.start();
@@ -51,8 +50,14 @@ before(async () => {
   const names = ["rename", "decline", "type", "indent", "list", "windows", "lines"];
   names.push("shop", "killed", "snooze", "picture");
   folder = workbench.folder("shop", Object.fromEntries(names.map((name) => [`${name}.py`, CODE])));
+  garden = workbench.folder("garden", { "shop.py": CODE, "cart.py": CART });
   editor = await Editor.open(workbench, folder, join(folder, "shop.py"));
 });
+
+/** A second window, with the garden, for the tests from the first one that needs it. */
+async function otherWindow(): Promise<Editor> {
+  return (gardenWindow ??= await Editor.open(workbench, garden, join(garden, "shop.py")));
+}
 
 after(async () => {
   model.close();
@@ -156,8 +161,7 @@ test("the suggestion list keeps its Tab beside an edit", async () => {
 });
 
 test("two windows have next edits of their own", async () => {
-  garden = workbench.folder("garden", { "shop.py": CODE, "cart.py": CART });
-  other = await Editor.open(workbench, garden, join(garden, "shop.py"));
+  const other = await otherWindow();
   await other.toEnd();
   await other.keys("Control+Home");
   await rename(other);
@@ -232,6 +236,7 @@ test("Tab renames three uses by the embedded model", async () => {
   // The scripted model suggests nothing meanwhile.
   workbench.set("speclsp.editModel", "embedded");
   const file = join(garden, "cart.py");
+  const other = await otherWindow();
   await until("both windows' servers have loaded it", () => {
     return (workbench.log().match(/ loaded embedded-edit/g)?.length ?? 0) >= 2;
   });

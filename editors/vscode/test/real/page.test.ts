@@ -21,10 +21,10 @@ function greeting(who: string): string {
 }
 
 const SAMPLE = `"""A shop's greetings."""\n\n\n${["customer", "supplier", "visitor"].map(greeting).join("")}`;
-/** Bodies of which the embedded model suggests more than a line. */
+/** Bodies of which the embedded model suggests two lines, whichever key it was asked at before. */
 const PARTS = SAMPLE.replaceAll(
   / {4}greeting = .*\n {4}return greeting\n/g,
-  `    message = "Hello"\n    return message + name\n`,
+  `    message = "Hello " + name\n    return message\n`,
 );
 const LINES_5000 = Array.from({ length: 1000 }, (_, idx) =>
   greeting(`visitor_${String(idx)}`),
@@ -32,9 +32,11 @@ const LINES_5000 = Array.from({ length: 1000 }, (_, idx) =>
 
 let workbench: Workbench;
 let editor: Editor;
-/** A second window, with two folders. */
-let second: Editor;
 let folder: string;
+let garden: string;
+/** A workspace of both folders. */
+let both: string;
+let bothWindow: Editor | undefined;
 
 before(async () => {
   mkdirSync(ARTEFACTS, { recursive: true });
@@ -52,8 +54,16 @@ before(async () => {
     "toggle.py": SAMPLE,
     "killed.py": SAMPLE,
   });
+  garden = workbench.folder("garden", { "plants.py": SAMPLE.replaceAll("greet", "water") });
+  both = join(workbench.root, "both.code-workspace");
+  writeFileSync(both, JSON.stringify({ folders: [{ path: folder }, { path: garden }] }));
   editor = await Editor.open(workbench, folder, join(folder, "greetings.py"));
 });
+
+/** A second window, with both folders, for the tests from the first one that needs it. */
+async function secondWindow(): Promise<Editor> {
+  return (bothWindow ??= await Editor.open(workbench, both, join(garden, "plants.py")));
+}
 
 after(async () => {
   console.log(`ghost text had to be asked for ${String(Editor.nAsked)} times`);
@@ -432,10 +442,7 @@ for (const [what, file, end] of [
 }
 
 test("two folders in one window, two windows beside each other", async () => {
-  const other = workbench.folder("garden", { "plants.py": SAMPLE.replaceAll("greet", "water") });
-  const place = join(workbench.root, "both.code-workspace");
-  writeFileSync(place, JSON.stringify({ folders: [{ path: folder }, { path: other }] }));
-  second = await Editor.open(workbench, place, join(other, "plants.py"));
+  const second = await secondWindow();
   const explorer = second.page.locator(".explorer-folders-view");
   for (const name of ["shop", "garden"])
     await explorer.getByText(name, { exact: true }).first().waitFor();
@@ -444,7 +451,7 @@ test("two folders in one window, two windows beside each other", async () => {
   const ghost = await second.untilGhost();
   await second.keys("Tab");
   const head = "def water_friend(name: str) -> str:\n    ";
-  await second.saved(join(other, "plants.py"), (saved) =>
+  await second.saved(join(garden, "plants.py"), (saved) =>
     saved.includes(head + (ghost.split("\n")[0] ?? "")),
   );
   await second.openFile("parts.py");
@@ -462,6 +469,7 @@ test("two folders in one window, two windows beside each other", async () => {
 });
 
 test("two windows share one engine, and outlive it", async () => {
+  const second = await secondWindow();
   await second.openFile("plants.py");
   await editor.openFile("toggle.py");
   const suggestTo = async (window: Editor, head: string): Promise<void> => {
