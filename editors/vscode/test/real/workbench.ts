@@ -87,7 +87,6 @@ export class Workbench {
 
   static async start(options: Options = {}): Promise<Workbench> {
     const root = mkdtempSync(join(tmpdir(), "speclsp-vscode-"));
-    const port = await freePort();
     const data = join(root, "data");
     for (const kind of ["User", "Machine"]) {
       // An editor that is served takes settings of the machine's scope from Machine.
@@ -106,6 +105,7 @@ export class Workbench {
     if (options.vsix !== undefined) {
       await promisify(execFile)(node, [...folders, "--install-extension", options.vsix], { env });
     }
+    const port = await freePort(); // at the last moment: other workbenches start meanwhile
     const server = spawn(
       node,
       [
@@ -218,7 +218,13 @@ export class Workbench {
     await ended;
     await until("the language servers end", () => !servers.some(isRunning));
     // They would wait for further windows, with their files in the folder.
-    for (const engine of enginesOf(this.root)) process.kill(engine, "SIGKILL");
+    for (const engine of enginesOf(this.root)) {
+      try {
+        process.kill(engine, "SIGKILL");
+      } catch {
+        // It has ended meanwhile.
+      }
+    }
     rmSync(this.root, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
   }
 }
