@@ -12,9 +12,20 @@ here=$(cd "$(dirname "$0")" && pwd)
 unreachable=69
 
 lint=
-# Lint runs beside the tests.
+# Lint runs beside the tests; it is waited for once.
 linted() {
-    [ -z "$lint" ] || wait "$lint" || { cat "$log"; exit 1; }
+    local pid=$lint
+    lint=
+    [ -z "$pid" ] || wait "$pid" || { cat "$log"; exit 1; }
+}
+# A failed test does not hide what lint has found by then.
+finish() {
+    if [ -n "$(jobs -rp)" ]; then
+        kill "$lint" 2>/dev/null || true
+    elif [ -n "$lint" ]; then
+        wait "$lint" || cat "$log"
+    fi
+    rm -f "$log"
 }
 skip() {
     linted
@@ -38,7 +49,7 @@ if [ "${1:-}" = --fetch ]; then
     exit 0
 fi
 log=$(mktemp)
-trap 'kill "$lint" 2>/dev/null || true; rm -f "$log"' EXIT
+trap finish EXIT
 npm run --silent lint >"$log" 2>&1 &
 lint=$!
 npm run --silent test
