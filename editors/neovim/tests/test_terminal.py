@@ -12,6 +12,7 @@ from pathlib import Path
 import pexpect
 import pyte
 import pytest
+from fake_hub import serve_hub
 from real_neovim import PLUGIN, SERVER, START, TIMEOUT_S, WITHOUT_PYTHON, nvim_of
 from rewriting_model import CODE
 
@@ -198,6 +199,22 @@ def test_the_picture_of_an_edit(suite, project, tmp_path, model):
         picture.write_text(terminal.svg(), encoding="utf-8")
     finally:
         terminal.close()
+
+
+@pytest.mark.parametrize("suite", ["forky", "trixie"])
+def test_a_download_begins_without_a_key_behind_the_list(suite, project, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
+    with serve_hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        terminal = Terminal(suite, project / "customers.py", tmp_path / "home")
+        try:
+            terminal.until(lambda: terminal.shows("speclsp ready"))
+            terminal.send(":Speclsp model\r")
+            terminal.until(lambda: terminal.shows("Type number"))
+            terminal.send("1\r")
+            terminal.until(lambda: bool(hub.asked))
+        finally:
+            terminal.close()
 
 
 @pytest.mark.skipif(not MODEL.is_file(), reason="SPECLSP_REAL_MODELS names no folder with it")

@@ -188,7 +188,11 @@ local function take(preset, in_use, setting)
   end
   if not preset.downloaded then
     watch_progress(preset.title)
-    vim.notify(('speclsp: downloading %s; :Speclsp model cancel stops it.'):format(preset.title))
+    -- Below the list, which fills the screen, it would wait for Enter, and the download with it.
+    vim.schedule(function()
+      vim.cmd.redraw()
+      vim.notify(('speclsp: downloading %s; :Speclsp model cancel stops it.'):format(preset.title))
+    end)
   end
   server.execute('speclsp.pullModel', { { name = preset.name } }, function()
     use(preset, setting)
@@ -264,6 +268,10 @@ function M.cancel()
   local client = server.client()
   if client and token then
     server.notify(client, 'window/workDoneProgress/cancel', { token = token })
+    -- Neovim keeps the answer of a cancelled request to itself.
+    vim.notify('speclsp: the download is cancelled; choosing the model again goes on where it ended.')
+  elseif client then
+    vim.notify('speclsp: nothing is being downloaded.')
   end
   return client ~= nil
 end

@@ -11,7 +11,6 @@ local INLINE = 'textDocument/inlineCompletion'
 local MAX_LOG_LINES = 2000
 local BACK_OFF_MS = 500
 local STEADY_MS = 60000
-local CANCELLED = -32800
 local STOP_POLL_MS = 50
 local MAX_STOP_POLLS = 100
 local LATENCY_EVERY_MS = 1000
@@ -138,8 +137,7 @@ function M.execute(command, arguments, done)
   end
   M.request(client, 'workspace/executeCommand', { command = command, arguments = arguments }, function(err, result)
     if err then
-      local level = err.code == CANCELLED and vim.log.levels.INFO or vim.log.levels.ERROR
-      vim.notify('speclsp: ' .. err.message, level)
+      vim.notify('speclsp: ' .. err.message, vim.log.levels.ERROR)
     elseif done then
       done(result)
     end
