@@ -180,8 +180,8 @@ class SessionStats:
     was not given before, which is what users are told; queue, tokenize, prompt, draft, verify,
     predict and total, in the engine; and ``memory``, of those requests that needed no model."""
     why_nothing: str = ""
-    """Why the model's latest answer was withheld, such as ``not sure (0.21 of 0.3)``; empty where
-    it was not."""
+    """Why the model's latest answer was withheld or empty: ``not sure (0.21 of 0.3)`` or ``too slow
+    (nothing in 3 s)``; otherwise empty."""
     answer_ms: tuple[float, ...] = ()
     """The times of which ``answer`` has the percentiles, the oldest first."""
     index: IndexStats = field(default_factory=IndexStats)

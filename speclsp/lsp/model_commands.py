@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
@@ -44,6 +45,8 @@ from speclsp.settings import Settings
 _DOWNLOAD: Final = "Download"
 _NOT_NOW: Final = "Not now"
 _TRIAL: Final = "the small trial model completes"
+_MINUTES_FROM_S: Final = 100
+"""The time left of a download is given in minutes from so many seconds on."""
 
 
 class NamedModels:
@@ -220,14 +223,17 @@ class NamedModels:
         cancel = self._downloads[progress_token] = threading.Event()
         loop = asyncio.get_running_loop()
 
-        last = -1
+        last, n_before, began = -1, 0, 0.0
 
         def report(done: int, total: int) -> None:
-            nonlocal last
+            nonlocal last, n_before, began
             percentage = 100 * done // max(1, total)
+            if last < 0:
+                n_before, began = done, time.monotonic()
             if percentage != last:
                 last = percentage
-                message = f"{done / 1e9:.2f} of {total / 1e9:.2f} GB"
+                left = time_left(done - n_before, total - done, time.monotonic() - began)
+                message = f"{done / 1e9:.2f} of {total / 1e9:.2f} GB{left}"
                 step = Progress(
                     token=progress_token, stage="report", message=message, percentage=percentage
                 )
@@ -255,6 +261,19 @@ class NamedModels:
             del self._downloads[progress_token]
             self._progress.take(Progress(token=progress_token, stage="end", message=message))
         self._apply_settings()  # they may name the new model
+
+
+def time_left(n_received: int, n_left: int, seconds: float) -> str:
+    """Return how long the rest of a download takes, in words that follow its size.
+
+    ``n_received`` bytes took ``seconds``.
+    """
+    if n_left == 0:
+        return ", verifying"
+    if n_received <= 0 or seconds <= 0:
+        return ""
+    s_left = n_left * seconds / n_received
+    return f", {s_left:.0f} s left" if s_left < _MINUTES_FROM_S else f", {s_left / 60:.0f} min left"
 
 
 def _running_preset() -> str:

@@ -335,6 +335,8 @@ class Window:
             self._counts.unavailable()
 
     def _why_withheld(self, request: PlacedCompletion, result: CompletionResult) -> str:
+        if result.is_empty and result.generated.finish_reason == "deadline":
+            return f"too slow (nothing in {self._settings_of(request).deadline_ms / 1000:g} s)"
         if not result.is_withheld:
             return ""
         least = least_probability(request, self._settings_of(request))

@@ -270,7 +270,22 @@ def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make):
     loader.target.before_decode = a_second_later
     result = ask(completer, deadline_ms=3500).result(WAIT_S)
     assert (result.generated.text, result.generated.finish_reason) == ("retu", "deadline")
+    assert completer.statistics().why_nothing == ""
     assert result.stats.n_target_passes == 4
+
+
+def test_nothing_at_the_deadline_is_said_to_be_too_slow(make):
+    now = [0.0]
+    loader = ScriptedLoader("return 1")
+    completer = ready(make(loader, clock=lambda: now[0]))
+
+    def a_second_later():
+        now[0] += 1.0
+
+    loader.target.before_decode = a_second_later
+    result = ask(completer, prefix="x = 1\n" * 400, deadline_ms=500).result(WAIT_S)
+    assert (result.generated.text, result.generated.finish_reason) == ("", "deadline")
+    assert completer.statistics().why_nothing == "too slow (nothing in 0.5 s)"
 
 
 def test_a_failed_decode_fails_its_request_only(make, loader):

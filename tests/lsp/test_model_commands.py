@@ -18,7 +18,7 @@ from speclsp.engine_process.place import EngineInfo, EnginePlace
 from speclsp.hub import cache, client, download
 from speclsp.hub.memory import Memory
 from speclsp.hub.presets import PRESETS, preset, recommend
-from speclsp.lsp.model_commands import _running_preset
+from speclsp.lsp.model_commands import _running_preset, time_left
 
 EXECUTE = "workspace/executeCommand"
 ASK = "window/showMessageRequest"
@@ -112,6 +112,19 @@ async def test_the_clients_next_choice_replaces_a_used_model(hub, start):
     assert wire.completer.applied[-1].model.endswith("Q4_K_M.gguf")
     wire.notify("workspace/didChangeConfiguration", {"settings": {"speclsp": {"model": "x.gguf"}}})
     await wire.until(lambda: wire.completer.applied[-1].model == "x.gguf")
+
+
+@pytest.mark.parametrize(
+    ("n_received", "n_left", "seconds", "words"),
+    [
+        (0, 5_000, 0.0, ""),
+        (500, 4_500, 10.0, ", 90 s left"),
+        (500, 9_000, 10.0, ", 3 min left"),
+        (5_000, 0, 100.0, ", verifying"),
+    ],
+)
+def test_a_download_tells_the_time_left(n_received, n_left, seconds, words):
+    assert time_left(n_received, n_left, seconds) == words
 
 
 async def test_a_cancelled_download_goes_on_later(hub, start):
