@@ -382,6 +382,8 @@ export class Client implements vscode.Disposable {
     if (minutesSnoozed(this.current) > 0) return;
     this.isAskingAtRest = true;
     try {
+      // Another model's text would stay, whatever this one answers.
+      await vscode.commands.executeCommand("editor.action.inlineSuggest.hide");
       await vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
     } finally {
       this.isAskingAtRest = false;

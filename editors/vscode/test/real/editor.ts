@@ -132,6 +132,11 @@ export class Editor {
     await until("ghost text goes", async () => ((await this.ghost()) === "" ? true : undefined));
   }
 
+  /** Resolves once no ghost text is drawn, for however short a time. */
+  async ghostGoes(): Promise<void> {
+    await this.page.waitForFunction((ghost) => document.querySelector(ghost) === null, GHOST);
+  }
+
   /** Press a key until there is something to see; each press must do no harm. */
   async keyUntil<T>(
     key: string,

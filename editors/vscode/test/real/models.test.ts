@@ -131,6 +131,7 @@ test("the download goes on, and the model is used from then on", async () => {
   await editor.toEnd();
   await editor.type("def greet_guest(name: str) -> str:\n");
   const text = await editor.untilGhost();
+  const trialTextGoes = editor.ghostGoes();
   await hub.tell("go");
   await notification(/Qwen.* is ready/)
     .first()
@@ -141,6 +142,7 @@ test("the download goes on, and the model is used from then on", async () => {
   await until("the new model suggests", () =>
     / completion \w+: /.test(workbench.log().split("engine ready").at(-1) ?? ""),
   );
+  await trialTextGoes;
   assert.equal(await editor.untilGhost(), text, "the stand-in is the same model");
   await editor.command("speclsp: First Steps");
   await until("the walkthrough's step is done", () =>
