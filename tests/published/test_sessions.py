@@ -5,6 +5,7 @@ stands there, or waits for a prompt that the KV cache should hold.
 """
 
 import asyncio
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from speclsp_http import Server
 
 from speclsp.statistics import SessionStats
 from tests.support.margins import EPSILON
-from tests.support.server_process import CaseServer, InlineItem
+from tests.support.server_process import CaseServer, InlineItem, ServerProcessError
 
 pytestmark = pytest.mark.real
 
@@ -111,11 +112,13 @@ async def test_a_line_is_typed_key_by_key(size, typist, capsys):
     # Half words, too, have something to go on with, and a key evaluates what was typed.
     assert n_shown >= len(KEYS) // 2
     assert typed.totals.n_prompt_evaluated - first.totals.n_prompt_evaluated < 8 * len(KEYS)
-    # The newer of two requests is answered with the text, and so is the older one, if with none.
+    # The newer of two requests is answered with the text; the older one, too, or it is cancelled.
     older = asyncio.create_task(typist.ask())
     await asyncio.sleep(0)
     typist.key(" ")
-    newer, _ = await asyncio.gather(typist.asked(), older)
+    newer = await typist.asked()
+    with contextlib.suppress(ServerProcessError):
+        await older
     assert newer or await typist.asked() is not None
     # What was cut off leaves the KV cache as the next key needs it.
     before = await typist.statistics()

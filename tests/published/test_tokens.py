@@ -11,6 +11,10 @@ from published import N_SAME, WRITES, checksum, fill, golden, own_tokens, places
 
 from tests.support.margins import NEARLY_EVEN, greedy_margin
 
+MOST_MOVED = 1.1
+"""The margin that another processor may make of a near-tie: half of what the 1.5B's logits differ
+between numbers of rows, 2.13 on a processor where a recorded margin of 0.001 became 0.275."""
+
 pytestmark = pytest.mark.real
 
 NAMES = tuple(place.name for place in places())
@@ -43,7 +47,8 @@ def test_the_target_s_own_tokens_are_those_recorded(size, target, tokenizer, pro
                     continue
                 piece = tokenizer.vocabulary.piece(int(row.argmax()))
                 line = f"{name}: token {place} is {piece!r}, margin {own.margins[place]}"
-                if max(greedy_margin(row), own.margins[place]) < NEARLY_EVEN["q4_k_m"]:
+                is_even = own.margins[place] < NEARLY_EVEN["q4_k_m"]
+                if is_even and greedy_margin(row) < MOST_MOVED:
                     near_ties += 1
                 else:
                     mistakes.append(line)
