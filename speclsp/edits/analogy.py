@@ -92,11 +92,6 @@ class Pair:
         return frozenset(word for was, _ in self.kinds for word in was)
 
     @cached_property
-    def changed(self) -> frozenset[str]:
-        """The words that went or came."""
-        return self.taken | {word for _, now in self.kinds for word in now}
-
-    @cached_property
     def renamed(self) -> dict[str, str]:
         """New names by old ones; empty where the edit did anything else."""
         found: dict[str, str] = {}
@@ -172,7 +167,7 @@ def pairs_of(change: Change) -> list[Pair]:
         for one in found
         if max(len(one.old), len(one.new)) <= _N_CHARS
         and one.old.split()
-        and any(map(_LETTER_OR_DIGIT.search, one.changed))
+        and any(_LETTER_OR_DIGIT.search("".join((*was, *now))) for was, now in one.kinds)
     ]
 
 

@@ -116,8 +116,10 @@ class StopRules:
         """Whether the cursor's line would go on with a statement of Python that is not above it."""
         word, depth = _FIRST_WORD.match(line), indent_width(line)
         heads = _HEADS.get(word[1]) if word and self.language_id in INDENTED else None
+        if heads is None or self.state_before.open_marks:
+            return False
         *lines, _ = self.code_before.split("\n")
-        if heads is None or self.state_before.open_marks or "".join(lines[-1:]).endswith("\\"):
+        if "".join(lines[-1:]).endswith("\\"):
             return False
         while lines:
             above = lines.pop()

@@ -259,7 +259,8 @@ def test_cancelling_returns_what_is_finished(make, monkeypatch, loader):
     assert (result.generated.text, result.generated.finish_reason) == ("ret", "cancelled")
 
 
-def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make):
+def taking_a_second(make):
+    """A completer each of whose passes takes a second by its clock."""
     now = [0.0]
     loader = ScriptedLoader("return 1")
     completer = ready(make(loader, clock=lambda: now[0]))
@@ -268,6 +269,11 @@ def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make):
         now[0] += 1.0
 
     loader.target.before_decode = a_second_later
+    return completer
+
+
+def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make):
+    completer = taking_a_second(make)
     result = ask(completer, deadline_ms=3500).result(WAIT_S)
     assert (result.generated.text, result.generated.finish_reason) == ("retu", "deadline")
     assert completer.statistics().why_nothing == ""
@@ -275,14 +281,7 @@ def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make):
 
 
 def test_nothing_at_the_deadline_is_said_to_be_too_slow(make):
-    now = [0.0]
-    loader = ScriptedLoader("return 1")
-    completer = ready(make(loader, clock=lambda: now[0]))
-
-    def a_second_later():
-        now[0] += 1.0
-
-    loader.target.before_decode = a_second_later
+    completer = taking_a_second(make)
     result = ask(completer, prefix="x = 1\n" * 400, deadline_ms=500).result(WAIT_S)
     assert (result.generated.text, result.generated.finish_reason) == ("", "deadline")
     assert completer.statistics().why_nothing == "too slow (nothing in 0.5 s)"
