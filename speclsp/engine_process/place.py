@@ -267,6 +267,11 @@ def _build() -> list[object]:
     return [speclsp.__version__, sys.executable, files]
 
 
+def is_updated() -> bool:
+    """Whether the files of speclsp or llama.cpp are others than this process was started with."""
+    return _build.__wrapped__() != _build()
+
+
 def _file_identity(path: Path) -> list[object]:
     """Return real path, size in bytes and modification time in ns; the path of a missing file."""
     real = os.path.realpath(path)

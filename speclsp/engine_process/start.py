@@ -28,6 +28,7 @@ from speclsp.engine_process.place import (
     EnginePlace,
     changed_settings,
     engine_place,
+    is_updated,
     known_places,
 )
 from speclsp.engine_process.transport import (
@@ -338,6 +339,12 @@ def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> Engine
     with suppress(subprocess.TimeoutExpired):
         process.wait(_REAP_S)
     status = process.returncode
+    if is_updated():
+        return EngineProcessError(
+            "speclsp was updated while this window was open, and cannot start the new engine.",
+            remedy="Restart the server (`speclsp: Restart the Server`, `:Speclsp restart`), or the "
+            "editor.",
+        )
     how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
     return EngineProcessError(
         f"The engine ended {how} while it started. Its log is {place.log}.",

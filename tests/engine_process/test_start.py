@@ -307,6 +307,18 @@ def test_another_version_starts_another_engine(engines, monkeypatch):
         assert len(running_engines()) == 2
 
 
+@pytest.mark.usefixtures("fresh_build")
+def test_an_engine_that_cannot_start_after_an_update_is_an_error_with_what_helps(
+    engines, monkeypatch
+):
+    engines.place()
+    monkeypatch.setattr(speclsp, "__version__", "9.9")
+    monkeypatch.setenv("ECHO_ENGINE_FAILS", "1")
+    with pytest.raises(EngineProcessError, match="was updated") as error:
+        engines.connect()
+    assert "Restart the server" in error.value.remedy
+
+
 def test_what_makes_an_engine_another_one(engines, tmp_path, monkeypatch):
     model = tmp_path / "model.gguf"
     model.write_bytes(b"GGUF")
