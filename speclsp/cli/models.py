@@ -99,10 +99,13 @@ def list_models(*, as_json: bool) -> None:
         table.add_column(header)
     for row in rows:
         marks = "downloaded" if row["downloaded"] else row["why_not"].partition(":")[0]
+        received, size = row["received_bytes"] / 1e6, row["size_bytes"] / 1e6
+        is_partly = received and not row["downloaded"]
+        part = f"partly downloaded, {received:,.0f} of {size:,.0f} MB" if is_partly else ""
         mark = "recommended" if row["name"] == recommend(memory) else ""
         edits = "next edits" if row["edits"] else ""
         untried = "untried" if row["untried"] else ""
-        here = ", ".join(filter(None, (mark, edits, untried, marks)))
+        here = ", ".join(filter(None, (mark, edits, untried, marks, part)))
         table.add_row(row["name"], decimal(row["size_bytes"]), row["memory"], here)
     console.print(table)
     for other in others:

@@ -8,9 +8,10 @@ checked by :class:`~speclsp.hub.listing.RemoteFile`.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,28 @@ def place_of(file: RemoteFile) -> Path:
     """
     pointer = _pointer(file)
     return pointer if pointer.is_file() and not pointer.is_symlink() else _blob(file)
+
+
+def partial_of(place: Path, name: str) -> Path:
+    """Return where the bytes of a file of this name are received: beside its place."""
+    return place.with_name(place.name + _partial_suffix(name))
+
+
+def received_bytes(reference: Reference) -> int:
+    """Return how many bytes of a model are there, those of an interrupted download included."""
+    found: Iterable[Path] | None = cached_paths(reference)
+    if found is None:
+        found = _repository_folder(reference.repository).rglob(
+            f"*{_partial_suffix(reference.file)}"
+        )
+    n_bytes = 0
+    with suppress(OSError):  # a download ends meanwhile
+        n_bytes = sum(path.stat().st_size for path in found)
+    return n_bytes
+
+
+def _partial_suffix(name: str) -> str:
+    return f".{hashlib.sha256(name.encode()).hexdigest()[:16]}.speclsp.incomplete"
 
 
 def add_name(file: RemoteFile) -> None:

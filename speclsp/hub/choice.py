@@ -10,7 +10,7 @@ from typing import Any
 
 from speclsp.embedded import EMBEDDED
 from speclsp.errors import ModelNotFoundError, SettingsError
-from speclsp.hub.cache import cached_paths
+from speclsp.hub.cache import cached_paths, received_bytes
 from speclsp.hub.memory import Memory, find_memory
 from speclsp.hub.presets import (
     AUTO,
@@ -50,6 +50,11 @@ class Choice:
     def is_downloaded(self) -> bool:
         """Whether all of them are in the cache."""
         return all(cached_paths(reference) is not None for reference in self.references)
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of them that are in the cache, those of an interrupted download included."""
+        return sum(map(received_bytes, self.references))
 
     @property
     def pull_command(self) -> str:
@@ -221,6 +226,7 @@ def preset_rows(memory: Memory) -> list[dict[str, Any]]:
             "fits": not why_not(row, memory),
             "why_not": why_not(row, memory),
             "downloaded": named(name).is_downloaded,
+            "received_bytes": named(name).received_bytes,
             "why": row.why,
         }
         for name, row in PRESETS.items()

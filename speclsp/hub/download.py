@@ -31,7 +31,7 @@ import filelock
 from speclsp.atomic_write import UMASKED
 from speclsp.errors import DownloadCancelledError, DownloadError
 from speclsp.hub import client
-from speclsp.hub.cache import add_name, cache_folder, place_of, set_newest
+from speclsp.hub.cache import add_name, cache_folder, partial_of, place_of, set_newest
 from speclsp.hub.listing import (
     MAX_LISTING_BYTES,
     ODD_REMEDY,
@@ -92,7 +92,7 @@ def plan(references: Sequence[Reference]) -> Download:
     for file in files:
         place = place_of(file)
         if _size(place) != file.size:
-            missing += max(0, file.size - _size(_partial(place)))
+            missing += max(0, file.size - _size(partial_of(place, file.name)))
     _check_space(cache_folder(), missing)
     return Download(files=tuple(files), missing_bytes=missing)
 
@@ -117,7 +117,7 @@ def pull(
 
     for origin, files in groupby(wanted.files, attrgetter("origin")):
         of_origin = tuple(files)
-        partials = [_partial(place_of(file)) for file in of_origin]
+        partials = [partial_of(place_of(file), file.name) for file in of_origin]
         with _mapped_errors(origin, cache_folder(), partials):
             for file in of_origin:
                 _Transfer(
@@ -161,14 +161,15 @@ def fetch(file: RemoteFile, output: Path, *, report: Callable[[int], object]) ->
     Raises DownloadError.
     """
     place = output.with_name(f".{output.name}.{file.sha256[:16]}")
-    with _mapped_errors(file.origin, output.parent, [_partial(place)]):
+    received = partial_of(place, file.name)
+    with _mapped_errors(file.origin, output.parent, [received]):
         with suppress(FileNotFoundError):
             # An interrupted pull left it, or somebody else: verify its checksum.
-            place.replace(_partial(place))
-        _check_space(output.parent, file.size - _size(_partial(place)))
+            place.replace(received)
+        _check_space(output.parent, file.size - _size(received))
         _Transfer(file, place, report=report).run()
         others = output.with_name(f".{glob.escape(output.name)}.{'?' * 16}")
-        for other in output.parent.glob(_partial(others).name):
+        for other in output.parent.glob(partial_of(others, file.name).name):
             other.unlink(missing_ok=True)
     return place
 
@@ -250,7 +251,7 @@ class _Transfer:
         self._report = report
         self._magic = magic
         self._is_cancelled = is_cancelled
-        self._partial = _partial(place)
+        self._partial = partial_of(place, file.name)
 
     def run(self) -> None:
         """Raises DownloadError, OSError and the client's errors."""
@@ -395,10 +396,6 @@ class _Transfer:
                 f"The download of {self._file.name} was cancelled.",
                 remedy="The received part is kept: the next download resumes there.",
             )
-
-
-def _partial(place: Path) -> Path:
-    return place.with_name(f"{place.name}.speclsp.incomplete")
 
 
 def _size(path: Path) -> int:

@@ -7,6 +7,8 @@ from click.testing import CliRunner
 
 from speclsp.cli import models as command
 from speclsp.cli.main import cli
+from speclsp.hub import cache
+from speclsp.hub.choice import named
 from speclsp.hub.memory import Memory
 
 
@@ -62,3 +64,14 @@ def test_presets_whose_weights_nobody_ran_are_marked_untried():
         "qwen3-coder-next-q4_k_xl",
     }
     assert edits | newer == {name for name, row in presets.items() if row["untried"]}
+
+
+def test_what_is_partly_downloaded_is_listed_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "cache_folder", lambda: tmp_path)
+    reference = named("qwen2.5-coder-0.5b-q8_0").target
+    assert reference is not None
+    blobs = tmp_path / f"models--{reference.repository.replace('/', '--')}" / "blobs"
+    blobs.mkdir(parents=True)
+    with cache.partial_of(blobs / ("0" * 64), reference.file).open("wb") as partial:
+        partial.truncate(310_000_000)
+    assert "partly downloaded, 310 of 530 MB" in " ".join(run("list").split())

@@ -17,7 +17,7 @@ from speclsp.errors import (
     SpecLspError,
 )
 from speclsp.hub import cache, download
-from speclsp.hub.references import parse_reference
+from speclsp.hub.references import Reference, parse_reference
 
 REPOSITORY = "owner/Coder-7B-GGUF"
 MEBIBYTE = 1 << 20
@@ -124,11 +124,14 @@ def test_the_next_download_goes_on_where_one_was_given_up(hub, monkeypatch):
     assert "was lost" in error.message
     assert "received part is kept" in error.remedy
     assert "resumes the download" in error.remedy
+    ours, other = (Reference(REPOSITORY, file=f"coder-7b-{q}.gguf") for q in ("q4_k_m", "q8_0"))
+    assert (cache.received_bytes(ours), cache.received_bytes(other)) == (2 * MEBIBYTE, 0)
     hub.cuts.clear()
     hub.asked.clear()
     assert download.plan([parse_reference(REPOSITORY)]).missing_bytes == MEBIBYTE
     pull(REPOSITORY)
     assert hub.ranges() == [f"bytes={2 * MEBIBYTE}-"]
+    assert (cache.received_bytes(ours), cache.received_bytes(other)) == (len(Q4), 0)
 
 
 def test_a_cancelled_download_goes_on_the_next_time(hub):

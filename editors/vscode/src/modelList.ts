@@ -8,6 +8,8 @@ export interface Preset {
   /** Why it does not fit, in a few words. */
   why_not: string;
   downloaded: boolean;
+  /** Bytes that are there, also of a download that was interrupted. */
+  received_bytes?: number;
   why: string;
   /** Whether it was trained for next edits. */
   edits: boolean;
@@ -59,12 +61,19 @@ export function forEdits(overview: Overview): { preset: Preset; remark: string }
     .sort((a, b) => Number(b.fits) - Number(a.fits));
 }
 
+/** How much of a preset is downloaded, if anything. */
+function received({ downloaded, received_bytes: nBytes = 0, size_bytes: nAll }: Preset): string[] {
+  if (downloaded) return ["downloaded"];
+  if (nBytes === 0) return [];
+  return [`partly downloaded, ${(nBytes / 1e6).toFixed(0)} of ${(nAll / 1e6).toFixed(0)} MB`];
+}
+
 /** Return the size of a preset, and what the user should know of it. */
 export function remarks(preset: Preset, { recommended, current }: Overview): string {
   return [
     gigabytes(preset.size_bytes),
     ...(preset.name === recommended ? ["recommended"] : []),
-    ...(preset.name === current.name ? ["in use"] : preset.downloaded ? ["downloaded"] : []),
+    ...(preset.name === current.name ? ["in use"] : received(preset)),
     ...(preset.fits ? [] : [preset.why_not]),
   ].join(", ");
 }

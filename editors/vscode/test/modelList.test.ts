@@ -47,6 +47,10 @@ test("each model tells its size and what speaks for it or against it", () => {
   assert.equal(remarks(preset("3b", { downloaded: true }), known), "4.7 GB, in use");
   assert.equal(remarks(preset("1b", { downloaded: true }), known), "4.7 GB, downloaded");
   assert.equal(
+    remarks(preset("1b", { received_bytes: 310e6 }), known),
+    "4.7 GB, partly downloaded, 310 of 4680 MB",
+  );
+  assert.equal(
     remarks(preset("14b", { fits: false, why_not: "too slow on a CPU" }), known),
     "4.7 GB, too slow on a CPU",
   );

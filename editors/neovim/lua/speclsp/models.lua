@@ -62,6 +62,9 @@ function M.describe(preset, overview)
     remarks[#remarks + 1] = 'in use'
   elseif preset.downloaded then
     remarks[#remarks + 1] = 'downloaded'
+  elseif (preset.received_bytes or 0) > 0 then
+    local received, size = preset.received_bytes / 1e6, preset.size_bytes / 1e6
+    remarks[#remarks + 1] = ('partly downloaded, %.0f of %.0f MB'):format(received, size)
   end
   if not preset.fits then
     remarks[#remarks + 1] = preset.why_not
