@@ -143,6 +143,7 @@ async def _ask(
         )
     if result is not None:
         session.count(result)
+        session.tell_if_late(request, result)
     now = session.documents.get(buffer.uri)
     if result is None or now is None or now.opening is not buffer.opening:
         return buffer, []

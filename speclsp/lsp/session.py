@@ -33,7 +33,7 @@ from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.model_commands import NamedModels
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer
-from speclsp.requests import Q, SettingValue
+from speclsp.requests import CompletionRequest, Q, SettingValue
 from speclsp.seam import Completer
 from speclsp.settings import Settings
 from speclsp.statistics import SessionStats
@@ -233,13 +233,18 @@ class Session:
         if state.state == "ready" and state.model is not None and state.model.shortfall:
             self.show_problem("warning", f"speclsp: {state.model.shortfall}")
 
-    def send_status(self) -> None:
-        """Send the engine's state, and its model and the end of the snooze if there are any."""
+    def send_status(self, *, ask_again: bool = False) -> None:
+        """Send the engine's state, and its model and the end of the snooze if there are any.
+
+        With ``ask_again`` the client should repeat its latest request where the cursor rests.
+        """
         status: dict[str, Any] = {"state": self._state.state, "message": self._state.message}
         if self._state.model is not None:
             status["model"] = msgspec.to_builtins(self._state.model)
         if self.is_snoozing:
             status["snoozed_until"] = self._snoozed_until
+        if ask_again:
+            status["ask_again"] = True
         self.editor.status(status)
 
     def snooze(self, minutes: float) -> None:
@@ -488,6 +493,11 @@ class Session:
             self._n_completions += 1
             if self._n_completions % STATISTICS_EVERY == 0:
                 self.log_statistics()
+
+    def tell_if_late(self, request: CompletionRequest, result: CompletionResult) -> None:
+        """Let the client ask again where the prompt takes longer than `deadline_ms`."""
+        if self.window is not None and self.window.is_worth_repeating(request, result):
+            self.send_status(ask_again=True)
 
     def statistics(self) -> SessionStats:
         """Return the session's statistics."""

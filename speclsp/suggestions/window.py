@@ -90,6 +90,10 @@ class Window:
         """The latest texts that the completer learned, any of which it may have to forget."""
         self._cursor = ("", 0)
         """URI and offset of the latest request."""
+        self._late_at = ("", 0, 0)
+        """URI, version and offset of the latest request whose prompt was not evaluated in time."""
+        self._n_evaluated = 0
+        """Prompt tokens that requests there have evaluated."""
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
         """Take new settings; return those that take effect after a restart.
@@ -191,6 +195,23 @@ class Window:
             return answered(self._refused(request, placed))
         known = self._known(placed, arrived)
         return answered(known) if known is not None else self._ask(placed, cancel, arrived)
+
+    def is_worth_repeating(self, request: CompletionRequest, result: CompletionResult) -> bool:
+        """Whether a result is empty because the prompt takes longer, and is evaluated in part.
+
+        A request that is repeated goes on there.  That ends: all of them together evaluate less
+        than the prompt, and each but the first something, since decodes that do not end in time
+        get smaller.
+        """
+        stats, place = result.stats, (request.uri, request.version, request.offset)
+        if result.generated.finish_reason != "deadline" or stats.n_predicted:
+            return False
+        with self._lock:
+            is_first = place != self._late_at
+            n_before = 0 if is_first else self._n_evaluated
+            self._late_at, self._n_evaluated = place, n_before + stats.n_prompt_evaluated
+            is_progress = is_first or stats.n_prompt_evaluated > 0
+            return is_progress and self._n_evaluated < stats.n_prompt
 
     def masked_request(self, request: CompletionRequest) -> CompletionRequest | Refusal:
         """Return a request as the completer takes it, or why there is none."""

@@ -21,6 +21,7 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import (
     DecodeError,
+    DecodeInterruptedError,
     EngineError,
     EngineUnavailableError,
     ModelNotFoundError,
@@ -259,10 +260,9 @@ def test_cancelling_returns_what_is_finished(make, monkeypatch, loader):
     assert (result.generated.text, result.generated.finish_reason) == ("ret", "cancelled")
 
 
-def taking_a_second(make):
+def taking_a_second(make, loader):
     """A completer each of whose passes takes a second by its clock."""
     now = [0.0]
-    loader = ScriptedLoader("return 1")
     completer = ready(make(loader, clock=lambda: now[0]))
 
     def a_second_later():
@@ -272,19 +272,50 @@ def taking_a_second(make):
     return completer
 
 
-def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make):
-    completer = taking_a_second(make)
+def test_a_deadline_bounds_a_request_from_the_moment_it_was_made(make, loader):
+    completer = taking_a_second(make, loader)
     result = ask(completer, deadline_ms=3500).result(WAIT_S)
     assert (result.generated.text, result.generated.finish_reason) == ("retu", "deadline")
     assert completer.statistics().why_nothing == ""
     assert result.stats.n_target_passes == 4
 
 
-def test_nothing_at_the_deadline_is_said_to_be_too_slow(make):
-    completer = taking_a_second(make)
+def test_nothing_at_the_deadline_is_said_to_be_too_slow(make, loader):
+    completer = taking_a_second(make, loader)
     result = ask(completer, prefix="x = 1\n" * 400, deadline_ms=500).result(WAIT_S)
     assert (result.generated.text, result.generated.finish_reason) == ("", "deadline")
     assert completer.statistics().why_nothing == "too slow (nothing in 0.5 s)"
+
+
+def asked_while_worth_it(completer, **fields):
+    """The results of a request that is repeated as the editors do."""
+    plain, results = completer.brought_to(request(**fields)), []
+    while True:
+        results.append(completer.window.ask(plain, CancellationToken()).result(WAIT_S))
+        if not completer.window.is_worth_repeating(plain, results[-1]):
+            return results
+
+
+def test_a_prompt_that_takes_several_deadlines_is_worth_repeating(make, loader):
+    completer = taking_a_second(make, loader)
+    loader.target.n_ubatch = 8
+    *late, last = asked_while_worth_it(completer, prefix="x = 1\n" * 400, deadline_ms=6500)
+    assert [(one.generated.text, one.stats.n_prompt_evaluated) for one in late] == [("", 56)] * 2
+    assert last.generated.text.startswith("r")
+    assert last.stats.n_prompt_evaluated == last.stats.n_prompt - 2 * 56
+
+
+def test_a_prompt_that_gets_nowhere_is_repeated_once(make, loader):
+    completer = taking_a_second(make, loader)
+    a_second_later = loader.target.before_decode
+
+    def too_late():
+        a_second_later()
+        raise DecodeInterruptedError("llama_decode was interrupted.")
+
+    loader.target.before_decode = too_late
+    results = asked_while_worth_it(completer, prefix="x = 1\n" * 400, deadline_ms=500)
+    assert [one.stats.n_prompt_evaluated for one in results] == [0, 0]
 
 
 def test_a_failed_decode_fails_its_request_only(make, loader):

@@ -2,10 +2,13 @@ import dataclasses
 import logging
 from typing import Any
 
+import msgspec
 from lsp_wire import LspWire
+from scripted_completer import Asked
 
 from speclsp.events import LoadedModel, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.log import RecordLog
+from speclsp.statistics import RequestStats
 
 ABLE = {"window": {"workDoneProgress": True}}
 
@@ -100,6 +103,21 @@ async def test_status_tells_the_model(wire):
         "shortfall": "",
     }
     assert wire.shown == []
+
+
+async def test_a_prompt_that_was_evaluated_in_part_is_asked_for_again(wire):
+    def too_slow(asked: Asked) -> None:
+        stats = RequestStats(n_prompt=9, n_prompt_evaluated=4)
+        asked.future.set_result(
+            msgspec.structs.replace(asked.request.plain.empty("deadline"), stats=stats)
+        )
+
+    wire.completer.script = too_slow
+    wire.open("a = ")
+    for n_asked_again in (1, 2, 2):  # a third time the prompt would have been evaluated
+        assert not await wire.ghost(0, 4)
+        said = [status.get("ask_again") for status in wire.params_of("$/speclsp/status")]
+        assert said == [True] * n_asked_again
 
 
 async def test_times_are_those_of_the_model_in_use(wire):

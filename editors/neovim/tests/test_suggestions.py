@@ -72,6 +72,39 @@ def test_what_does_not_fit_goes_with_the_key(editor):
     editor.until(lambda: editor.ghost == "")
 
 
+ASK_AGAIN = """
+local server = require('speclsp.server')
+local status = { state = 'ready', message = '', model = server.status.model, ask_again = ... }
+vim.g.n_answers = 0
+table.insert(server.on_answer, function() vim.g.n_answers = vim.g.n_answers + 1 end)
+server.client().handlers['$/speclsp/status'](nil, status)
+"""
+
+
+def test_the_server_is_asked_again_at_the_cursor_where_it_wishes(editor):
+    type_start(editor)
+    editor.lua(ASK_AGAIN, True)
+    editor.until(lambda: editor.nvim.vars["n_answers"] == 1)
+    editor.until_ghost()
+    editor.lua(ASK_AGAIN, False)
+    time.sleep(0.6)
+    assert editor.nvim.vars["n_answers"] == 0
+
+
+OTHER_MODEL = """
+local server = require('speclsp.server')
+server.status.latency_ms = 1234
+local model = vim.tbl_extend('force', server.status.model, ...)
+server.client().handlers['$/speclsp/status'](nil, { state = 'ready', message = '', model = model })
+return require('speclsp').statusline()
+"""
+
+
+def test_another_model_clears_the_time_of_the_former_one_at_once(editor):
+    assert "1234 ms" in editor.lua(OTHER_MODEL, {"is_trial": False})
+    assert editor.lua(OTHER_MODEL, {"title": "Coder", "is_trial": False}) == "speclsp ready, Coder"
+
+
 ANSWERS_ONCE = """
 local name = ...
 local answered = false

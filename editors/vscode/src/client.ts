@@ -57,6 +57,8 @@ interface WireStatus {
   message: string;
   model?: LoadedModel;
   snoozed_until?: number;
+  /** Whether the latest request gets further where it is made again. */
+  ask_again?: boolean;
 }
 
 /** Members of the status while no server runs. */
@@ -211,13 +213,14 @@ export class Client implements vscode.Disposable {
     });
     client.onNotification("$/speclsp/status", (said: WireStatus) => {
       if (client !== this.client) return;
-      const { state, message, model, snoozed_until: seconds } = said;
+      const { state, message, model, snoozed_until: seconds, ask_again: asksAgain } = said;
       this.update({
         state,
         message,
         model,
         snoozedUntil: seconds === undefined ? undefined : 1000 * seconds,
       });
+      if (asksAgain) void this.askWhereTyped();
     });
     this.started = client.start().then(
       () => {
@@ -376,8 +379,11 @@ export class Client implements vscode.Disposable {
    * explicitly.
    */
   private async askWhereTyped(): Promise<void> {
+    const typedIn = this.typedIn;
+    await this.untilAnswered();
     const editor = vscode.window.activeTextEditor;
-    if (editor === undefined || versionOf(editor.document) !== this.typedIn) return;
+    if (editor === undefined || versionOf(editor.document) !== typedIn) return;
+    if (typedIn !== this.typedIn) return;
     if (!suggestsIn(editor.document) || this.isSuggesting(editor)) return;
     if (minutesSnoozed(this.current) > 0) return;
     this.isAskingAtRest = true;

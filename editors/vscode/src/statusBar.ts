@@ -25,6 +25,8 @@ export class StatusBar implements vscode.Disposable {
   private busyDue: NodeJS.Timeout | undefined;
   private snoozeDue: NodeJS.Timeout | undefined;
   private isBusy = false;
+  /** Of the model that was loaded last. */
+  private title: string | undefined;
   /** What is shown: a tooltip that is open closes where the item is set anew. */
   private drawn = "";
 
@@ -37,8 +39,10 @@ export class StatusBar implements vscode.Disposable {
     this.listeners = [
       client.onDidChange(() => {
         this.noteWork();
-        // The next server counts anew.
-        if (!client.isRunning) this.stats = undefined;
+        // The next server counts anew, and the times of another model are not this one's.
+        const title = client.status.model?.title ?? this.title;
+        if (!client.isRunning || title !== this.title) this.stats = undefined;
+        this.title = title;
         this.draw();
         this.statisticsDue ??= setTimeout(() => void this.fetch(), STATISTICS_EVERY_MS);
       }),

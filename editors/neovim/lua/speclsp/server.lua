@@ -32,7 +32,7 @@ M.log = {}
 M.on_attach = {}
 ---@type fun(client: vim.lsp.Client, bufnr: integer, items: table[])
 M.on_answer = {}
----@type fun()[] called when the engine is ready, and was not before
+---@type fun()[] called when the engine is ready, and was not before, or asks to be asked again
 M.on_ready = {}
 ---@type fun(status: speclsp.Status)
 M.on_status = function() end
@@ -41,6 +41,8 @@ local n_deaths = 0
 local stopping = false
 ---@type integer|nil
 local started_at
+---@type string|nil of the model that was loaded last
+local model_title
 
 local function now_ms()
   return vim.uv.hrtime() / 1e6
@@ -315,12 +317,14 @@ local function client_config(cmd)
         local was_ready = M.status.state == 'ready'
         M.status.state, M.status.message = params.state, params.message or ''
         M.status.model, M.status.snoozed_until = params.model, params.snoozed_until
-        if params.state == 'loading' then -- they were the former engine's
+        local title = params.model and params.model.title or model_title
+        if params.state == 'loading' or title ~= model_title then -- they were the former engine's
           M.status.latency_ms, M.status.why_nothing = nil, nil
         end
+        model_title = title
         changed()
         M.on_status(M.status)
-        if M.status.state == 'ready' and not was_ready then
+        if M.status.state == 'ready' and (not was_ready or params.ask_again) then
           for _, ready in ipairs(M.on_ready) do
             ready()
           end

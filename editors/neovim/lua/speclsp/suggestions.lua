@@ -159,7 +159,7 @@ local function first_of_a_key()
   end
 end
 
---- Ask at a cursor that rests where nothing, or another model, answered, once the engine is ready.
+--- Ask at a cursor that rests where nothing, or another model, answered, once the engine can.
 local function ready()
   vim.schedule(function()
     typed(current())
