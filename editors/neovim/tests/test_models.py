@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from fake_hub import FakeHub, serve_hub
-from real_neovim import REPOSITORY, START, Editor
+from real_neovim import PRESET_FILE as FILE
+from real_neovim import PRESET_REPOSITORY as REPOSITORY_NAME
+from real_neovim import PRESET_TITLE as TITLE
+from real_neovim import START, TRIAL_MODEL, Editor
 
-TITLE = "Qwen2.5-Coder 7B Q4_K_M"
-REPOSITORY_NAME = "QuantFactory/Qwen2.5-Coder-7B-GGUF"
-FILE = "Qwen2.5-Coder-7B.Q4_K_M.gguf"
 NAME = "qwen2.5-coder-7b-q4_k_m"
 
 CHOOSE = """
@@ -43,6 +43,21 @@ table.insert(server.on_answer, function()
   vim.g.answers_of = server.status.model and server.status.model.title
 end)
 """
+FLOATS = """
+local lines = {}
+for _, win in ipairs(vim.api.nvim_list_wins()) do
+  if vim.api.nvim_win_get_config(win).relative ~= '' then
+    lines[#lines + 1] = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 0, 1, true)[1]
+  end
+end
+return lines
+"""
+NOTE_FLOATS = f"""
+vim.g.floats = {{}}
+vim.api.nvim_create_autocmd('LspProgress', {{ callback = function()
+  vim.g.floats = vim.list_extend(vim.g.floats, (function() {FLOATS} end)())
+end }})
+"""
 STATUSLINE = "return require('speclsp').statusline()"
 
 
@@ -50,11 +65,16 @@ STATUSLINE = "return require('speclsp').statusline()"
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     """Serve the embedded model under the name of another."""
     with serve_hub() as hub:
-        model = REPOSITORY / "fixtures" / "models" / "embedded-target-f16.gguf"
-        hub.repositories[REPOSITORY_NAME] = {FILE: model.read_bytes()}
+        hub.repositories[REPOSITORY_NAME] = {FILE: TRIAL_MODEL.read_bytes()}
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
         yield hub
+
+
+def listed(editor: Editor) -> list[str]:
+    editor.lua(CHOOSE, None)
+    editor.nvim.command("Speclsp model")
+    return list(editor.until(lambda: editor.nvim.vars.get("shown")))
 
 
 def choose(editor: Editor) -> list[str]:
@@ -75,6 +95,7 @@ def test_a_model_is_chosen_downloaded_and_kept(hub, bare, project, tmp_path):
     assert any(line.startswith(f"{TITLE}, 4.7 GB, Apache 2.0") for line in [first, *others])
     assert any("too slow on a CPU" in line or "too large: needs" in line for line in others)
     bare.until(lambda: "downloading 50 %" in bare.lua(STATUSLINE))
+    bare.until(lambda: f"speclsp: Downloading {TITLE}: 0.00 of 0.01" in str(bare.lua(FLOATS)))
     bare.nvim.command("Speclsp status")
     assert "downloading a model: 50 %" in bare.nvim.command_output("messages")
     bare.nvim.command("Speclsp model cancel")
@@ -89,9 +110,14 @@ def test_a_model_is_chosen_downloaded_and_kept(hub, bare, project, tmp_path):
     # It goes on where it was cancelled.
     hub.hold.set()
     hub.hold = None
+    # What was received is half of the stand-in for the preset.
+    bare.until(lambda: "partly downloaded, 3 of 4680 MB" in "\n".join(listed(bare)))
     bare.lua(NOTE_ANSWERS)
+    bare.lua("require('speclsp.progress').after_ms = 0" + NOTE_FLOATS)
     choose(bare)
     bare.until(lambda: TITLE in bare.lua(STATUSLINE))
+    assert "speclsp: Loading the model: 100 %" in bare.nvim.vars["floats"]
+    assert bare.lua(FLOATS) == []
     # The cursor rests where the trial model suggested: the new model is asked without a key.
     bare.until(lambda: bare.nvim.vars.get("answers_of") == TITLE)
     assert bare.until_ghost()
@@ -111,8 +137,7 @@ def test_a_model_is_chosen_downloaded_and_kept(hub, bare, project, tmp_path):
 
 
 def test_a_model_of_setup_is_not_replaced_for_good(hub, bare, project, tmp_path):
-    model = REPOSITORY / "fixtures" / "models" / "embedded-target-f16.gguf"
-    bare.setup(settings={"model": str(model)})
+    bare.setup(settings={"model": str(TRIAL_MODEL)})
     bare.open(project / "customers.py")
     bare.until_ready()
     choose(bare)
@@ -123,7 +148,7 @@ def test_a_model_of_setup_is_not_replaced_for_good(hub, bare, project, tmp_path)
 
 def test_a_file_of_ones_own_is_used_and_kept(bare, project, tmp_path):
     model = tmp_path / "Mine-1B-F16.gguf"
-    model.write_bytes((REPOSITORY / "fixtures/models/embedded-target-f16.gguf").read_bytes())
+    model.write_bytes(TRIAL_MODEL.read_bytes())
     bare.setup()
     bare.open(project / "customers.py")
     bare.until_ready()

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import threading
 import time
 from collections.abc import Callable
 from html import escape
@@ -13,7 +14,18 @@ import pexpect
 import pyte
 import pytest
 from fake_hub import serve_hub
-from real_neovim import PLUGIN, SERVER, START, TIMEOUT_S, WITHOUT_PYTHON, nvim_of
+from real_neovim import (
+    PLUGIN,
+    PRESET_FILE,
+    PRESET_REPOSITORY,
+    PRESET_TITLE,
+    SERVER,
+    START,
+    TIMEOUT_S,
+    TRIAL_MODEL,
+    WITHOUT_PYTHON,
+    nvim_of,
+)
 from rewriting_model import CODE
 
 CART = '''"""Prices of a shop."""
@@ -85,7 +97,7 @@ class Terminal:
         """Read the screen until something holds of it."""
         end = time.monotonic() + TIMEOUT_S
         while time.monotonic() < end:
-            with contextlib.suppress(pexpect.TIMEOUT):
+            with contextlib.suppress(pexpect.TIMEOUT, pexpect.EOF):
                 self._stream.feed(self._child.read_nonblocking(65536, timeout=0.05))
             if what():
                 return
@@ -105,6 +117,10 @@ class Terminal:
         colours = [cells[start + idx].fg for idx in range(len(wanted))]
         typed, ghost = set(colours[: len(START)]), set(colours[len(START) :])
         return len(ghost) == 1 and ghost.isdisjoint(typed)
+
+    def has_ended(self) -> bool:
+        """Tell whether Neovim has ended."""
+        return not self._child.isalive()
 
     def has_struck(self, words: str) -> bool:
         """Tell whether some words on the screen are struck."""
@@ -214,6 +230,39 @@ def test_a_download_begins_without_a_key_behind_the_list(suite, project, tmp_pat
             terminal.send("1\r")
             terminal.until(lambda: bool(hub.asked))
         finally:
+            terminal.close()
+
+
+@pytest.mark.parametrize("suite", ["forky", "trixie"])
+def test_a_download_is_seen_while_typing(suite, project, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
+    with serve_hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        hub.repositories[PRESET_REPOSITORY] = {PRESET_FILE: TRIAL_MODEL.read_bytes()}
+        hub.hold = threading.Event()
+        terminal = Terminal(suite, project / "customers.py", tmp_path / "home", rows=40)
+        words = f"speclsp: Downloading {PRESET_TITLE}"
+        try:
+            terminal.until(lambda: terminal.shows("speclsp ready"))
+            terminal.send(":Speclsp model\r")
+            terminal.until(lambda: terminal.shows("Type number"))
+            (row,) = (row for row in terminal.screen.display if f": {PRESET_TITLE}," in row)
+            terminal.send(f"{row.partition(':')[0].strip()}\r")
+            terminal.until(lambda: terminal.shows(f"{words}: 0.00 of 0.01 GB"))
+            terminal.send("Gotyped = 1")
+            terminal.until(lambda: terminal.shows("typed = 1") and terminal.shows("-- INSERT --"))
+            assert words in terminal.screen.display[-3]
+            # It stands in the other half than the cursor.
+            terminal.send("\r" * 30 + "later = 2")
+            terminal.until(lambda: words in terminal.screen.display[0])
+            terminal.until(lambda: terminal.shows("later = 2") and terminal.shows("-- INSERT --"))
+            hub.hold.set()
+            terminal.until(lambda: not terminal.shows(words))
+            terminal.send("\x1b:wq\r")
+            terminal.until(terminal.has_ended)
+            assert "typed = 1" in (project / "customers.py").read_text()
+        finally:
+            hub.hold.set()
             terminal.close()
 
 

@@ -2,6 +2,7 @@
 local buffers = require('speclsp.buffers')
 local config = require('speclsp.config')
 local edits = require('speclsp.edits')
+local progress = require('speclsp.progress')
 local server = require('speclsp.server')
 local suggestions = require('speclsp.suggestions')
 
@@ -86,6 +87,7 @@ function M.setup(options)
   vim.api.nvim_create_autocmd('OptionSet', { group = group, pattern = 'background', callback = highlights })
   suggestions.setup()
   edits.setup()
+  progress.setup()
   require('speclsp.keys').set(config.options.keys)
   server.start()
   M.is_set_up = true

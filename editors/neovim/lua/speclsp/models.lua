@@ -1,14 +1,12 @@
 --- Lets the user choose a model by name, has the server download it, and stores the choice.
 local config = require('speclsp.config')
+local progress = require('speclsp.progress')
 local server = require('speclsp.server')
 
 local M = {}
 
 --- Where the choice for a setting is stored.
 local FILES = { model = 'preset', edit_model = 'edit_preset' }
-
----@type string|nil the progress token of the download
-local token
 
 ---@param setting 'model'|'edit_model'
 local function choice_file(setting)
@@ -153,33 +151,6 @@ local function use(preset, setting)
   keep(preset, setting)
 end
 
---- In Normal mode the command line says how far a download is at each step of so many per cent.
-local ECHO_EACH = 10
-
---- Show how far a download is in the status line, and for those who have no such line below it.
----@param title string
-local function watch_progress(title)
-  local echoed = 0
-  vim.api.nvim_create_autocmd('LspProgress', {
-    group = vim.api.nvim_create_augroup('speclsp.download', {}),
-    callback = function(event)
-      local params = event.data and event.data.params or {}
-      if not vim.startswith(tostring(params.token), 'speclsp/download/') then
-        return
-      end
-      local value = params.value
-      token = value.kind ~= 'end' and params.token or nil
-      server.status.download = value.kind ~= 'end' and ('%d %%'):format(value.percentage or 0) or nil
-      local step = math.floor((value.percentage or 0) / ECHO_EACH)
-      if value.kind == 'report' and step > echoed and vim.api.nvim_get_mode().mode == 'n' then
-        echoed = step
-        vim.api.nvim_echo({ { ('speclsp: downloading %s: %s'):format(title, value.message or '') } }, false, {})
-      end
-      vim.api.nvim_exec_autocmds('User', { pattern = 'SpeclspStatus', modeline = false })
-    end,
-  })
-end
-
 --- Download a preset where it is missing, and use it.
 ---@param preset table
 ---@param in_use string name of the one that is loaded
@@ -190,7 +161,6 @@ local function take(preset, in_use, setting)
     return
   end
   if not preset.downloaded then
-    watch_progress(preset.title)
     -- Below the list, which fills the screen, it would wait for Enter, and the download with it.
     vim.schedule(function()
       vim.cmd.redraw()
@@ -268,7 +238,7 @@ end
 --- Stop a download; choosing the model again goes on where it ended.
 ---@return boolean running whether there is a server
 function M.cancel()
-  local client = server.client()
+  local client, token = server.client(), progress.download()
   if client and token then
     server.notify(client, 'window/workDoneProgress/cancel', { token = token })
     -- Neovim keeps the answer of a cancelled request to itself.

@@ -17,6 +17,10 @@ from forked_speclsp import forked_command
 REPOSITORY = Path(__file__).parents[4]
 PLUGIN = REPOSITORY / "editors" / "neovim"
 FETCH = REPOSITORY / "tools" / "editors" / "fetch_neovim.sh"
+TRIAL_MODEL = REPOSITORY / "fixtures" / "models" / "embedded-target-f16.gguf"
+PRESET_TITLE = "Qwen2.5-Coder 7B Q4_K_M"
+PRESET_REPOSITORY = "QuantFactory/Qwen2.5-Coder-7B-GGUF"
+PRESET_FILE = "Qwen2.5-Coder-7B.Q4_K_M.gguf"
 UNREACHABLE = 69
 SERVER = Path(os.environ.get("SPECLSP_SERVER", Path(sys.executable).with_name("speclsp")))
 TIMEOUT_S = 90.0
