@@ -115,11 +115,13 @@ def log_sum_exp(logits: LogitRow, token: int) -> float:
 
     Others far below it, and those that are NaN, are left out.  NaN if the sum is not finite.
     """
-    known = float(logits[token])
+    known = logits[token]
     if not math.isfinite(known):
         return math.nan
-    # As float64, so that nothing overflows where a token was drawn far below the best one.
-    near = logits.compress(logits > np.float32(known) - _DEPTH).astype(np.float64)
-    near -= known
-    total = float(np.add.reduce(np.exp(near, out=near)))
-    return known + math.log(total) if math.isfinite(total) else math.nan
+    near = logits.compress(logits > known - _DEPTH)
+    # Below the best one, since a token may have been drawn so far below it that exp would overflow.
+    best = float(near.max())
+    if not math.isfinite(best):
+        return math.nan
+    near -= best
+    return best + math.log(np.add.reduce(np.exp(near, out=near)))
