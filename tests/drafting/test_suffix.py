@@ -220,10 +220,17 @@ def test_it_is_a_tree_drafter_made_from_the_settings():
 
 
 @pytest.mark.parametrize(
-    ("typed", "sources"), [("abc", {"buffer", "project"}), ("abcd", {"buffer"})]
+    ("typed", "project", "sources"),
+    [
+        ("bc", "1 bcx", {"buffer", "project"}),
+        ("bc", "abcd2", {"buffer"}),
+        ("abc", "1 abcx", {"buffer"}),
+    ],
 )
-def test_corpora_are_searched_where_the_buffers_match_is_short(typed, sources):
-    made = drafter(context(f"abcd1 {typed}", corpora=[corpus("abcd2 abcd3")]))
+def test_corpora_are_searched_for_longer_matches_where_the_buffers_is_short(
+    typed, project, sources
+):
+    made = drafter(context(f"abcd1 {typed}", corpora=[corpus(project)]))
     assert {one.source for one in made.candidates([], 9)} == sources
 
 
@@ -256,12 +263,12 @@ class TestCopying:
     def test_while_a_long_match_goes_on_nothing_is_searched(self, monkeypatch):
         before = self.TEXT + "\n" + self.TEXT[:2]
         drafts = self.looked_up(monkeypatch, before, ["c", "de", "f", "gh"])
-        assert drafts == ["cdef", "defg", "*fghi", "*ghij", "*ijkl"]
+        assert drafts == ["cdef", "*defg", "*fghi", "*ghij", "*ijkl"]
 
     def test_where_it_ends_all_is_searched_again(self, monkeypatch):
         before = self.TEXT + "\nX0189\n" + self.TEXT[:20]
         drafts = self.looked_up(monkeypatch, before, ["uvX0", "1"])
-        assert drafts == ["uvwx", "189\n", "89\nab"[:4]]
+        assert drafts == ["uvwx", "189\n", "*89\na"]
 
     def test_copies_that_go_on_alike_are_one_candidate(self):
         made = drafter(context("xab12 yab12 zab34 ab"), n_draft=2)
