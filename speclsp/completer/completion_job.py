@@ -21,8 +21,8 @@ from speclsp.drafting.drafter import DraftContext, HeldText
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
-from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
-from speclsp.remote.messages import RemoteParams
+from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
+from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.requests import AnyPlaced, CompletionRequest, PlacedCompletion
 from speclsp.secrets.masked_text import before_secret, masked_path
 from speclsp.settings import Settings
@@ -75,18 +75,15 @@ class CompletionJob(Job[CompletionRequest, CompletionResult]):
                 ends = context.end_tokens | bench.tokenizer.prefixes.line_ends
                 context = dataclasses.replace(context, end_tokens=ends)
         maker = _text_maker(request, settings, bench, rules, typed, clock)
-        sampler, target = maker.sampler(), bench.weights.target
-        remote = None
-        if isinstance(target, RemoteTarget):
-            remote_prompt = target.remote_prompt(prompt, question.text)
-            remote = remote_prompt, remote_params(request, settings, typed)
+        sampler = maker.sampler()
         return CompletionPlan(
             request=request,
             settings=settings,
             bench=bench,
             maker=maker,
+            prompt=prompt,
+            text=question.text,
             context=context,
-            remote=remote,
             output=maker.new_text(),
             sampler=sampler,
             scores=TokenScores(n_rivals=n_rivals(request), chosen_by=row_of(sampler)),
@@ -106,7 +103,15 @@ class CompletionPlan(Plan[CompletionResult]):
     settings: Settings
     bench: Workbench
     maker: TextMaker[CompletionText]
+    prompt: FimPrompt
+    text: FimText
+    """What the prompt was laid out for."""
     output: CompletionText
+
+    def remote(self, target: RemoteTarget) -> tuple[RemotePrompt, RemoteParams]:
+        """Return the prompt in the forms that servers take."""
+        params = remote_params(self.request, self.settings, self.maker.typed)
+        return target.remote_prompt(self.prompt, self.text), params
 
     def finish(
         self, generation: Generation, interrupted: Callable[[], FinishReason | None]
@@ -158,7 +163,7 @@ def _text_maker(
 ) -> TextMaker[CompletionText]:
     tokenizer, family = bench.tokenizer, bench.tokenizer.family
     # A loaded model's end tokens are ids; where it spells their names, as </s> in HTML, it is code.
-    end_names = family.end_names if isinstance(bench.weights.target, RemoteTarget) else ()
+    end_names = family.end_names if bench.weights.engine else ()
     has_budget = is_typing(request) and settings.t_max_predict_ms > 0
     return TextMaker(
         tokenizer=tokenizer,

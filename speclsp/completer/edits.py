@@ -117,17 +117,13 @@ class EditJob(Job[EditRequest, EditResult]):
         """Return what is decoded for one of the regions; ``answers`` are those of others."""
         settings, vocabulary = self.settings, bench.tokenizer.vocabulary
         one, prompt = laid_out.edit_format, laid_out.prompts[idx]
-        target = bench.weights.target
         tokens = laid_out.tokens[idx]
         regions = _regions(one, prompt, laid_out.source, vocabulary)
         cost = bench.weights.pass_cost if settings.mode == "auto" else None
         ends = {*vocabulary.end_tokens, *_control_ids(one, vocabulary).values()}
         if one.is_plain:
             ends |= bench.tokenizer.family.end_tokens
-        n_predict = min(_GROWTH * len(regions[0]) + _LEAST_PREDICTED, target.n_ctx - len(tokens))
-        remote = None
-        if isinstance(target, RemoteTarget):
-            remote = _remote(prompt, tokens, n_predict, settings, bench)
+        room = bench.weights.target.n_ctx - len(tokens)
         output = PlainText(vocabulary, ends, stops=one.stops)
         if prompt.expected:
             output = ExpectedText(vocabulary, ends, stops=one.stops, expected=prompt.expected)
@@ -149,11 +145,10 @@ class EditJob(Job[EditRequest, EditResult]):
                 verify_curve=cost.curve if cost is not None else None,
                 single_s=cost.single_s if cost is not None else 0.0,
             ),
-            remote=remote,
             output=output,
             sampler=make_sampler(sampling_params(settings)),
             scores=TokenScores(copy=() if one.is_plain else regions[0]),
-            n_predict=n_predict,
+            n_predict=min(_GROWTH * len(regions[0]) + _LEAST_PREDICTED, room),
             piece=vocabulary.piece,
         )
 
@@ -195,6 +190,13 @@ class EditPlan(Plan[EditResult]):
     settings: Settings
     output: PlainText
     piece: Callable[[int], bytes] = field(repr=False)
+
+    def remote(self, target: RemoteTarget) -> tuple[RemotePrompt, RemoteParams]:
+        """Return the prompt as text, and as token ids where they are known."""
+        sampling = asdict(sampling_params(self.settings))
+        params = RemoteParams(n_predict=self.n_predict, wants_logprobs=True, **sampling)
+        text = self.laid_out.prompts[self.idx].text
+        return target.text_prompt(text, self.context.prompt), params
 
     def following(self, generation: Generation) -> EditPlan | None:
         """Return the plan for the next region, if there is one to ask about."""
@@ -399,16 +401,12 @@ def edit_format(
 
     Raises :class:`~speclsp.errors.SettingsError` where there is none.
     """
-    find_token, target = tokenizer.vocabulary.special, weights.target
-    if isinstance(target, RemoteTarget):
-        if not target.takes_text:
-            raise SettingsError(
-                f"no next edits: {target.kind}'s API takes no prompts but prefix and suffix.",
-                remedy="Name a model on this machine with `edit_model`.",
-            )
-        if tokenizer.is_estimate:
-            # What the server does not tell is taken from the model's name.
-            find_token = target.special
+    if weights.fields_only:
+        raise SettingsError(
+            f"no next edits: {weights.fields_only}'s API takes no prompts but prefix and suffix.",
+            remedy="Name a model on this machine with `edit_model`.",
+        )
+    find_token = weights.find_token or tokenizer.vocabulary.special
     if settings.edit_format == "auto":
         found = format_of(model_name, find_token)
         return found if found is not None else _analogy(weights)
@@ -519,17 +517,3 @@ def _regions(
         texts = [one.answer(prompt, region) for region in regions]
     answers = (edit_tokens(text, one, vocabulary) for text in texts)
     return tuple(np.array(tokens, dtype=np.int32) for tokens in answers)
-
-
-def _remote(
-    prompt: EditPrompt, tokens: Sequence[int], n_predict: int, settings: Settings, bench: Workbench
-) -> tuple[RemotePrompt, RemoteParams]:
-    known = () if bench.tokenizer.is_estimate else tuple(tokens)
-    return (
-        RemotePrompt(prefix=prompt.text, suffix="", text=prompt.text, tokens=known),
-        RemoteParams(
-            n_predict=n_predict,
-            wants_logprobs=True,
-            **asdict(sampling_params(settings)),
-        ),
-    )

@@ -12,7 +12,7 @@ from speclsp.common_ends import common_head
 from speclsp.completer.completion_job import prompt_question, remote_params
 from speclsp.completer.edits import lay_out
 from speclsp.completer.jobs import DraftSources, Workbench
-from speclsp.engine.remote_target import RemoteTarget
+from speclsp.engine.remote_target import remote_target
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
@@ -215,9 +215,9 @@ def _after_a_keystroke(
 
 def _request(prompt: FimPrompt, text: FimText, params: RemoteParams, bench: Workbench) -> str:
     """Return what a remote engine would be sent; empty where the target is here."""
-    if not isinstance(bench.weights.target, RemoteTarget):
+    if (remote := remote_target(bench.weights.target)) is None:
         return ""
-    path, body = bench.weights.target.request(prompt, text, params)
+    path, body = remote.request(prompt, text, params)
     return f"POST {path}\n{msgspec.json.format(msgspec.json.encode(body), indent=2).decode()}"
 
 

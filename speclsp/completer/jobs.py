@@ -32,7 +32,7 @@ from speclsp.drafting.drafter import (
     TokenCorpus,
 )
 from speclsp.drafting.proposer import Proposer
-from speclsp.engine.remote_target import RemoteTarget
+from speclsp.engine.remote_target import RemoteTarget, remote_target
 from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.events import Event
@@ -120,8 +120,6 @@ class Plan(ABC, Generic[R]):
 
     context: DraftContext
     """The prompt's tokens, and what is drafted from."""
-    remote: tuple[RemotePrompt, RemoteParams] | None
-    """The prompt as a remote engine takes it; None for a model here."""
     output: GrowingOutput
     sampler: Sampler
     scores: TokenScores
@@ -131,6 +129,10 @@ class Plan(ABC, Generic[R]):
     def stop(self, token: int) -> bool:
         """Take the next token, which was scored already; return whether to stop."""
         return self.output.feed(token, self.scores.logprobs[-1])
+
+    def remote(self, target: RemoteTarget) -> tuple[RemotePrompt, RemoteParams]:
+        """Return the prompt as a remote engine takes it."""
+        raise NotImplementedError
 
     def following(self, generation: Generation) -> Plan[R] | None:  # noqa: ARG002
         """Return what to decode next, after this; None where the answer can be made."""
@@ -323,12 +325,10 @@ def _decoded(
     plan: Plan[Any], bench: Workbench, control: RunControl, deadline_s: float
 ) -> Generation:
     """Decode a plan; a remote engine is waited for ``deadline_s`` seconds."""
-    target = bench.weights.target
-    if isinstance(target, RemoteTarget):
-        assert plan.remote is not None
-        return target.generate(
+    if (remote := remote_target(bench.weights.target)) is not None:
+        return remote.generate(
             plan.context.prompt,
-            *plan.remote,
+            *plan.remote(remote),
             stop=plan.stop,
             interrupted=control.interrupted,
             aborted=control.aborted,
@@ -337,7 +337,7 @@ def _decoded(
             scores=plan.scores,
         )
     generation = generate(
-        target,
+        bench.weights.target,
         plan.context,
         drafter=bench.proposer,
         sampler=plan.sampler,

@@ -35,7 +35,6 @@ from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, HeldText, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.registry import KEEPS_NO_TEXT, drafter_names
-from speclsp.engine.remote_target import RemoteTarget
 from speclsp.errors import DecodeError, RequestError
 from speclsp.events import TextGrew
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
@@ -86,15 +85,15 @@ class TextJob(Job[TextRequest, TextResult]):
         Raises :class:`~speclsp.errors.RequestError` for a prompt that the model cannot continue.
         """
         request, plain, vocabulary = self.request, self.request.plain, bench.tokenizer.vocabulary
-        target = bench.weights.target
-        if isinstance(target, RemoteTarget):
+        n_ctx = bench.weights.target.n_ctx
+        if bench.weights.engine:
             raise RequestError("a remote engine takes no prompts of other programs.")
         typed, ends, rules = "", vocabulary.end_tokens, None
         n_predict = plain.n_predict
         extra: tuple[TokenArray, ...] = ()
         regions: tuple[TokenArray, ...] = ()
         if plain.prompt:
-            _check(plain.prompt, vocabulary.n_tokens, target.n_ctx)
+            _check(plain.prompt, vocabulary.n_tokens, n_ctx)
             tokens = plain.prompt
             regions = prompt_regions(tokens, vocabulary) if self.settings.speculation else ()
             before, after = np.array(tokens, dtype=np.int32), EMPTY_TOKENS
@@ -134,11 +133,10 @@ class TextJob(Job[TextRequest, TextResult]):
                 verify_curve=cost.curve if cost is not None else None,
                 single_s=cost.single_s if cost is not None else 0.0,
             ),
-            remote=None,
             output=output,
             sampler=sampler,
             scores=_scores(plain, sampler, output),
-            n_predict=max(1, n_predict) if n_predict >= 0 else target.n_ctx,
+            n_predict=max(1, n_predict) if n_predict >= 0 else n_ctx,
         )
 
     def _maker(

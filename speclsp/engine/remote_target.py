@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from speclsp.decoding.speculate import Generation
 from speclsp.decoding.target import Logits
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import TokenArray
+from speclsp.engine.draft_model import LoadedTarget
 from speclsp.engine.weights import MAX_PROMPT, Loader, Log, Progress, Tokenizer, Weights
 from speclsp.errors import DecodeInterruptedError, NotFimModelError, RemoteError, SettingsError
 from speclsp.hub.references import model_title
@@ -138,22 +140,8 @@ class RemoteTarget:
         self.n_batch = self.n_ubatch = self.n_ctx
         self.n_vocab = tokenizer.vocabulary.n_tokens
         self.cached: list[int] = []
-        self.kind = model.kind
-        self.takes_text = model.takes_text
-        """Whether a prompt may be any text."""
-        self._specials: dict[str, int | None] = {}
         self.prefills = model.kind == "llama-server" and bool(sends_ids or tokenizer.family.names)
         """Whether the server evaluates a prompt before it is asked for an answer."""
-
-    def special(self, text: str) -> int | None:
-        """Return the id of a special token by its name; 0 where the server does not tell.
-
-        None where the model has none.
-        """
-        if text not in self._specials:
-            tokens = self._engine.tokenize(text, special=True) or [0]
-            self._specials[text] = tokens[0] if len(tokens) == 1 else None
-        return self._specials[text]
 
     def set_interrupt(self, predicate: Callable[[], bool] | None) -> None:
         """Cancel a request once ``predicate`` is true; it is called at least every 50 ms."""
@@ -199,6 +187,11 @@ class RemoteTarget:
             text=as_text,
             tokens=ids,
         )
+
+    def text_prompt(self, text: str, tokens: Sequence[int]) -> RemotePrompt:
+        """Return a prompt of another kind, which ``tokens`` are, or their estimate."""
+        known = () if self._tokenizer.is_estimate else tuple(tokens)
+        return RemotePrompt(prefix=text, suffix="", text=text, tokens=known)
 
     def request(
         self, prompt: FimPrompt, text: FimText, params: RemoteParams
@@ -313,6 +306,11 @@ class RemoteTarget:
         return prompt_text(tokens, self._tokenizer.vocabulary, family), ()
 
 
+def remote_target(target: LoadedTarget) -> RemoteTarget | None:
+    """Return ``target`` if it is a remote engine, else None."""
+    return target if isinstance(target, RemoteTarget) else None
+
+
 class RemoteLoader:
     """Implements :class:`~speclsp.engine.weights.Loader` for remote engines.
 
@@ -373,6 +371,8 @@ class RemoteLoader:
             supports_rollback=target.prefills,
             engine=f"{model.kind} at {host}",
             heals=model.constrains,
+            fields_only="" if model.takes_text else model.kind,
+            find_token=cache(partial(_special, engine)) if tokenizer.is_estimate else None,
             problems=[_other_vocabulary(settings, name)] if is_other else [],
             lacks=lacks,
         )
@@ -423,6 +423,12 @@ def _has_vocabulary(engine: HttpEngine, model: RemoteModel, tokenizer: Tokenizer
         return False
     tokens = engine.tokenize(_SAMPLE)
     return None if tokens is None else bool(tokens == vocabulary.tokenize(_SAMPLE).tolist())
+
+
+def _special(engine: HttpEngine, text: str) -> int | None:
+    """Return a special token's id, 0 where the server does not tell; None where it has none."""
+    tokens = engine.tokenize(text, special=True) or [0]
+    return tokens[0] if len(tokens) == 1 else None
 
 
 def _other_vocabulary(settings: Settings, name: str) -> SettingsError:

@@ -89,6 +89,10 @@ class Weights:
     """The remote engine's kind and host; empty where the target is on this machine."""
     heals: bool = True
     """Whether the target's choice can be restricted, as token healing needs."""
+    fields_only: str = ""
+    """The remote API where a prompt is prefix and suffix only, and not any text; else empty."""
+    find_token: Callable[[str], int | None] | None = None
+    """Returns special tokens' ids in place of an estimated vocabulary; 0 where none is told."""
     lacks: Sequence[str] = ()
     """What the remote engine cannot do."""
 

@@ -76,7 +76,6 @@ class LoudJob(Job[LoudRequest, LoudResult]):
         return LoudPlan(
             completion_id=self.request.completion_id,
             context=DraftContext(prompt=prompt),
-            remote=None,
             output=Heard(),
             sampler=GreedySampler(),
             scores=TokenScores(),
