@@ -143,10 +143,8 @@ class EditResult(Result, frozen=True, kw_only=True):
 
     completion_id: str
     finish_reason: FinishReason
-    edit: TextEdit | None = None
-    """The smallest replacement that covers all hunks."""
     hunks: tuple[TextEdit, ...] = ()
-    """The lines that change, as they are shown; whole lines, rising."""
+    """The lines that change, as they are shown; whole lines, rising.  None: there is no edit."""
     is_far: bool = False
     """Whether the edit begins or ends more than two lines from the cursor."""
     probability: float | None = None
@@ -160,4 +158,4 @@ class EditResult(Result, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Whether it suggests nothing."""
-        return self.edit is None
+        return not self.hunks

@@ -34,6 +34,7 @@ from speclsp.cli.without_editor import (
 from speclsp.completer.explaining import EditExplanation, PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import Document, WorkspaceFolder
+from speclsp.edits.edit import smallest_edit
 from speclsp.errors import SpecLspError
 from speclsp.printable import printable
 from speclsp.requests import CompletionRequest, EditRequest
@@ -83,7 +84,11 @@ def explain(
         former = [read_text(path) for path in before]
         edit, result = _explain_edit(resolved, document, offset, folder, former)
         if as_json:
-            _print_json(edit, result=None if result is None else structs.asdict(result))
+            found = None
+            if result is not None:
+                one = smallest_edit(result.hunks, document.text) if result.hunks else None
+                found = {**structs.asdict(result), "edit": one}
+            _print_json(edit, result=found)
         else:
             _print_edit(Console(highlight=False, markup=False), place, document.text, edit, result)
         return
@@ -183,7 +188,7 @@ def _print_edit(
 
 def _edit_lines(place: str, text: str, result: EditResult) -> Iterator[str]:
     """Yield the edit, or why there is none."""
-    if result.edit is None:
+    if not result.hunks:
         why = _WITHHELD.get(result.withheld, f"the model's answer ended by {result.finish_reason}")
         yield f"{place}: no next edit is shown: {why} ({result.withheld or result.finish_reason})."
         return

@@ -29,6 +29,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.without_editor import NO_DEADLINE_MS, complete_when_ready, shown_timings
 from speclsp.completer.accepted import is_learned
 from speclsp.documents import AcceptedText, Document
+from speclsp.edits.edit import smallest_edit
 from speclsp.errors import SpecLspError
 from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
 from speclsp.requests import CompletionRequest, EditRequest, Trigger
@@ -226,7 +227,8 @@ class HeadlessServer(JsonRPCServer):
         async with self._answering() as (_, cancel):
             try:
                 request = self._open_edited(params)
-                return edit_object(await self._window.next_edits.next_edit(request, cancel))
+                result = await self._window.next_edits.next_edit(request, cancel)
+                return edit_object(result, params.text)
             finally:
                 self._close_documents()
 
@@ -398,7 +400,6 @@ _STATS = (
 )
 _DRAFTER_STATS = ("n_drafts", "n_drafted", "n_accepted")
 _EDIT = (
-    "edit",
     "hunks",
     "is_far",
     "probability",
@@ -409,9 +410,10 @@ _EDIT = (
 )
 
 
-def edit_object(result: EditResult) -> dict[str, Any]:
-    """Return an edit's JSON object; ``edit`` is null where there is none."""
-    return {"id": result.completion_id, **json_value(result, _EDIT)}
+def edit_object(result: EditResult, text: str) -> dict[str, Any]:
+    """Return the JSON object of an edit of a text; ``edit`` is null where there is none."""
+    edit = smallest_edit(result.hunks, text) if result.hunks else None
+    return {"id": result.completion_id, "edit": json_value(edit), **json_value(result, _EDIT)}
 
 
 def completion_object(

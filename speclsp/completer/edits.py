@@ -21,7 +21,6 @@ from speclsp.decoding.sampling import make_sampler
 from speclsp.decoding.session import summed
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.documents import TextEdit
 from speclsp.drafting.drafter import DraftContext, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.suffix import NAME as SUFFIX
@@ -164,14 +163,6 @@ class RegionAnswer:
     """Why none of it is shown; empty if it is."""
     stats: RequestStats
 
-    @property
-    def moved(self) -> tuple[Hunk, ...]:
-        """The hunks by their offsets in the document."""
-        start = self.prompt.region.start
-        return tuple(
-            replace(one, start=one.start + start, end=one.end + start) for one in self.hunks
-        )
-
 
 @dataclass(slots=True, kw_only=True)
 class EditPlan(Plan[EditResult]):
@@ -241,14 +232,10 @@ class EditPlan(Plan[EditResult]):
             why = next((one.withheld for one in answers if one.hunks), answers[0].withheld)
             return structs.replace(result, withheld=why)
         source = self.laid_out.source
-        changed = sorted((hunk for one in shown for hunk in one.moved), key=lambda one: one.start)
-        edit = smallest_edit(changed, source.text)
-        return structs.replace(
-            result,
-            edit=edit,
-            hunks=tuple(TextEdit(one.start, one.end, one.new) for one in changed),
-            is_far=is_far(source.text, edit, source.cursor),
-        )
+        changed = [hunk.moved(one.prompt.region.start) for one in shown for hunk in one.hunks]
+        changed.sort(key=lambda one: one.start)
+        far = is_far(source.text, smallest_edit(changed, source.text), source.cursor)
+        return structs.replace(result, hunks=tuple(changed), is_far=far)
 
     def _answer(self, generation: Generation) -> RegionAnswer:
         """Return what the output makes of the region, and whether that is shown."""

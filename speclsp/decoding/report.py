@@ -118,7 +118,7 @@ def edit_lines(stats: SessionStats) -> list[str]:
 def edit_line(result: EditResult) -> str:
     """Return the line of one request for the next edit for the log."""
     stats = result.stats
-    outcome = result.withheld or ("proposed" if result.edit is not None else "none")
+    outcome = result.withheld or ("proposed" if result.hunks else "none")
     certainty = f" at {result.probability:.2f}" if result.probability is not None else ""
     return (
         f"next edit {result.completion_id}: {outcome}{certainty}, {result.finish_reason}, "

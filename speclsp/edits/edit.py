@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate
 from typing import Final, Literal
@@ -52,6 +52,10 @@ class Hunk:
     old: str
     new: str
 
+    def moved(self, start: int) -> TextEdit:
+        """Return the change in a document, in which the region begins at ``start``."""
+        return TextEdit(self.start + start, self.end + start, self.new)
+
 
 def hunks(old: str, new: str) -> list[Hunk]:
     """Return the lines that differ, in order."""
@@ -75,8 +79,8 @@ def departures(copy: str, answer: str) -> list[int]:
     return places
 
 
-def smallest_edit(changed: Sequence[Hunk], old: str) -> TextEdit:
-    """Return one replacement for all hunks, of which there is one at least.
+def smallest_edit(changed: Sequence[TextEdit], old: str) -> TextEdit:
+    """Return one replacement for all of the changed lines, of which there is one hunk at least.
 
     Lines that are only inserted or deleted stay whole; of replaced ones the characters that the
     first and last have in common at the edges are left out.
@@ -85,13 +89,13 @@ def smallest_edit(changed: Sequence[Hunk], old: str) -> TextEdit:
     texts: list[str] = []
     at = start
     for hunk in changed:
-        texts += (old[at : hunk.start], hunk.new)
+        texts += (old[at : hunk.start], hunk.text)
         at = hunk.end
     text, was = "".join(texts), old[start:end]
-    if changed[0].old and changed[0].new:
+    if changed[0].start < changed[0].end and changed[0].text:
         n_same = common_head(was, text)
         start, was, text = start + n_same, was[n_same:], text[n_same:]
-    if changed[-1].old and changed[-1].new:
+    if changed[-1].start < changed[-1].end and changed[-1].text:
         n_same = common_tail(was, text)
         end, text = end - n_same, text[: len(text) - n_same]
     return TextEdit(start, end, text)
@@ -117,8 +121,10 @@ def whole_lines(edit: TextEdit, text: str) -> TextEdit:
     return TextEdit(start, end - 1, new.removesuffix("\n"))
 
 
-def left_after(changed: Sequence[Hunk], typed: TextEdit) -> list[Hunk] | None:
-    """Return what is left of an edit once the user typed a part of it.
+def left_after(
+    changed: Sequence[TextEdit], text: str, typed: TextEdit
+) -> tuple[TextEdit, ...] | None:
+    """Return what is left of an edit of ``text`` once the user typed a part of it.
 
     ``typed`` is an edit of the same text.  Returns None where it does not lie in one hunk or does
     not bring its lines nearer to the new ones.  Other hunks stay.
@@ -127,22 +133,17 @@ def left_after(changed: Sequence[Hunk], typed: TextEdit) -> list[Hunk] | None:
     for idx, hunk in enumerate(changed):
         if not hunk.start <= typed.start <= typed.end <= hunk.end:
             continue
-        now = hunk.old[: typed.start - hunk.start] + typed.text + hunk.old[typed.end - hunk.start :]
-        (gone, added), (gone_now, added_now) = _middles(hunk.old, hunk.new), _middles(now, hunk.new)
+        old = text[hunk.start : hunk.end]
+        now = text[hunk.start : typed.start] + typed.text + text[typed.end : hunk.end]
+        (gone, added), (gone_now, added_now) = _middles(old, hunk.text), _middles(now, hunk.text)
         is_nearer = len(gone_now) + len(added_now) < len(gone) + len(added)
         if not (is_nearer and gone.endswith(gone_now)):
             return None
-        return [
+        return (
             *changed[:idx],
-            *(
-                replace(one, start=hunk.start + one.start, end=hunk.start + one.end)
-                for one in hunks(now, hunk.new)
-            ),
-            *(
-                replace(one, start=one.start + shift, end=one.end + shift)
-                for one in changed[idx + 1 :]
-            ),
-        ]
+            *(one.moved(hunk.start) for one in hunks(now, hunk.text)),
+            *(TextEdit(one.start + shift, one.end + shift, one.text) for one in changed[idx + 1 :]),
+        )
     return None
 
 

@@ -20,7 +20,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from speclsp.answers import EditResult
 from speclsp.decoding.report import edit_line
 from speclsp.documents import TextEdit
-from speclsp.edits.edit import whole_lines
+from speclsp.edits.edit import smallest_edit, whole_lines
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.own_methods import (
     DID_SHOW_EDIT,
@@ -67,12 +67,12 @@ async def next_edit(
         session.editor.log("debug", edit_line(result))
         _say_what_is_missing(session, result)
     now = session.documents.get(buffer.uri)
-    if result is None or result.edit is None or now is None or now.opening is not buffer.opening:
+    if result is None or not result.hunks or now is None or now.opening is not buffer.opening:
         return {"edits": []}
     if now.version != buffer.version:
         # What is shown must fit the text that it is shown in; the client asks again.
         return {"edits": []}
-    return {"edits": [_wire_edit(session, now, result, result.edit)]}
+    return {"edits": [_wire_edit(session, now, result)]}
 
 
 def _say_what_is_missing(session: Session, result: EditResult) -> None:
@@ -85,9 +85,7 @@ def _say_what_is_missing(session: Session, result: EditResult) -> None:
         session.show_problem("warning", f"speclsp: no next edits: {reason}. {_REMEDY}")
 
 
-def _wire_edit(
-    session: Session, buffer: TextBuffer, result: EditResult, edit: TextEdit
-) -> dict[str, Any]:
+def _wire_edit(session: Session, buffer: TextBuffer, result: EditResult) -> dict[str, Any]:
     edit_id = result.completion_id
 
     def wire(one: TextEdit) -> dict[str, Any]:
@@ -95,7 +93,7 @@ def _wire_edit(
         return {"range": types.Range(start, end), "text": one.text}
 
     return {
-        **wire(whole_lines(edit, buffer.text)),
+        **wire(whole_lines(smallest_edit(result.hunks, buffer.text), buffer.text)),
         "textDocument": {"uri": buffer.uri, "version": buffer.version},
         "command": {
             "title": "Accept the edit",

@@ -17,8 +17,8 @@ from msgspec import structs
 from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import percentiles, summed
-from speclsp.documents import AcceptedText, Document, TextEdit, edit_between
-from speclsp.edits.edit import Hunk, is_far, left_after, place_to_go_on, smallest_edit
+from speclsp.documents import AcceptedText, Document, edit_between
+from speclsp.edits.edit import is_far, left_after, place_to_go_on, smallest_edit
 from speclsp.requests import EditRequest, PlacedRequest
 from speclsp.seam import Completer
 from speclsp.secrets.pieces import Pieces
@@ -239,35 +239,26 @@ class NextEdits:
         was = document.text
         if document.uri != masked.uri or was == masked.text:
             return None
-        changed = [
-            Hunk(one.start, one.end, was[one.start : one.end], one.text) for one in result.hunks
-        ]
-        left = left_after(changed, edit_between(was, masked.text))
+        left = left_after(result.hunks, was, edit_between(was, masked.text))
         if not left:
             self._kept = None
             return None
-        edit = smallest_edit(left, masked.text)
-        return structs.replace(
-            result,
-            edit=edit,
-            hunks=tuple(TextEdit(one.start, one.end, one.new) for one in left),
-            is_far=is_far(masked.text, edit, cursor),
-            stats=RequestStats(),
-        )
+        far = is_far(masked.text, smallest_edit(left, masked.text), cursor)
+        return structs.replace(result, hunks=left, is_far=far, stats=RequestStats())
 
     def _count_shown(self, found: _Proposed) -> None:
         if not found.is_shown:
             found.is_shown = True
             self._counts["n_shown"] += 1
 
-    def _propose(self, masked: Document, result: EditResult, edit: TextEdit) -> None:
+    def _propose(self, masked: Document, result: EditResult) -> None:
         """Keep a proposal, for reports of it and for what the user types of it."""
         self._kept = masked, result
         start = masked.text.rfind("\n", 0, result.hunks[0].start) + 1
         former = self._proposed.pop(result.completion_id, None)
         self._proposed[result.completion_id] = _Proposed(
             uri=masked.uri,
-            text=edit.text,
+            text=smallest_edit(result.hunks, masked.text).text,
             hunks=tuple((masked.text[one.start : one.end], one.text) for one in result.hunks),
             before="".join(masked.text[:start].splitlines(keepends=True)[-2:]),
             is_shown=former is not None and former.is_shown,
@@ -281,13 +272,13 @@ class NextEdits:
         self, request: EditRequest, masked: Document, result: EditResult, ms: float
     ) -> EditResult:
         """Count a result, and return it in the window's text."""
-        own = self._unmasked(request, result)
+        own = self._unmasked(request, masked, result)
         with self._lock:
             self._totals = summed(self._totals, own.stats)
-            if own.edit is not None:
-                self._propose(masked, result, own.edit)
+            if own.hunks:
+                self._propose(masked, result)
         newest = self._documents.get(request.uri)
-        if own.edit is None:
+        if not own.hunks:
             refused = not own.withheld and own.finish_reason == "stop"
             return self._without_edit(own, "refused" if refused else own.withheld)
         if newest is None or newest.version != request.version:
@@ -295,43 +286,44 @@ class NextEdits:
         with self._lock:
             self._times.append(ms)
             self._counts["n_proposed"] += 1
-        self._offer(request, own.completion_id, own.edit)
+        self._offer(request, own)
         return own
 
     def _kept_on(self, request: EditRequest, masked: Document, rest: EditResult) -> EditResult:
         """Count and return what is left of a proposal, in the window's text."""
-        own = self._unmasked(request, rest)
-        if own.edit is None:
+        own = self._unmasked(request, masked, rest)
+        if not own.hunks:
             return self._without_edit(own, own.withheld)
         with self._lock:
             self._counts["n_kept"] += 1
-            self._propose(masked, rest, own.edit)
-        self._offer(request, own.completion_id, own.edit)
+            self._propose(masked, rest)
+        self._offer(request, own)
         return own
 
-    def _offer(self, request: EditRequest, edit_id: str, edit: TextEdit) -> None:
+    def _offer(self, request: EditRequest, own: EditResult) -> None:
         """Let a change of the document tell of an edit, for clients that do not."""
         text = self._documents.raw_text(request.uri, request.version)
         if text is not None:
-            self._offers.offer(edit_id, request.uri, text, edit)
+            edit = smallest_edit(own.hunks, text)
+            self._offers.offer(own.completion_id, request.uri, text, edit)
 
     def _without_edit(self, result: EditResult, withheld: str) -> EditResult:
         """Count and return a result that shows nothing."""
         with self._lock:
             self._withheld[withheld or result.finish_reason] += 1
-        return structs.replace(result, edit=None, hunks=(), withheld=withheld)
+        return structs.replace(result, hunks=(), withheld=withheld)
 
-    def _unmasked(self, request: EditRequest, result: EditResult) -> EditResult:
-        if result.edit is None:
+    def _unmasked(self, request: EditRequest, masked: Document, result: EditResult) -> EditResult:
+        if not result.hunks:
             return result
         own = [
             self._documents.raw_edit(request.uri, request.version, edit)
-            for edit in (result.edit, *result.hunks)
+            for edit in (smallest_edit(result.hunks, masked.text), *result.hunks)
         ]
         whole = [edit for edit in own if edit is not None]
         if len(whole) < len(own):
-            return structs.replace(result, edit=None, hunks=(), withheld="secret")
-        return structs.replace(result, edit=whole[0], hunks=tuple(whole[1:]))
+            return structs.replace(result, hunks=(), withheld="secret")
+        return structs.replace(result, hunks=tuple(whole[1:]))
 
 
 def _place_to_go_on(request: EditRequest, masked: Document) -> int | None:
@@ -344,6 +336,6 @@ def _as_seen_from(cursor: int, result: EditResult, before: RequestStats) -> Edit
     """Return the result of asking elsewhere, after an answer that cost ``before``."""
     result = structs.replace(result, is_far=True, stats=summed(before, result.stats))
     is_inserted = all(one.start == one.end for one in result.hunks)
-    if result.edit is not None and is_inserted and result.edit.start <= cursor:
-        return structs.replace(result, edit=None, hunks=(), withheld="above-cursor")
+    if result.hunks and is_inserted and result.hunks[0].start <= cursor:
+        return structs.replace(result, hunks=(), withheld="above-cursor")
     return result

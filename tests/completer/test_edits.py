@@ -26,7 +26,7 @@ from speclsp.completer import loaded_models
 from speclsp.completer.edits import edit_format
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import Document, TextEdit, WorkspaceFolder
-from speclsp.edits.edit import hunks, why_withheld
+from speclsp.edits.edit import hunks, smallest_edit, why_withheld
 from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, Region
 from speclsp.embedded import embedded_draft
 from speclsp.engine.remote_target import RemoteLoader
@@ -121,6 +121,10 @@ class Edited:
         return asyncio.run(self.window.next_edits.next_edit(request, CancellationToken()))
 
 
+def edited_text(result: EditResult, text: str) -> str:
+    return smallest_edit(result.hunks, text).applied_to(text)
+
+
 @pytest.fixture
 def make(closed):
     def make_one(engine=None, *, kind=LocalCompleter, local=None, **settings):
@@ -174,11 +178,11 @@ def test_recorded_answers_become_edits(make, kind, remote):
             changes=one.changes if before != text else (),
         )
         assert (result.withheld or None) == why, one.scenario
-        if result.edit is None:
+        if not result.hunks:
             n_withheld += 1
             continue
         n_edits += 1
-        assert result.edit.applied_to(text) == new, one.scenario
+        assert edited_text(result, text) == new, one.scenario
         shown = text
         for hunk in reversed(result.hunks):
             shown = hunk.applied_to(shown)
@@ -223,11 +227,11 @@ def test_all_98_answers_make_exact_buffers_or_stay_quiet(make, monkeypatch, remo
         result = edited.ask(one.source.cursor)
         assert remote.sent[-1][0].text == one.sent
         if one.is_quiet:
-            counts["quiet" if result.edit is None else "not quiet"] += 1
-        elif result.edit is None:
+            counts["not quiet" if result.hunks else "quiet"] += 1
+        elif not result.hunks:
             counts[result.withheld] += 1
         else:
-            after = result.edit.applied_to(one.source.text)
+            after = edited_text(result, one.source.text)
             counts["exact" if after.rstrip() == one.expected.rstrip() else "other"] += 1
     # "other" edits are the model's own text, and not the scenario's.
     assert counts == {
@@ -254,8 +258,7 @@ def test_the_prompt_has_the_trail_and_the_region(make, remote):
     assert "-def total(numbers):\n" in prompt.text
     assert "+def total(prices):\n" in prompt.text
     assert f"<<<<<<< CURRENT\n{CODE[:23]}<|user_cursor|>{CODE[23:]}=======\n" in prompt.text
-    assert result.edit is not None
-    assert result.edit.applied_to(CODE) == CODE.replace("result", "total")
+    assert edited_text(result, CODE) == CODE.replace("result", "total")
     assert not result.is_far
 
 
@@ -298,8 +301,7 @@ def test_no_secret_reaches_the_prompt_and_none_is_edited(make):
     edited.become(text)
     result = edited.ask(text.index("last"))
     # Behind the secret, the edit stands where the window's own text has it.
-    assert result.edit is not None
-    assert result.edit.applied_to(text) == text.replace("last = 1", "last = 2")
+    assert edited_text(result, text) == text.replace("last = 1", "last = 2")
     remote.answer = masked.replace("key", "token") + ">>>>>>> UPDATED\n"
     assert edited.ask(text.index("last")).withheld == "secret"
     assert all(secret not in prompt.text for prompt, _ in remote.sent)
@@ -331,7 +333,7 @@ def test_what_was_declined_is_not_proposed_again_until_its_lines_change(remote, 
     edited.become(CODE)
     remote.answer = CODE.replace("= 0", "= 0.0") + ">>>>>>> UPDATED\n"
     first = edited.ask(0)
-    assert first.edit is not None
+    assert first.hunks
     assert edited.window.next_edits.declined(first.completion_id)
     assert edited.ask(0).withheld == "declined"
     # The same lines of another document are another place.
@@ -341,11 +343,11 @@ def test_what_was_declined_is_not_proposed_again_until_its_lines_change(remote, 
     edited.window.open_document(elsewhere)
     there = EditRequest(uri=elsewhere.uri, version=1, offset=0, wait_for_model=True)
     proposed = asyncio.run(edited.window.next_edits.next_edit(there, CancellationToken()))
-    assert proposed.edit is not None
+    assert proposed.hunks
     other = CODE.replace("result = 0", "total = 0")
     edited.become(other)
     remote.answer = other.replace("= 0", "= 0.0") + ">>>>>>> UPDATED\n"
-    assert edited.ask(0).edit is not None
+    assert edited.ask(0).hunks
     stats = edited.window.statistics().edits
     assert (stats.n_asked, stats.n_proposed, stats.n_shown, stats.n_declined) == (4, 3, 1, 1)
     assert stats.withheld == {"declined": 1}
@@ -378,8 +380,7 @@ def test_what_the_user_types_of_an_edit_is_not_asked_for_again(remote, edited):
         edited.become(text)
         rest = edited.ask(10 + len(typed))
         assert rest.completion_id == first.completion_id
-        assert rest.edit is not None
-        assert rest.edit.applied_to(text) == new
+        assert edited_text(rest, text) == new
     assert len(remote.sent) == 1
     stats = edited.window.statistics().edits
     assert (stats.n_asked, stats.n_proposed, stats.n_kept) == (4, 1, 3)
@@ -398,10 +399,9 @@ def test_an_edit_of_a_text_that_changed_meanwhile_is_kept_for_what_is_typed_of_i
     asked = EditRequest(uri=URI, version=1, offset=len(CODE) - 2, wait_for_model=True)
     edited.become(CODE + "    ret\n")
     late = asyncio.run(edited.window.next_edits.next_edit(asked, CancellationToken()))
-    assert (late.edit, late.withheld) == (None, "changed")
+    assert (late.hunks, late.withheld) == ((), "changed")
     rest = edited.ask(len(CODE) + 7)
-    assert rest.edit is not None
-    assert rest.edit.text == "urn result"
+    assert smallest_edit(rest.hunks, CODE + "    ret\n").text == "urn result"
     assert len(remote.sent) == 1
     stats = edited.window.statistics().edits
     assert (stats.n_proposed, stats.n_kept, stats.withheld) == (0, 1, {"changed": 1})
@@ -414,8 +414,7 @@ def test_what_was_accepted_is_marked_in_the_next_prompt(make, kind, remote):
     new = CODE + "    return result\n"
     remote.answer = new + ">>>>>>> UPDATED\n"
     proposed = edited.ask(len(CODE) - 2)
-    assert proposed.edit is not None
-    edited.become(proposed.edit.applied_to(CODE))
+    edited.become(edited_text(proposed, CODE))
     assert edited.window.next_edits.accepted(proposed.completion_id)
     assert not edited.window.next_edits.accepted(proposed.completion_id)
     edited.ask(3)
@@ -534,7 +533,7 @@ def test_a_mark_in_another_files_change_leaves_that_change_out(make, where, remo
     edited.window.change_document(other, 2, texts[1])
     edited.become(CODE.replace("prices", "numbers"))
     edited.become(CODE)
-    assert edited.ask(CODE.index("result")).edit is not None
+    assert edited.ask(CODE.index("result")).hunks
     assert "prompts.py" not in remote.sent[0][0].text
     assert "-def total(numbers):\n" in remote.sent[0][0].text
 
@@ -545,7 +544,7 @@ def test_a_mark_in_another_files_change_leaves_that_change_out(make, where, remo
 def test_texts_that_no_model_can_tell_from_its_prompt_get_no_edit(text, reason, remote, edited):
     edited.become(text)
     result = edited.ask(0)
-    assert result.edit is None
+    assert not result.hunks
     assert result.withheld == reason
     assert bool(remote.sent) == (reason == "unchanged")
 
@@ -612,8 +611,7 @@ def test_an_ordinary_model_makes_the_edit_again_at_near_places(make):
     edited, remote = by_analogy(make)
     text = renamed(CALLS)
     result = edited.ask(text.index("how=") + 4)
-    assert result.edit is not None
-    assert result.edit.applied_to(text) == CALLS.replace("mode=", "how=")
+    assert edited_text(result, text) == CALLS.replace("mode=", "how=")
     assert [one.text for one in result.hunks] == [
         'b = load("b.txt", how="r")\n',
         '    c = load("c.txt", how="r")\n',
@@ -678,7 +676,7 @@ def test_what_an_analogy_withholds(make, fields, reason, n_asked):
     """Without probabilities the edit's own substitution is shown."""
     edited, remote = by_analogy(make, **fields)
     result = edited.ask(renamed(CALLS).index("how="))
-    assert (result.withheld, result.edit is None) == (reason, bool(reason))
+    assert (result.withheld, not result.hunks) == (reason, bool(reason))
     assert len(remote.sent) == n_asked
 
 
@@ -698,9 +696,9 @@ def test_a_declined_kind_is_offered_less_readily(make, probability, is_shown, is
     cursor = renamed(text).index("how=")
     near = edited.ask(cursor)
     assert len(near.hunks) == 2
-    assert near.edit is not None
+    assert near.hunks
     if is_undone:
-        edited.become(near.edit.applied_to(renamed(text)))
+        edited.become(edited_text(near, renamed(text)))
         edited.become(renamed(text))
     else:
         edited.window.next_edits.declined(near.completion_id)
@@ -777,8 +775,7 @@ def test_an_answer_that_the_server_ends_is_whole(make):
     edited = make(remote)
     edited.become(CODE)
     result = edited.ask(0)
-    assert result.edit is not None
-    assert result.edit.applied_to(CODE) == remote.answer
+    assert edited_text(result, CODE) == remote.answer
 
 
 # One answer each
@@ -834,7 +831,7 @@ def test_a_request_that_cannot_be_answered_ends_once(make, kind, how):
         return result
 
     result = asyncio.run(ended())
-    assert result.edit is None
+    assert not result.hunks
     assert result.finish_reason == ("stop" if how == "close" else "cancelled")
     stats = edited.window.statistics().edits
     assert stats.n_asked == 1 + (how == "supersede")

@@ -200,7 +200,7 @@ class Desk:
             uri=self.uri, version=self.version, offset=offset, wait_for_model=True
         )
         result = asyncio.run(self.window.next_edits.next_edit(request, CancellationToken()))
-        if result.edit is not None:
+        if result.hunks:
             draw = self.typist.draw
             done = draw.choice([self.window.next_edits.declined, self.window.next_edits.accepted])
             done(result.completion_id)

@@ -34,8 +34,8 @@ def why(new: str, cursor: int = 0, old: str = OLD, **others: object) -> str | No
     return why_withheld(old, new, cursor=cursor, **given)  # type: ignore[arg-type]
 
 
-def applied(old: str, edit: TextEdit) -> str:
-    return old[: edit.start] + edit.text + old[edit.end :]
+def changed(new: str) -> list[TextEdit]:
+    return [one.moved(0) for one in hunks(OLD, new)]
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def applied(old: str, edit: TextEdit) -> str:
     ],
 )
 def test_the_smallest_edit(new, wanted):
-    edit = smallest_edit(hunks(OLD, new), OLD)
-    assert applied(OLD, edit) == new
+    edit = smallest_edit(changed(new), OLD)
+    assert edit.applied_to(OLD) == new
     assert edit == wanted
 
 
@@ -76,7 +76,7 @@ def test_the_smallest_edit(new, wanted):
 )
 def test_an_edit_as_whole_lines(old, edit, wanted):
     assert whole_lines(edit, old) == wanted
-    assert applied(old, wanted) == applied(old, edit)
+    assert wanted.applied_to(old) == edit.applied_to(old)
 
 
 def test_hunks_are_whole_lines():
@@ -102,10 +102,9 @@ NEW = "one\n2\nthree\n3.5\nfour\nfive and six\n"
     ],
 )
 def test_what_the_user_types_of_an_edit_leaves_the_rest(now):
-    left = left_after(hunks(OLD, NEW), edit_between(OLD, now))
+    left = left_after(changed(NEW), OLD, edit_between(OLD, now))
     assert left
-    assert applied(now, smallest_edit(left, now)) == NEW
-    assert all(now[one.start : one.end] == one.old for one in left)
+    assert smallest_edit(left, now).applied_to(now) == NEW
 
 
 @pytest.mark.parametrize(
@@ -121,12 +120,12 @@ def test_what_the_user_types_of_an_edit_leaves_the_rest(now):
     ],
 )
 def test_other_keys_drop_an_edit(now):
-    assert left_after(hunks(OLD, NEW), edit_between(OLD, now)) is None
+    assert left_after(changed(NEW), OLD, edit_between(OLD, now)) is None
 
 
 def test_an_edit_that_was_typed_to_its_end_leaves_nothing():
     new = OLD.replace("two", "two.five")
-    assert left_after(hunks(OLD, new), edit_between(OLD, new)) == []
+    assert left_after(changed(new), OLD, edit_between(OLD, new)) == ()
 
 
 def test_an_edit_is_far_behind_more_than_two_line_ends():
