@@ -66,6 +66,11 @@ _ORDER = click.IntRange(1, MAX_BUILT_ORDER)
 _output_option = click.option(
     "-o", "--output", required=True, type=OutputFile(), help="The file to write."
 )
+_order_option = click.option(
+    "--order",
+    type=_ORDER,
+    help="Tokens of the longest n-grams to keep, as for build; all if unset.",
+)
 _format_option = partial(click.option, "--format", "layout", type=click.Choice(get_args(Layout)))
 
 
@@ -224,11 +229,7 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=_Path())
 @_output_option
 @_format_option(help="How to write the file; as the first FILE if unset.")
-@click.option(
-    "--order",
-    type=_ORDER,
-    help="Tokens of the longest n-grams to keep, as for build; all if unset.",
-)
+@_order_option
 def merge(
     paths: tuple[Path, ...],
     output: Path,
@@ -249,11 +250,7 @@ def merge(
 @click.argument("path", metavar="FILE", type=_Path())
 @_output_option
 @_format_option(help="How to write the file; in the format that FILE does not have if unset.")
-@click.option(
-    "--order",
-    type=_ORDER,
-    help="Tokens of the longest n-grams to keep, as for build; all if unset.",
-)
+@_order_option
 def convert(
     path: Path,
     output: Path,

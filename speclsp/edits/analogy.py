@@ -16,7 +16,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
-from speclsp.common_ends import common_head, common_tail
+from speclsp.common_ends import common_head
+from speclsp.documents import edit_between
 from speclsp.requests import Change
 from speclsp.text.code_reader import OUTSIDE, CodeState, CursorScope, read_code
 from speclsp.text.languages import language_of
@@ -134,8 +135,8 @@ class Place:
     @cached_property
     def n_needed(self) -> int:
         """How much of the guess tells whether the model makes it: all but the lines' own end."""
-        head = common_head(self.old, self.guess)
-        return len(self.guess) - common_tail(self.old[head:], self.guess[head:])
+        edit = edit_between(self.old, self.guess)
+        return edit.start + len(edit.text)
 
 
 def words_of(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Final, Literal
 
 from speclsp.common_ends import common_head, common_tail
-from speclsp.documents import TextEdit
+from speclsp.documents import TextEdit, edit_between
 from speclsp.edits.formats import EditFormat, lines_of
 from speclsp.requests import Change
 
@@ -135,8 +135,9 @@ def left_after(
             continue
         old = text[hunk.start : hunk.end]
         now = text[hunk.start : typed.start] + typed.text + text[typed.end : hunk.end]
-        (gone, added), (gone_now, added_now) = _middles(old, hunk.text), _middles(now, hunk.text)
-        is_nearer = len(gone_now) + len(added_now) < len(gone) + len(added)
+        before, after = edit_between(old, hunk.text), edit_between(now, hunk.text)
+        gone, gone_now = old[before.start : before.end], now[after.start : after.end]
+        is_nearer = len(gone_now) + len(after.text) < len(gone) + len(before.text)
         if not (is_nearer and gone.endswith(gone_now)):
             return None
         return (
@@ -248,13 +249,6 @@ def _replaced_words(change: Change) -> dict[str, str]:
         for word, by in replaced.items()
         if len(word) >= _LEAST_WORD and word.isidentifier()
     }
-
-
-def _middles(old: str, new: str) -> tuple[str, str]:
-    """Return the texts between what two texts have in common at their beginnings and ends."""
-    start = common_head(old, new)
-    tail = common_tail(old[start:], new[start:])
-    return old[start : len(old) - tail], new[start : len(new) - tail]
 
 
 def _is_above(changed: Sequence[Hunk], old: str, cursor: int) -> bool:

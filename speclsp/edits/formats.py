@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-from speclsp.common_ends import common_head, common_tail
+from speclsp.documents import edit_between
 from speclsp.edits.analogy import Place, flush, indentation, latest_places, shown_pairs
 from speclsp.errors import EditRefusedError
 from speclsp.requests import Change
@@ -443,15 +443,10 @@ class Zeta21(_Seed):
         """Return the blocks that differ, between their marks."""
         old = prompt.old
         places = self._blocks(old)
-        n_same = common_head(old, new)
-        n_tail = common_tail(old[n_same:], new[n_same:])
-        first = max(number for number, place in enumerate(places) if place <= n_same)
+        edit = edit_between(old, new)
+        first = max(number for number, place in enumerate(places) if place <= edit.start)
         first = min(first, len(places) - 2)
-        last = next(
-            number
-            for number, place in enumerate(places)
-            if place >= len(old) - n_tail and number > first
-        )
+        last = next(n for n, place in enumerate(places) if place >= edit.end and n > first)
         texts = [
             *(old[start:end] for start, end in pairwise(places[first:last])),
             new[places[last - 1] : len(new) - (len(old) - places[last])],
