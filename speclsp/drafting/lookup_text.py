@@ -28,8 +28,6 @@ _SEPARATOR = -1
 _ROOM = 512
 _N_ONE_BY_ONE = 32
 """Most places, or tokens, that are compared one by one."""
-_N_SURE = 8
-"""Most long matches that are followed."""
 _NO_PLACES = np.zeros(0, dtype=np.int64)
 
 
@@ -175,7 +173,7 @@ class LookupText:
         n_emitted = len(emitted)
         best: list[tuple[int, int]] = []
         for length, place in self._best:
-            if length + n_emitted < n_min or len(best) == _N_SURE:
+            if length + n_emitted < n_min:
                 break
             now = place + n_emitted
             if following[place + 1 : now + 1].tolist() == emitted:

@@ -125,6 +125,9 @@ class DraftMerger:
         self._curve = curve = context.verify_curve or _NOMINAL
         self._costs = [math.log(curve.ratio(size + 1)) for size in range(self._n_max + 1)]
         """ln T(k + 1) / T(1) by k."""
+        is_flat = curve.ratio(8) <= _FLAT
+        branches = self._mode == "tree" or (self._mode == "auto" and is_flat)
+        self._n_branches = context.n_branches if branches else 1
         self._generated: Sequence[int] = ()
         self._n_generated = 0
         self._start_pass()
@@ -252,10 +255,8 @@ class DraftMerger:
         if len(candidates) != self._n_candidates:
             self._n_candidates = len(candidates)
             self._trie = CandidateTrie(candidates, self._table)
-            is_flat = self._curve.ratio(8) <= _FLAT
-            branches = self._mode == "tree" or (self._mode == "auto" and is_flat)
-            n_branches = self._context.n_branches if branches else 1
-            self._grown = self._trie.grow(n_branches, self._p_split, self._costs[: n_max + 1])
+            costs = self._costs[: n_max + 1]
+            self._grown = self._trie.grow(self._n_branches, self._p_split, costs)
 
     def _first(self, generated: Sequence[int], n_max: int) -> DraftTree:
         """Return the first draft."""
