@@ -259,14 +259,15 @@ class CompletionText:
         Below another comment of the text it may be the last line of a box, or a blank one.
         """
         head, line_end, last = text.rstrip().rpartition("\n")
-        if not line_end and self._rules.line_before.strip():
-            return text
+        line_before = self._rules.line_before.strip()
+        if not line_end and line_before:
+            return "" if line_before == "/*" and last.strip() == "*" else text
         marks = comment_marks(self._rules.language_id)[0]
         is_below = bool(line_end) and head.rpartition("\n")[2].lstrip().startswith(marks)
         if self._rules.state_after(head + line_end).scope == "comment":
             marks, is_below = ("*",), False
         is_mark = last.strip().rstrip("!") in {*marks, *(mark + mark[-1] for mark in marks)}
-        return head if is_mark and not is_below else text
+        return self._without_lone_mark(head) if is_mark and not is_below else text
 
     def fitted(self, beginning: str) -> Trimmed:
         """Fit a beginning of a finished text: the rest may have closed a bracket."""

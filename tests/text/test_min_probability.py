@@ -165,7 +165,7 @@ def test_unknown_probabilities_end_no_text(ended):
         ('def f():\n    """▮\n', "python", ["\n   ", " Count", " the"], ""),
         ("/**▮\nf();\n", "java", ["\n", " *", " Counts", " the"], ""),
         ("/**▮ */\nf();\n", "java", ["\n", " *", " Counts", " the"], ""),
-        ("/*▮*/\n", "c", ["*\n", " *", " Counts", " the"], "*"),
+        ("/*▮*/\n", "c", ["*\n", " *", " Counts", " the"], ""),
         ('class A:\n    "▮"\n', "python", ['""', "A"], ""),
         ('class A:\n    ""▮\n', "python", ['"', "A"], ""),
     ],

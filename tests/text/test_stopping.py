@@ -48,6 +48,18 @@ def test_a_fence_that_belongs_there(complete, language, document, generated, exp
     assert (completed.document, completed.stopped_by) == (expected, None)
 
 
+@pytest.mark.parametrize("above", ["}", "} // done", "}\n// done"])
+def test_a_handler_behind_its_block(complete, above):
+    document, generated = f"try {{\n    f();\n{above}\n▮\n", "catch (error) {\n    k();\n}\n"
+    assert complete(document, generated, "typescript").done.text == generated.rstrip("\n")
+
+
+@pytest.mark.parametrize("generated", ["*\n", "*\n *\n", "*\n *\n *\n"])
+def test_a_comment_of_stars_alone_is_left_out(complete, generated):
+    document = "/*▮\nint f();\n"
+    assert complete(document, generated, "c").document == document.replace("▮", "")
+
+
 @pytest.mark.parametrize(
     ("language", "document", "generated", "expected"),
     [
