@@ -36,6 +36,8 @@ from speclsp.suggestions.next_edits import NextEdits
 from speclsp.text.rules import least_probability
 from speclsp.text.typed_text import may_share_text
 
+_N_FUTILE: Final = 3
+"""Requests at one place that may evaluate nothing of the prompt before no more are made."""
 _N_LEARNED: Final = 2_000
 """As many as are stored of a folder."""
 
@@ -94,6 +96,8 @@ class Window:
         """URI, version and offset of the latest request whose prompt was not evaluated in time."""
         self._n_evaluated = 0
         """Prompt tokens that requests there have evaluated."""
+        self._n_futile = 0
+        """Requests there that have evaluated none."""
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
         """Take new settings; return those that take effect after a restart.
@@ -200,18 +204,19 @@ class Window:
         """Whether a result is empty because the prompt takes longer, and is evaluated in part.
 
         A request that is repeated goes on there.  That ends: all of them together evaluate less
-        than the prompt, and each but the first something, since decodes that do not end in time
-        get smaller.
+        than the prompt, and three at most evaluate nothing.  One may have waited for the decode of
+        another, and decodes that do not end in time get smaller.
         """
         stats, place = result.stats, (request.uri, request.version, request.offset)
         if result.generated.finish_reason != "deadline" or stats.n_predicted:
             return False
         with self._lock:
-            is_first = place != self._late_at
-            n_before = 0 if is_first else self._n_evaluated
-            self._late_at, self._n_evaluated = place, n_before + stats.n_prompt_evaluated
-            is_progress = is_first or stats.n_prompt_evaluated > 0
-            return is_progress and self._n_evaluated < stats.n_prompt
+            if place != self._late_at:
+                self._late_at, self._n_evaluated, self._n_futile = place, 0, 0
+            self._n_evaluated += stats.n_prompt_evaluated
+            self._n_futile += not stats.n_prompt_evaluated
+            is_whole = 0 < stats.n_prompt <= self._n_evaluated
+            return not is_whole and self._n_futile <= _N_FUTILE
 
     def masked_request(self, request: CompletionRequest) -> CompletionRequest | Refusal:
         """Return a request as the completer takes it, or why there is none."""
@@ -263,7 +268,10 @@ class Window:
         known = self._ledger.find(request, self._clock())
         if known is None:
             return None
-        is_cut = not known.rest.text or known.rest.finish_reason == "deadline"
+        is_late = known.rest.finish_reason == "deadline"
+        if is_late and not known.rest.text:
+            return None  # the prompt is evaluated by now, or more of it
+        is_cut = not known.rest.text or is_late
         if request.plain.trigger == "invoked" and is_cut:
             return None  # a request by hand gets a whole text
         if self._was_rejected(settings, request, known.rest.text):

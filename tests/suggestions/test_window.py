@@ -18,7 +18,7 @@ from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.coalescing import GRACE_S
 from speclsp.documents import Document
-from speclsp.errors import DecodeError
+from speclsp.errors import DecodeError, DecodeInterruptedError
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -229,6 +229,21 @@ def test_nothing_to_say_is_remembered_briefly(make):
     assert typist.n_decodes > n_decodes
     now[0] = 10.0
     assert typist.ask(end).source == "model"
+
+
+def test_nothing_in_time_is_not_remembered(make):
+    now = [0.0]
+    typist = make(clock=lambda: now[0])
+
+    def too_late():
+        now[0] += 10.0
+        raise DecodeInterruptedError("llama_decode was interrupted.")
+
+    typist.loader.target.before_decode = too_late
+    late = typist.ask("¦")
+    assert (late.generated.text, late.generated.finish_reason) == ("", "deadline")
+    typist.go_on()
+    assert typist.ask("¦").generated.text == TWO_LINES
 
 
 # --- the generation that runs goes on -------------------------------------------------------------
