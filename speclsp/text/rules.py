@@ -124,6 +124,21 @@ class StopRules:
                 return line[: found.start()].rstrip()
         return line.rstrip()
 
+    def is_deeper_than_opener(self, indent: str) -> bool:
+        """Whether a line that closes the innermost brace is deeper than the line that opens it.
+
+        An editor takes back a level where a brace is typed, not where a text is inserted.
+        Of 17,198 such lines in C, C++, Go, JavaScript, Lua, Rust and TypeScript 20 are deeper, in
+        Python 7 of 48.
+        """
+        if self.state_before.innermost != "{" or self.language_id in INDENTED:
+            return False
+        index = self.state_before.open_marks[-1].index
+        if index < 0:  # it stands before the lines that are read
+            return False
+        line = self.code_before[:index].rpartition("\n")[2]
+        return indent_width(indent) > indent_width(line)
+
     def lacks_head(self, line: str) -> bool:
         """Whether the cursor's line would go on with a statement that is not above it."""
         word, depth = _FIRST_WORD.match(line), indent_width(line)

@@ -449,15 +449,21 @@ class CompletionText:
         return self._text
 
     def _check_indentation(self) -> None:
-        """Remove indentation that the text adds to a blank line if no block is so deep."""
+        """Remove indentation that the text adds to a blank line if no block is so deep.
+
+        A closing brace that is deeper than the line of its opener is left out.
+        """
         code = self._text.lstrip(" \t")
         lead = self._text[: len(self._text) - len(code)]
         line_before = self._rules.line_before
-        if not code or not lead or line_before.strip() or self._rules.may_be_indented(lead):
+        if not code or line_before.strip():
             return
-        self._text = code
-        if not line_before:
+        if code[0] == "}" and self._rules.is_deeper_than_opener(line_before + lead):
             self._cut_line("indentation")
+        elif lead and not self._rules.may_be_indented(lead):
+            self._text = code
+            if not line_before:
+                self._cut_line("indentation")
 
     def _is_time_up(self) -> bool:
         return self._time_is_up_at is not None and self._clock() >= self._time_is_up_at
