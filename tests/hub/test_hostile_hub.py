@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -98,7 +99,7 @@ def check_cache(world: World, before: set[Path]) -> None:
             assert kind == "blobs"
             (name,) = rest
             digest, _, partial = name.partition(".")
-            assert partial in ("", "speclsp.incomplete")
+            assert re.fullmatch(r"([0-9a-f]{16}\.speclsp\.incomplete)?", partial)
             assert len(digest) == 64
             assert partial or hashlib.sha256(path.read_bytes()).hexdigest() == digest
 

@@ -238,10 +238,11 @@ def test_what_lies_in_the_folder_is_not_trusted(hub, output, published):
     assert "checksum" in str(refusal(f"{REPOSITORY}:a", output))
     arrived.symlink_to(output)
     assert "cannot be written" in str(refusal(f"{REPOSITORY}:a", output))
-    download._partial(arrived).unlink()
+    cache.partial_of(arrived, "a").unlink()
     # Here an earlier pull was killed before its last step; another one was interrupted.
     arrived.write_bytes(published)
-    download._partial(output.with_name(f".all.ngrams.{'0' * 16}")).write_bytes(b"former")
+    former = output.with_name(f".all.ngrams.{'0' * 16}")
+    cache.partial_of(former, "a").write_bytes(b"former")
     n_before = len(hub.ranges())
     assert pull(f"{REPOSITORY}:a", output).exit_code == 0
     assert len(hub.ranges()) == n_before
@@ -254,7 +255,7 @@ def test_what_arrived_needs_no_space_again(hub, output, published, monkeypatch):
     monkeypatch.setattr(download.shutil, "disk_usage", lambda _: free)
     assert "no space" in str(refusal(f"{REPOSITORY}:a", output))
     arrived = output.with_name(f".all.ngrams.{sha256(published)[:16]}")
-    download._partial(arrived).write_bytes(published[:MEBIBYTE])
+    cache.partial_of(arrived, "a").write_bytes(published[:MEBIBYTE])
     assert pull(f"{REPOSITORY}:a", output).exit_code == 0
 
 

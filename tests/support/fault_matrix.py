@@ -29,7 +29,7 @@ import numpy as np
 
 from speclsp.drafting.drafter import sum_of
 from speclsp.errors import DownloadError, StoreError
-from speclsp.hub.cache import cached_models, cached_paths, hub_constants, place_of
+from speclsp.hub.cache import cached_models, cached_paths, hub_constants, partial_of, place_of
 from speclsp.hub.download import Download, pull
 from speclsp.hub.listing import RemoteFile
 from speclsp.hub.references import Reference
@@ -258,7 +258,7 @@ class HubCache(Workload):
         for number in range(1, self.n_steps + 1):
             blob = place_of(self.file(number))
             blob.parent.mkdir(parents=True, exist_ok=True)
-            blob.with_name(f"{blob.name}.speclsp.incomplete").write_bytes(self.data(number))
+            partial_of(blob, "m.gguf").write_bytes(self.data(number))
 
     def run(self, told: Callable[[int], None]) -> None:
         for number in range(1, self.n_steps + 1):
