@@ -496,7 +496,7 @@ class Session:
 
     def tell_if_late(self, request: CompletionRequest, result: CompletionResult) -> None:
         """Let the client ask again where the prompt takes longer than `deadline_ms`."""
-        if self.window is not None and self.window.is_worth_repeating(request, result):
+        if self.window is not None and self.window.note_late(request, result):
             self.send_status(ask_again=True)
 
     def statistics(self) -> SessionStats:

@@ -37,7 +37,7 @@ from speclsp.text.rules import least_probability
 from speclsp.text.typed_text import may_share_text
 
 _N_FUTILE: Final = 3
-"""Requests at one place that may evaluate nothing of the prompt before no more are made."""
+"""Times that a request is repeated although the one before got no further."""
 _N_LEARNED: Final = 2_000
 """As many as are stored of a folder."""
 
@@ -92,12 +92,8 @@ class Window:
         """The latest texts that the completer learned, any of which it may have to forget."""
         self._cursor = ("", 0)
         """URI and offset of the latest request."""
-        self._late_at = ("", 0, 0)
-        """URI, version and offset of the latest request whose prompt was not evaluated in time."""
-        self._n_evaluated = 0
-        """Prompt tokens that requests there have evaluated."""
-        self._n_futile = 0
-        """Requests there that have evaluated none."""
+        self._late: _Late | None = None
+        """Where the latest result was empty because time ran out."""
 
     def apply_settings(self, settings: Settings) -> tuple[str, ...]:
         """Take new settings; return those that take effect after a restart.
@@ -108,6 +104,7 @@ class Window:
             self._settings = settings
             self._ledger.clear()
             self._why_nothing = ""
+            self._late = None
         return self.completer.apply_settings(settings)
 
     def statistics(self) -> SessionStats:
@@ -128,6 +125,7 @@ class Window:
         with self._lock:
             self._counts.forget_times()
             self._why_nothing = ""
+            self._late = None
 
     def close(self) -> None:
         """Let the completer learn what was accepted in lines that were left, and close it."""
@@ -200,23 +198,35 @@ class Window:
         known = self._known(placed, arrived)
         return answered(known) if known is not None else self._ask(placed, cancel, arrived)
 
-    def is_worth_repeating(self, request: CompletionRequest, result: CompletionResult) -> bool:
-        """Whether a result is empty because the prompt takes longer, and is evaluated in part.
+    def note_late(self, request: CompletionRequest, result: CompletionResult) -> bool:
+        """Note whether time ran out before there was a text; return whether to repeat the request.
 
-        A request that is repeated goes on there.  That ends: all of them together evaluate less
-        than the prompt, and three at most evaluate nothing.  One may have waited for the decode of
+        A repeated request goes on with the prompt where the one before ended, but not at another
+        server.  That ends: all of them together evaluate less than the prompt, and at most
+        ``_N_FUTILE`` are repeated that got no further.  One may have waited for the decode of
         another, and decodes that do not end in time get smaller.
         """
-        stats, place = result.stats, (request.uri, request.version, request.offset)
-        if result.generated.finish_reason != "deadline" or stats.n_predicted:
-            return False
+        stats, generated = result.stats, result.generated
+        place = (request.uri, request.version, request.offset)
         with self._lock:
-            if place != self._late_at:
-                self._late_at, self._n_evaluated, self._n_futile = place, 0, 0
-            self._n_evaluated += stats.n_prompt_evaluated
-            self._n_futile += not stats.n_prompt_evaluated
-            is_whole = 0 < stats.n_prompt <= self._n_evaluated
-            return not is_whole and self._n_futile <= _N_FUTILE
+            late = self._late
+            if generated.finish_reason == "cancelled":
+                return False
+            if generated.finish_reason != "deadline" or not result.is_empty:
+                self._late = None
+                return False
+            if self._settings.engine_url and not self._settings.engine_listens:
+                return False
+            if late is None or late.place != place:
+                late = self._late = _Late(place)
+            elif late.completion_id == generated.completion_id:  # two requests shared it
+                return False
+            late.completion_id = generated.completion_id
+            late.n_evaluated += stats.n_prompt_evaluated
+            # Tokens may leave no text, such as those that only spell what was typed.
+            late.n_futile += bool(stats.n_predicted or not stats.n_prompt_evaluated)
+            is_whole = 0 < stats.n_prompt <= late.n_evaluated and not stats.n_predicted
+            return not is_whole and late.n_futile <= _N_FUTILE
 
     def masked_request(self, request: CompletionRequest) -> CompletionRequest | Refusal:
         """Return a request as the completer takes it, or why there is none."""
@@ -510,6 +520,20 @@ class Window:
             return None
         named = structs.replace(after.plain, completion_id=new_id())
         return dataclasses.replace(after, plain=named)
+
+
+@dataclasses.dataclass(slots=True)
+class _Late:
+    """What requests at one place, for which time ran out, have got of their prompt."""
+
+    place: tuple[str, int, int]
+    """URI, version and offset."""
+    completion_id: str = ""
+    """That of the latest result."""
+    n_evaluated: int = 0
+    """Prompt tokens that were evaluated."""
+    n_futile: int = 0
+    """Results that evaluated none, or had tokens and yet no text."""
 
 
 class Debounce:

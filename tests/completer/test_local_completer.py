@@ -292,7 +292,7 @@ def asked_while_worth_it(completer, **fields):
     plain, results = completer.brought_to(request(**fields)), []
     while True:
         results.append(completer.window.ask(plain, CancellationToken()).result(WAIT_S))
-        if not completer.window.is_worth_repeating(plain, results[-1]):
+        if not completer.window.note_late(plain, results[-1]):
             return results
 
 

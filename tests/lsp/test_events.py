@@ -3,7 +3,7 @@ import logging
 from typing import Any
 
 import msgspec
-from lsp_wire import LspWire
+from lsp_wire import LspWire, at
 from scripted_completer import Asked
 
 from speclsp.events import LoadedModel, LogLine, Problem, Progress, StateChanged
@@ -118,6 +118,18 @@ async def test_a_prompt_that_was_evaluated_in_part_is_asked_for_again(wire):
         assert not await wire.ghost(0, 4)
         said = [status.get("ask_again") for status in wire.params_of("$/speclsp/status")]
         assert said == [True] * n_asked_again
+
+
+async def test_a_late_answer_to_two_requests_is_told_once(wire):
+    wire.open("a = ")
+    inline = await wire.hold(at(0, 4))
+    items = wire.request("textDocument/completion", at(0, 4))
+    await wire.settle()
+    (asked,) = wire.completer.asked
+    asked.future.set_result(asked.request.plain.empty("deadline"))
+    await wire.answer(inline)
+    await wire.answer(items)
+    assert [said.get("ask_again") for said in wire.params_of("$/speclsp/status")] == [True]
 
 
 async def test_times_are_those_of_the_model_in_use(wire):

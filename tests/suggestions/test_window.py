@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from scripted_completer import ScriptedCompleter
 from scripted_models import END, N_TOKENS, ScriptedLoader
 from typed_requests import request_at, typed_completer
 from waiting import until
@@ -20,6 +21,8 @@ from speclsp.completer.coalescing import GRACE_S
 from speclsp.documents import Document
 from speclsp.errors import DecodeError, DecodeInterruptedError
 from speclsp.settings import Settings
+from speclsp.statistics import RequestStats
+from speclsp.suggestions.window import Window, new_id
 
 WAIT_S = 60
 SCRIPT = "first = 1\nsecond = 2\nthird = 3\nupper = 4\nlower = 5\nouter = 6"
@@ -229,6 +232,64 @@ def test_nothing_to_say_is_remembered_briefly(make):
     assert typist.n_decodes > n_decodes
     now[0] = 10.0
     assert typist.ask(end).source == "model"
+
+
+def late(n_evaluated: int, n_predicted: int = 0, n_prompt: int = 90) -> CompletionResult:
+    """Return what was empty at its deadline."""
+    empty = request_at("a¦").plain.empty("deadline")
+    generated = dataclasses.replace(empty.generated, completion_id=new_id())
+    stats = RequestStats(n_prompt=n_prompt, n_prompt_evaluated=n_evaluated, n_predicted=n_predicted)
+    return CompletionResult(generated=generated, stats=stats)
+
+
+def n_repeated(window: Window, *, most: int = 9, **counts: int) -> int:
+    """Return how often a request is repeated whose results are all the same."""
+    plain = request_at("a¦").plain
+    return next((n for n in range(most) if not window.note_late(plain, late(**counts))), most)
+
+
+def test_what_is_late_is_repeated_while_that_brings_more(make):
+    window = make().completer.window
+    assert n_repeated(window, n_evaluated=40) == 2
+    window.model_changed()
+    assert n_repeated(window, n_evaluated=0) == 3
+    window.model_changed()
+    # Of these tokens nothing was left to suggest.
+    assert n_repeated(window, n_evaluated=90, n_predicted=2) == 3
+
+
+@pytest.mark.parametrize("change", ["model", "settings", "success"])
+def test_what_was_late_counts_anew_after(make, change):
+    window = make().completer.window
+    assert n_repeated(window, n_evaluated=0) == 3
+    if change == "model":
+        window.model_changed()
+    elif change == "settings":
+        window.apply_settings(TYPING)
+    else:
+        assert not window.note_late(request_at("a¦").plain, request_at("a¦").plain.empty("stop"))
+    assert n_repeated(window, n_evaluated=0) == 3
+
+
+def test_a_request_that_was_superseded_makes_no_late_one_count_anew(make):
+    window = make().completer.window
+    assert n_repeated(window, n_evaluated=0) == 3
+    assert not window.note_late(request_at("a¦").plain, request_at("a¦").plain.empty("cancelled"))
+    assert n_repeated(window, n_evaluated=0) == 0
+
+
+def test_a_late_result_of_two_requests_counts_once(make):
+    window, shared = make().completer.window, late(n_evaluated=40)
+    assert window.note_late(request_at("a¦").plain, shared)
+    assert not window.note_late(request_at("a¦").plain, shared)
+    assert n_repeated(window, n_evaluated=40) == 1
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "speclsp+unix:///x"])
+def test_another_server_is_not_asked_again(url):
+    settings = dataclasses.replace(TYPING, engine_url=url)
+    window = Window(ScriptedCompleter(settings), settings)
+    assert n_repeated(window, n_evaluated=0) == (0 if url.startswith("http") else 3)
 
 
 def test_nothing_in_time_is_not_remembered(make):
