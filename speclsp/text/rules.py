@@ -59,6 +59,8 @@ _TRYING: Final = frozenset(
     ("cpp", "csharp", "java", "javascript", "javascriptreact", "php", "typescript")
 ) | {"typescriptreact"}
 """Languages in which ``catch`` and ``finally`` stand behind a block in braces."""
+_OPEN_TRY: Final = re.compile(r"\btry\s*(?:\([^\n]*\)\s*)?\Z")
+"""What stands before the brace of such a block, in Java with its resources."""
 
 _BEFORE_STRING: Final = re.compile(r"[:=(,]\s*\w?\Z")
 """What a string stands behind.  With the number of quotes below it tells 182 of 196 docstrings that
@@ -118,34 +120,38 @@ class StopRules:
         return is_in_place or self._is_open_behind(lines)
 
     def _without_comment(self, line: str) -> str:
-        """Return a line of Python without the comment at its end, which no string holds."""
-        for found in re.finditer("#", line):
-            if read_code(self.language_id, line[: found.start()]).scope == "code":
-                return line[: found.start()].rstrip()
+        """Return a line without the comment at its end."""
+        state = read_code(self.language_id, line)
+        if state.innermost in comment_marks(self.language_id)[0]:
+            line = line[: state.open_marks[-1].index]
         return line.rstrip()
 
     def is_deeper_than_opener(self, indent: str) -> bool:
         """Whether a line that closes the innermost brace is deeper than the line that opens it.
 
         An editor takes back a level where a brace is typed, not where a text is inserted.
-        Of 17,198 such lines in C, C++, Go, JavaScript, Lua, Rust and TypeScript 20 are deeper, in
-        Python 7 of 48.
+        Of 17,198 such lines in C, C++, Go, JavaScript, Lua, Rust and TypeScript 20 are deeper; in
+        other languages it is not asked.
         """
-        if self.state_before.innermost != "{" or self.language_id in INDENTED:
+        before = self._before_open_brace()
+        if before is None or self.language_id not in _BRACED | {"lua"}:
             return False
-        index = self.state_before.open_marks[-1].index
-        if index < 0:  # it stands before the lines that are read
-            return False
-        line = self.code_before[:index].rpartition("\n")[2]
-        return indent_width(indent) > indent_width(line)
+        return indent_width(indent) > indent_width(before.rpartition("\n")[2])
+
+    def _before_open_brace(self) -> str | None:
+        """Return the code before the innermost open mark, if that is a brace that is read."""
+        if self.state_before.innermost != "{" or self.state_before.open_marks[-1].index < 0:
+            return None
+        return self.code_before[: self.state_before.open_marks[-1].index]
 
     def lacks_head(self, line: str) -> bool:
-        """Whether the cursor's line would go on with a statement that is not above it."""
+        """Whether the cursor's line would go on with a statement that is not above it.
+
+        In braces that is ``catch`` or ``finally`` in the block of a ``try`` that is not closed.
+        """
         word, depth = _FIRST_WORD.match(line), indent_width(line)
         if self.language_id in _TRYING and word and word[1] in ("catch", "finally"):
-            above = self.code_before.rpartition("\n")[0].rstrip()
-            is_behind = above.endswith("}") or "//" in above.rpartition("\n")[2]
-            return self.state_before.scope == "code" and not is_behind
+            return bool(_OPEN_TRY.search(self._before_open_brace() or ""))
         heads = _HEADS.get(word[1]) if word and self.language_id in INDENTED else None
         if heads is None or self.state_before.open_marks:
             return False

@@ -54,6 +54,40 @@ def test_a_handler_behind_its_block(complete, above):
     assert complete(document, generated, "typescript").done.text == generated.rstrip("\n")
 
 
+@pytest.mark.parametrize(
+    ("language", "document", "generated"),
+    [
+        ("typescript", "interface P {\n    then(): void;\n    ▮\n}\n", "finally(): void;"),
+        ("javascript", "x = {\n    then: 1,\n    ▮\n};\n", "catch: 2,"),
+        ("javascript", "x = {\n    try: {\n        ▮\n    },\n};\n", "catch: 2,"),
+        ("typescript", "class P {\n    n = 1;\n    ▮\n}\n", "catch(f) { return f; }"),
+        ("java", "try {\n    f();\n}\n/* so */\n▮\n", "catch (E e) { g(); }"),
+        ("php", "try {\n    f();\n}\n# so\n▮\n", "catch (E $e) { g(); }"),
+        ("cpp", "try {\n    f();\n}\n#endif\n▮\n", "catch (E& e) { g(); }"),
+    ],
+)
+def test_a_word_of_a_handler_in_no_block_of_try(complete, language, document, generated):
+    assert complete(document, generated + "\n", language).done.text == generated
+
+
+@pytest.mark.parametrize("head", ["try {", "try\n{", "try (var x = f(a)) {", "if (y) try {"])
+def test_a_handler_in_its_block_is_left_out(complete, head):
+    document = f"{head}\n    f();\n    ▮\n}}\n"
+    assert complete(document, "catch (E e) {\n        g();\n    }\n", "java").done.text == ""
+
+
+@pytest.mark.parametrize(
+    ("language", "document"),
+    [
+        ("latex", "\\newcommand{\\x}{%\n  y\n  ▮\n"),
+        ("", "f {\n    g\n    ▮\n"),
+        ("css", "a {\n    color: red;\n    ▮\n"),
+    ],
+)
+def test_a_brace_may_be_deep_in_languages_that_were_not_counted(complete, language, document):
+    assert complete(document, "}\n", language).done.text == "}"
+
+
 @pytest.mark.parametrize("generated", ["*\n", "*\n *\n", "*\n *\n *\n"])
 def test_a_comment_of_stars_alone_is_left_out(complete, generated):
     document = "/*▮\nint f();\n"
