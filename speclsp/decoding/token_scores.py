@@ -118,7 +118,7 @@ def log_sum_exp(logits: LogitRow, token: int) -> float:
     known = logits[token]
     if not math.isfinite(known):
         return math.nan
-    near = logits.compress(logits > known - _DEPTH)
+    near = logits.compress(logits >= known - _DEPTH)  # itself, however large it is
     # Below the best one, since a token may have been drawn so far below it that exp would overflow.
     best = float(near.max())
     if not math.isfinite(best):

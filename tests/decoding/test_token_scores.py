@@ -189,7 +189,7 @@ def test_tokens_that_follow_a_copy_are_not_scored(answer, scored):
         assert logprob == pytest.approx(float(row[token]) - exact_log_sum(row), abs=1e-4)
 
 
-@pytest.mark.parametrize("level", [-200.0, 200.0])
+@pytest.mark.parametrize("level", [-1e30, -200.0, 200.0, 1e30])
 def test_logits_whose_exponentials_overflow_or_vanish_are_summed_below_the_largest(level):
     row = np.full(1000, level, dtype=np.float32)
     assert log_sum_exp(row, int(row.argmax())) == pytest.approx(level + math.log(1000), rel=1e-6)
