@@ -52,11 +52,10 @@ for _, win in ipairs(vim.api.nvim_list_wins()) do
 end
 return lines
 """
-NOTE_FLOATS = f"""
-vim.g.floats = {{}}
-vim.api.nvim_create_autocmd('LspProgress', {{ callback = function()
-  vim.g.floats = vim.list_extend(vim.g.floats, (function() {FLOATS} end)())
-end }})
+TELL_LOADING = """
+local params = { token = 'speclsp/load/test', value = ... }
+local client = require('speclsp.server').client()
+vim.lsp.handlers['$/progress'](nil, params, { client_id = client.id, method = '$/progress' })
 """
 STATUSLINE = "return require('speclsp').statusline()"
 
@@ -113,11 +112,9 @@ def test_a_model_is_chosen_downloaded_and_kept(hub, bare, project, tmp_path):
     # What was received is half of the stand-in for the preset.
     bare.until(lambda: "partly downloaded, 3 of 4680 MB" in "\n".join(listed(bare)))
     bare.lua(NOTE_ANSWERS)
-    bare.lua("require('speclsp.progress').after_ms = 0" + NOTE_FLOATS)
     choose(bare)
     bare.until(lambda: TITLE in bare.lua(STATUSLINE))
-    assert "speclsp: Loading the model: 100 %" in bare.nvim.vars["floats"]
-    assert bare.lua(FLOATS) == []
+    bare.until(lambda: bare.lua(FLOATS) == [])
     # The cursor rests where the trial model suggested: the new model is asked without a key.
     bare.until(lambda: bare.nvim.vars.get("answers_of") == TITLE)
     assert bare.until_ghost()
@@ -134,6 +131,37 @@ def test_a_model_is_chosen_downloaded_and_kept(hub, bare, project, tmp_path):
     bare.until(lambda: TITLE not in bare.lua(STATUSLINE))
     bare.until(lambda: TITLE in bare.lua(STATUSLINE))
     assert f"{TITLE}, 4.7 GB, Apache 2.0 (in use" in "\n".join(choose(bare))
+
+
+def tell_loading(editor: Editor, kind: str, **value: object) -> None:
+    """Let the server tell how far the loading of a model is."""
+    editor.lua(TELL_LOADING, {"kind": kind, **value})
+
+
+def test_the_loading_of_a_model_is_shown_until_it_ends(editor):
+    editor.lua("require('speclsp.progress').after_ms = 0")
+    tell_loading(editor, "begin", title="Loading")
+    editor.until(lambda: editor.lua(FLOATS) == ["speclsp: Loading"])
+    tell_loading(editor, "report", percentage=100)
+    assert editor.lua(FLOATS) == ["speclsp: Loading: 100 %"]
+    tell_loading(editor, "end")
+    assert editor.lua(FLOATS) == []
+
+
+def test_a_line_that_no_window_can_show_yet_leaves_no_buffers(editor):
+    editor.lua("require('speclsp.progress').after_ms = 0")
+    editor.nvim.command("nnoremap <expr> Z getchar() ? '' : ''")
+    buffers = len(editor.nvim.api.list_bufs())
+    editor.keys("Z")
+    tell_loading(editor, "begin", title="Loading")
+    for percentage in (10, 20, 30):
+        tell_loading(editor, "report", percentage=percentage)
+    assert editor.lua(FLOATS) == []
+    assert len(editor.nvim.api.list_bufs()) <= buffers + 1
+    editor.keys("x")
+    editor.until(lambda: not editor.nvim.api.get_mode()["blocking"])
+    tell_loading(editor, "report", percentage=40)
+    assert editor.lua(FLOATS) == ["speclsp: Loading: 40 %"]
 
 
 def test_a_model_of_setup_is_not_replaced_for_good(hub, bare, project, tmp_path):

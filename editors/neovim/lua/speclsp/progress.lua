@@ -15,6 +15,8 @@ M.after_ms = 1000
 local running = {}
 ---@type integer|nil
 local win
+---@type integer|nil that of all windows
+local bufnr
 
 local function hide()
   if win then
@@ -49,8 +51,9 @@ local function show(words)
   if win then
     vim.api.nvim_win_set_config(win, place(words))
   else
-    local bufnr = vim.api.nvim_create_buf(false, true)
-    vim.bo[bufnr].bufhidden = 'wipe'
+    if not bufnr or not vim.api.nvim_buf_is_valid(bufnr) then
+      bufnr = vim.api.nvim_create_buf(false, true)
+    end
     win = vim.api.nvim_open_win(bufnr, false, vim.tbl_extend('error', place(words), { noautocmd = true }))
   end
   vim.api.nvim_buf_set_lines(vim.api.nvim_win_get_buf(win), 0, -1, false, { words })
@@ -59,7 +62,7 @@ end
 local function draw()
   for _, work in pairs(running) do
     if work.is_shown then
-      -- The command-line window allows no other one.
+      -- No window can be opened while an <expr> mapping waits for a key.
       return pcall(show, ('speclsp: %s%s'):format(work.title, work.words))
     end
   end
