@@ -11,15 +11,18 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from speclsp.atomic_write import UMASKED, write_atomically
 from speclsp.errors import ModelError, ModelNotFoundError, SettingsError
 from speclsp.hub.listing import RemoteFile, is_commit
 from speclsp.hub.references import Reference, parts_of
+
+PARTIAL: Final = ".speclsp.incomplete"
+"""What the names of partly received files end in."""
 
 
 def hub_constants() -> Any:
@@ -83,20 +86,33 @@ def partial_of(place: Path, name: str) -> Path:
 
 
 def received_bytes(reference: Reference) -> int:
-    """Return how many bytes of a model are there, those of an interrupted download included."""
-    found: Iterable[Path] | None = cached_paths(reference)
-    if found is None:
-        found = _repository_folder(reference.repository).rglob(
-            f"*{_partial_suffix(reference.file)}"
-        )
-    n_bytes = 0
-    with suppress(OSError):  # a download ends meanwhile
-        n_bytes = sum(path.stat().st_size for path in found)
-    return n_bytes
+    """Return how many bytes of a model are there, or of the latest download, if it is interrupted.
+
+    Earlier ones, of former versions of the file, do not count.
+    """
+    try:
+        found = cached_paths(reference)
+        if found is not None:
+            return sum(path.stat().st_size for path in found)
+        partials = [path.stat() for path in _partials(reference.repository, reference.file)]
+    except OSError:  # a download ends meanwhile
+        return 0
+    return max(partials, key=lambda one: one.st_mtime_ns).st_size if partials else 0
+
+
+def remove_partials(file: RemoteFile) -> None:
+    """Remove what interrupted downloads of a file's other versions left."""
+    with suppress(OSError):  # the cache may be read-only
+        for path in _partials(file.origin, file.name):
+            path.unlink()
+
+
+def _partials(repository: str, name: str) -> list[Path]:
+    return list(_repository_folder(repository).rglob(f"*{_partial_suffix(name)}"))
 
 
 def _partial_suffix(name: str) -> str:
-    return f".{hashlib.sha256(name.encode()).hexdigest()[:16]}.speclsp.incomplete"
+    return f".{hashlib.sha256(name.encode()).hexdigest()[:16]}{PARTIAL}"
 
 
 def add_name(file: RemoteFile) -> None:

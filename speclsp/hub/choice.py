@@ -53,8 +53,11 @@ class Choice:
 
     @property
     def received_bytes(self) -> int:
-        """Bytes of them that are in the cache, those of an interrupted download included."""
-        return sum(map(received_bytes, self.references))
+        """Bytes of the target that are in the cache, those of an interrupted download included.
+
+        Without those of a draft model, which other choices share.
+        """
+        return received_bytes(self.target) if self.target is not None else 0
 
     @property
     def pull_command(self) -> str:

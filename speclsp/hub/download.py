@@ -31,7 +31,15 @@ import filelock
 from speclsp.atomic_write import UMASKED
 from speclsp.errors import DownloadCancelledError, DownloadError
 from speclsp.hub import client
-from speclsp.hub.cache import add_name, cache_folder, partial_of, place_of, set_newest
+from speclsp.hub.cache import (
+    PARTIAL,
+    add_name,
+    cache_folder,
+    partial_of,
+    place_of,
+    remove_partials,
+    set_newest,
+)
 from speclsp.hub.listing import (
     MAX_LISTING_BYTES,
     ODD_REMEDY,
@@ -132,6 +140,8 @@ def pull(
                 report(done, total)
             # Not before: until all parts of a new version are there, the former one is used.
             set_newest(file)
+        for file in of_origin:
+            remove_partials(file)
 
 
 def locate(source: str, *, sha256: str = "") -> RemoteFile:
@@ -168,8 +178,8 @@ def fetch(file: RemoteFile, output: Path, *, report: Callable[[int], object]) ->
             place.replace(received)
         _check_space(output.parent, file.size - _size(received))
         _Transfer(file, place, report=report).run()
-        others = output.with_name(f".{glob.escape(output.name)}.{'?' * 16}")
-        for other in output.parent.glob(partial_of(others, file.name).name):
+        others = f".{glob.escape(output.name)}.{'?' * 16}.{'?' * 16}{PARTIAL}"
+        for other in output.parent.glob(others):
             other.unlink(missing_ok=True)
     return place
 

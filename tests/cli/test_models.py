@@ -75,3 +75,16 @@ def test_what_is_partly_downloaded_is_listed_so(tmp_path, monkeypatch):
     with cache.partial_of(blobs / ("0" * 64), reference.file).open("wb") as partial:
         partial.truncate(310_000_000)
     assert "partly downloaded, 310 of 530 MB" in " ".join(run("list").split())
+
+
+def test_a_draft_model_that_is_there_makes_no_preset_partly_downloaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "cache_folder", lambda: tmp_path)
+    choice = named("qwen2.5-coder-7b-q8_0-draft")
+    assert choice.target is not None
+    assert choice.draft is not None
+    for reference, n_bytes in ((choice.draft, 500), (choice.target, 7)):
+        assert choice.received_bytes == 0
+        blobs = tmp_path / f"models--{reference.repository.replace('/', '--')}" / "blobs"
+        blobs.mkdir(parents=True, exist_ok=True)
+        cache.partial_of(blobs / ("0" * 64), reference.file).write_bytes(bytes(n_bytes))
+    assert choice.received_bytes == 7

@@ -1,6 +1,7 @@
 """Downloads from a hub on loopback: what goes wrong is told once, and nothing half is used."""
 
 import errno
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -132,6 +133,23 @@ def test_the_next_download_goes_on_where_one_was_given_up(hub, monkeypatch):
     pull(REPOSITORY)
     assert hub.ranges() == [f"bytes={2 * MEBIBYTE}-"]
     assert (cache.received_bytes(ours), cache.received_bytes(other)) == (len(Q4), 0)
+
+
+def test_what_was_received_of_former_versions_does_not_count_and_is_removed(hub, tmp_path):
+    hub.cuts = [2 * MEBIBYTE, *[0] * 10]
+    refusal(REPOSITORY)
+    (former,) = tmp_path.rglob("*.incomplete")
+    os.utime(former, (0, 0))
+    hub.repositories[REPOSITORY]["coder-7b-q4_k_m.gguf"] = Q4 + b"new"
+    hub.cuts = [MEBIBYTE, *[0] * 10]
+    refusal(REPOSITORY)
+    ours, other = (Reference(REPOSITORY, file=f"coder-7b-{q}.gguf") for q in ("q4_k_m", "q8_0"))
+    assert cache.received_bytes(ours) == MEBIBYTE
+    of_other = cache.partial_of(former.with_name("0" * 64), other.file)
+    of_other.write_bytes(b"GGUF")
+    hub.cuts.clear()
+    pull(REPOSITORY)
+    assert list(tmp_path.rglob("*.incomplete")) == [of_other]
 
 
 def test_a_cancelled_download_goes_on_the_next_time(hub):

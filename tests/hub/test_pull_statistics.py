@@ -242,7 +242,7 @@ def test_what_lies_in_the_folder_is_not_trusted(hub, output, published):
     # Here an earlier pull was killed before its last step; another one was interrupted.
     arrived.write_bytes(published)
     former = output.with_name(f".all.ngrams.{'0' * 16}")
-    cache.partial_of(former, "a").write_bytes(b"former")
+    cache.partial_of(former, "other name on the hub").write_bytes(b"former")
     n_before = len(hub.ranges())
     assert pull(f"{REPOSITORY}:a", output).exit_code == 0
     assert len(hub.ranges()) == n_before

@@ -258,7 +258,9 @@ class HubCache(Workload):
         for number in range(1, self.n_steps + 1):
             blob = place_of(self.file(number))
             blob.parent.mkdir(parents=True, exist_ok=True)
-            partial_of(blob, "m.gguf").write_bytes(self.data(number))
+            name = self.file(number).name
+            partial_of(blob, name).write_bytes(self.data(number))
+            partial_of(blob.with_name("0" * 64), name).write_bytes(b"of a former version")
 
     def run(self, told: Callable[[int], None]) -> None:
         for number in range(1, self.n_steps + 1):
@@ -269,7 +271,7 @@ class HubCache(Workload):
         data = self.data(number)
         return RemoteFile(
             origin="a/b",
-            name="m.gguf",
+            name=f"{number}.gguf",  # else what was received of the others would be removed
             url="https://hub.invalid/m.gguf",
             size=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
@@ -280,7 +282,7 @@ class HubCache(Workload):
         return b"GGUF" + bytes([number]) * 5000
 
     def read(self) -> int:
-        paths = cached_paths(Reference("a/b", file="m.gguf"))
+        paths = cached_paths(Reference("a/b"))
         return int(paths[0].parent.name, 16) if paths else 0
 
     def check_files(self) -> None:
