@@ -339,15 +339,16 @@ def _not_started(place: EnginePlace, process: subprocess.Popen[bytes]) -> Engine
     with suppress(subprocess.TimeoutExpired):
         process.wait(_REAP_S)
     status = process.returncode
+    how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
+    message = f"The engine ended {how} while it started. Its log is {place.log}."
     if is_updated():
         return EngineProcessError(
-            "speclsp was updated while this window was open, and cannot start the new engine.",
+            f"{message} speclsp was updated while this window was open.",
             remedy="Restart the server (`speclsp: Restart the Server`, `:Speclsp restart`), or the "
-            "editor.",
+            "editor; if that does not help, read the log (`speclsp engine log` prints it).",
         )
-    how = f"by signal {-status}" if status is not None and status < 0 else f"with status {status}"
     return EngineProcessError(
-        f"The engine ended {how} while it started. Its log is {place.log}.",
+        message,
         remedy=f"Read the log (`speclsp engine log` prints it), or {OWN_ENGINE}",
     )
 

@@ -316,6 +316,8 @@ def test_an_engine_that_cannot_start_after_an_update_is_an_error_with_what_helps
     monkeypatch.setenv("ECHO_ENGINE_FAILS", "1")
     with pytest.raises(EngineProcessError, match="was updated") as error:
         engines.connect()
+    assert "with status " in error.value.message
+    assert ".log. " in error.value.message
     assert "Restart the server" in error.value.remedy
 
 
