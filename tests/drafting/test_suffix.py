@@ -225,8 +225,8 @@ def test_it_is_a_tree_drafter_made_from_the_settings():
         ("bc", "1 bcx", {"buffer", "project"}),
         ("bc", "abcd2", {"buffer"}),
         ("abc", "1 abcx", {"buffer"}),
-        ("Y", "1 Yx", {"project"}),
-        ("Y", "1 yx", set()),
+        ("Y", "1Yx", {"project"}),
+        ("Y", "1yx", set()),
     ],
 )
 def test_corpora_are_searched_for_longer_matches_where_the_buffers_is_short(
