@@ -158,7 +158,7 @@ export class Client implements vscode.Disposable {
       }
       // What stands at the cursor is the former engine's.
       if (this.current.state === "loading") this.suggestedAt = "";
-      if (this.current.state === "ready") void this.askWhereTyped();
+      if (this.current.state === "ready") void this.askWhereTyped("another model");
     }
     const hasModel = this.current.model !== undefined && !this.current.model.is_trial;
     if (hasModel) void vscode.commands.executeCommand("setContext", HAS_MODEL, true);
@@ -220,7 +220,7 @@ export class Client implements vscode.Disposable {
         model,
         snoozedUntil: seconds === undefined ? undefined : 1000 * seconds,
       });
-      if (asksAgain) void this.askWhereTyped();
+      if (asksAgain) void this.askWhereTyped("the same model");
     });
     this.started = client.start().then(
       () => {
@@ -378,7 +378,7 @@ export class Client implements vscode.Disposable {
    * The editor itself asks again only at the next key, and where it has asked already only
    * explicitly.
    */
-  private async askWhereTyped(): Promise<void> {
+  private async askWhereTyped(whom: "another model" | "the same model"): Promise<void> {
     const typedIn = this.typedIn;
     await this.untilAnswered();
     const editor = vscode.window.activeTextEditor;
@@ -388,8 +388,10 @@ export class Client implements vscode.Disposable {
     if (minutesSnoozed(this.current) > 0) return;
     this.isAskingAtRest = true;
     try {
-      // Another model's text would stay, whatever this one answers.
-      await vscode.commands.executeCommand("editor.action.inlineSuggest.hide");
+      // The former model's text would stay, whatever this one answers.
+      if (whom === "another model") {
+        await vscode.commands.executeCommand("editor.action.inlineSuggest.hide");
+      }
       await vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
     } finally {
       this.isAskingAtRest = false;

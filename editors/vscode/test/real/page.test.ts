@@ -53,6 +53,7 @@ before(async () => {
     "list.py": SAMPLE,
     "toggle.py": SAMPLE,
     "killed.py": SAMPLE,
+    "late.py": SAMPLE,
   });
   garden = workbench.folder("garden", { "plants.py": SAMPLE.replaceAll("greet", "water") });
   both = join(workbench.root, "both.code-workspace");
@@ -398,6 +399,33 @@ test("a message about a wrong path goes when the path is right", async () => {
   for (const [idx, file] of files.entries()) writeFileSync(file, right[idx] ?? "");
   await editor.untilStatus(/speclsp: ready/);
   await toast.first().waitFor({ state: "hidden" });
+});
+
+test("a prompt that takes longer is asked for again without a key", async () => {
+  await editor.openFile("late.py");
+  await typeHead("friend");
+  await editor.untilGhost();
+  const files = ["User", "Machine"].map((kind) =>
+    join(workbench.root, "data", kind, "settings.json"),
+  );
+  const former = files.map((file) => readFileSync(file, "utf8"));
+  for (const [idx, file] of files.entries()) {
+    const known = JSON.parse(former[idx] ?? "{}") as Record<string, unknown>;
+    writeFileSync(file, JSON.stringify({ ...known, "speclsp.deadlineMs": 1 }));
+  }
+  const nLate = (): number =>
+    workbench.log().match(/ completion \w+: deadline, 0 tokens/g)?.length ?? 0;
+  await doUntil(
+    "time runs out",
+    () => editor.type("@"),
+    () => nLate() > 0,
+  );
+  await editor.page.waitForTimeout(2000);
+  const before = nLate();
+  await editor.type("@");
+  await until("one key is followed by two requests", () => nLate() >= before + 2);
+  for (const [idx, file] of files.entries()) writeFileSync(file, former[idx] ?? "");
+  await editor.untilStatus(/speclsp: ready/);
 });
 
 test("a server that is killed comes back, and nothing is lost", async () => {
