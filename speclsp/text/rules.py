@@ -133,10 +133,12 @@ class StopRules:
         Of 17,198 such lines in C, C++, Go, JavaScript, Lua, Rust and TypeScript 20 are deeper; in
         other languages it is not asked.
         """
-        before = self._before_open_brace()
-        if before is None or self.language_id not in _BRACED | {"lua"}:
+        if self.language_id != "lua" and self.language_id not in _BRACED:
             return False
-        return indent_width(indent) > indent_width(before.rpartition("\n")[2])
+        before = self._before_open_brace()
+        return before is not None and indent_width(indent) > indent_width(
+            before.rpartition("\n")[2]
+        )
 
     def _before_open_brace(self) -> str | None:
         """Return the code before the innermost open mark, if that is a brace that is read."""
