@@ -34,9 +34,6 @@ it ignores three disturbed passes of five, and two undisturbed ones replace a wr
 _N_KEPT_SINGLE: Final = 15
 _N_AGAIN: Final = 3
 """Tokens of a pass that evaluates two again."""
-_N_REMEMBERED: Final = 256
-"""Passes after which a shape that none of them had is forgotten: what was believed of it may be
-wrong, and no draft would show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +82,8 @@ class PassCost:
     kept by shape, as multiples of T(1), and the lower quartile of a shape counts.  A shape without
     passes costs more than the next smaller one by the prior's slope, or by the mean slope up to
     there if that is less.  An estimate that is too low corrects itself, since such drafts are
-    verified; one that is too high would not, so times of shapes that no pass had for
-    long are forgotten.
+    verified.  One that is too high stays: trying drafts for its sake costs more than it brings
+    (docs/decisions/drafting.md).
     """
 
     def __init__(self, slope: float = PRIOR_SLOPE, *, evaluates_again: bool = False) -> None:
@@ -99,9 +96,6 @@ class PassCost:
         self._evaluates_again = evaluates_again
         self._single: deque[float] = deque(maxlen=_N_KEPT_SINGLE)
         self._ratios: dict[int, deque[float]] = {}
-        self._n_passes = 0
-        self._last_passes: dict[int, int] = {}
-        """By shape: how many passes there were when one last had it."""
         self._curve: VerifyCurve | None = None
 
     @property
@@ -137,27 +131,13 @@ class PassCost:
         """Learn from a pass over ``n_tokens``."""
         if seconds <= 0.0 or n_tokens < 1:
             return
-        self._n_passes += 1
-        for shape in list(self._ratios):
-            if self._n_passes - self._last_passes[shape] > _N_REMEMBERED:
-                del self._ratios[shape]
-                self._curve = None
         if n_tokens == 1:
-            if self._single and seconds < self.single_s / 2.0:
-                # The first passes were slow, as after loading: so is every ratio to them.
-                self._single.clear()
-                self._ratios.clear()
-                self._curve = None
             self._single.append(seconds)
             return
         if not self._single:
             return
         ratio = seconds / self.single_s
         shape = min(SHAPES[1:], key=lambda size: abs(math.log(size / n_tokens)))
-        if shape in self._ratios and ratio < lower_quartile(self._ratios[shape]) / 2.0:
-            # The former passes were disturbed, and those over other shapes probably too.
-            self._ratios.clear()
-        self._last_passes[shape] = self._n_passes
         kept = self._ratios.setdefault(shape, deque(maxlen=_N_KEPT))
         kept.append(ratio * self._line(shape) / self._line(n_tokens))
         self._curve = None

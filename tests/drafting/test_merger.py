@@ -14,7 +14,7 @@ from scripted_drafters import EmptyDrafter, ModelBase, ScriptedDrafter, SilentBa
 from scripted_proposers import n_leaves
 
 from speclsp.drafting.acceptance import AcceptanceTable
-from speclsp.drafting.cost import SHAPES, AskingCost, PassCost, VerifyCurve, straight_curve
+from speclsp.drafting.cost import AskingCost, VerifyCurve, straight_curve
 from speclsp.drafting.drafter import Candidate, Draft, DraftContext, Drafter, DraftTree
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
@@ -544,49 +544,6 @@ class TestAsking:
         # Where a drafter is not asked, it does not even begin.
         assert begun == 40 or seconds > 0.01
         assert clock.now - 400.0 < 0.02 * 400.0
-
-    def test_a_curve_that_is_wrong_is_tried_again(self):
-        """Passes that seemed to take ten times as long as they do are forgotten after 256 more."""
-        cost = PassCost(0.25)
-        for _ in range(3):
-            for size in (1, 2, 3, 4, 6, 8, 12, 16):
-                cost.observe(size, 0.01 if size == 1 else 0.1)
-        merger = merged(Branching(Candidate([1, 1, 1, 1], "", 40)), mode="auto")
-        sizes = []
-        for _ in range(40):
-            merger.begin(DraftContext(prompt=(0,), verify_curve=cost.curve, single_s=0.01))
-            emitted: list[int] = []
-            for _ in range(10):
-                tree = merger.propose(emitted, 15)
-                sizes.append(len(tree.tokens))
-                merger.accept(range(len(tree.tokens)))
-                cost.observe(sizes[-1] + 1, 0.01 * (1 + 0.05 * sizes[-1]))
-                emitted += [1] * (sizes[-1] + 1)
-        assert sizes[:8] == [0] * 8
-        assert all(sizes[270:])
-
-    @pytest.mark.parametrize("wrong", [2.0, 2.4])
-    def test_long_drafts_that_seemed_dear_are_tried_again(self, wrong):
-        """All passes over three tokens and more were disturbed; drafts of one token do not pay."""
-        cost = PassCost(0.3)
-
-        def observe(size, disturbed=1.0):
-            cost.observe(size, 0.01 if size == 1 else 0.01 * disturbed * (1.9 + 0.1 * size))
-
-        for size in (1, *SHAPES[1:8]) * 5:
-            observe(size, wrong if size > 2 else 1.0)
-        merger = merged(Branching(Candidate([1, 1, 1], "", 40)), mode="auto")
-        sizes = []
-        for _ in range(40):
-            merger.begin(DraftContext(prompt=(0,), verify_curve=cost.curve, single_s=0.01))
-            emitted: list[int] = []
-            for _ in range(10):
-                sizes.append(len(merger.propose(emitted, 15).tokens))
-                merger.accept(range(sizes[-1]))
-                observe(sizes[-1] + 1)
-                emitted += [1] * (sizes[-1] + 1)
-        assert sizes[:8] == [0] * 8
-        assert all(sizes[270:])
 
 
 def test_the_last_pass_of_a_request_teaches_the_next_one():
