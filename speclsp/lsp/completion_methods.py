@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from lsprotocol import types
 
+from speclsp.answers import CompletionResult
 from speclsp.documents import TextEdit
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.items import (
@@ -137,13 +138,16 @@ async def _ask(
         trigger=trigger,
         n_candidates=settings.n_candidates if trigger == "invoked" else 1,
     )
+
+    async def ask() -> CompletionResult | None:
+        result = await session.answer("completion", window.complete, request)
+        if result is not None:
+            session.count(result)
+            session.tell_if_late(request, result)
+        return result
+
     with session.requests.newest(method, buffer.uri):
-        result = await session.shared.answer(
-            request, lambda: session.answer("completion", window.complete, request)
-        )
-    if result is not None:
-        session.count(result)
-        session.tell_if_late(request, result)
+        result = await session.shared.answer(request, ask)
     now = session.documents.get(buffer.uri)
     if result is None or now is None or now.opening is not buffer.opening:
         return buffer, []

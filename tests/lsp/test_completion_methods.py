@@ -111,7 +111,8 @@ async def test_newer_request_ends_the_older(plain):
 
 
 @pytest.mark.parametrize("first", ["ghost text", "popup"])
-async def test_ghost_text_and_popup_at_one_cursor_are_asked_for_once(first, wire):
+async def test_ghost_text_and_popup_at_one_cursor_are_asked_for_once(first, start):
+    wire = await start(base_options={"log_level": "debug"})
     wire.open("total = 1\nret\n")
     ghost_text = {**at(1, 3), "context": {"triggerKind": 2}}
     wire.completer.script = lambda asked: None
@@ -134,6 +135,7 @@ async def test_ghost_text_and_popup_at_one_cursor_are_asked_for_once(first, wire
     (item,) = (await wire.answer(ids["popup"]))["result"]["items"]
     assert (ghost["insertText"], item["textEdit"]["newText"]) == ("urn total", "return total")
     assert len(wire.completer.asked) == 1
+    assert wire.logged.count("completion ") == 1
 
 
 async def test_an_answer_that_nobody_waits_for_any_more_is_cancelled(wire):
