@@ -13,7 +13,6 @@ import difflib
 import lzma
 import random
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
@@ -22,6 +21,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from benchmarks.commit_places import git
 from speclsp.edits.edit import Hunk, hunks
 from speclsp.edits.formats import lines_of
 
@@ -151,9 +151,8 @@ def make(repositories: Sequence[tuple[str, Path]], out: Path, n_each: int, since
 
 
 def _drawn(project: str, repository: Path, n_each: int, since: str) -> Iterator[CommitCase]:
-    commits = _git(
-        repository, "log", "--no-merges", f"--since={since}", "--format=%H", "-n", "4000"
-    ).split()
+    options = ("--no-merges", "--min-parents=1", f"--since={since}", "--max-count=4000")
+    commits = git(repository, "log", *options, "--format=%H").split()
     random.Random(project).shuffle(commits)  # noqa: S311
     n_found: Counter[str] = Counter()
     wanted = {"literal": n_each, "changed": n_each, "consequence": n_each, "single": n_each}
@@ -161,16 +160,8 @@ def _drawn(project: str, repository: Path, n_each: int, since: str) -> Iterator[
         if all(n_found[kind] >= n for kind, n in wanted.items()):
             return
         patterns = [f"*{extension}" for extension in _EXTENSIONS]
-        names = _git(
-            repository,
-            "diff",
-            "--name-only",
-            "--diff-filter=M",
-            f"{commit}^",
-            commit,
-            "--",
-            *patterns,
-        )
+        changed = ("diff", "--name-only", "--diff-filter=M", f"{commit}^", commit)
+        names = git(repository, *changed, "--", *patterns)
         for path in names.splitlines():
             case = _case(project, repository, commit, path, n_found, wanted)
             if case is not None:
@@ -187,7 +178,7 @@ def _case(
     n_found: Counter[str],
     wanted: dict[str, int],
 ) -> CommitCase | None:
-    before, after = (_git(repository, "show", f"{one}:{path}") for one in (f"{commit}^", commit))
+    before, after = (git(repository, "show", f"{one}:{path}") for one in (f"{commit}^", commit))
     if len(before) not in _SIZES or "\r" in before:
         return None
     parts = hunks(before, after)
@@ -286,9 +277,3 @@ def _made(text: str, parts: Sequence[tuple[int, int, str]], which: set[int]) -> 
         made += [text[at:start], new if idx in which else text[start:end]]
         at = end
     return "".join((*made, text[at:]))
-
-
-def _git(repository: Path, *arguments: str) -> str:
-    command = ["git", f"--git-dir={repository}", *arguments]
-    found = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
-    return found.stdout.decode("utf-8", "replace")

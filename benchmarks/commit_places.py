@@ -53,15 +53,8 @@ def commit_places(repository: Path, n_places: int, seed: int) -> Iterator[Commit
 
     Raises :class:`~benchmarks.cases.CasesError` where the folder is no repository.
     """
-    listed = _git(
-        repository,
-        "rev-list",
-        "--no-merges",
-        "--min-parents=1",
-        f"--max-count={_N_COMMITS}",
-        "HEAD",
-    )
-    commits = listed.decode().split()
+    options = ("--no-merges", "--min-parents=1", f"--max-count={_N_COMMITS}")
+    commits = git(repository, "rev-list", *options, "HEAD").split()
     random.Random(f"commits {seed}").shuffle(commits)  # noqa: S311 - no secret
     for commit in commits:
         if not n_places:
@@ -73,8 +66,8 @@ def commit_places(repository: Path, n_places: int, seed: int) -> Iterator[Commit
 
 
 def _place(repository: Path, commit: str, seed: int) -> CommitPlace | None:
-    changed = _git(repository, "diff", "--name-only", "--diff-filter=M", f"{commit}~", commit)
-    paths = [p for p in changed.decode().splitlines() if PurePosixPath(p).suffix in _LANGUAGES]
+    changed = git(repository, "diff", "--name-only", "--diff-filter=M", f"{commit}~", commit)
+    paths = [p for p in changed.splitlines() if PurePosixPath(p).suffix in _LANGUAGES]
     if len(paths) not in _N_FILES:
         return None
     texts = _texts(repository, f"{commit}~")
@@ -124,7 +117,7 @@ def _edit(texts: dict[str, str], regions: EditedRegions, path: str, hunk: Hunk, 
 
 def _texts(repository: Path, commit: str) -> dict[str, str]:
     texts: dict[str, str] = {}
-    archive = io.BytesIO(_git(repository, "archive", commit))
+    archive = io.BytesIO(_output(repository, "archive", commit))
     with tarfile.open(fileobj=archive) as tar:
         for member in tar:
             is_source = PurePosixPath(member.name).suffix in {*_LANGUAGES, *_OTHERS}
@@ -139,7 +132,12 @@ def _texts(repository: Path, commit: str) -> dict[str, str]:
     return texts
 
 
-def _git(repository: Path, *arguments: str) -> bytes:
+def git(repository: Path, *arguments: str) -> str:
+    """Return what git prints of a repository's folder or git directory.  Raises CasesError."""
+    return _output(repository, *arguments).decode("utf-8", "replace")
+
+
+def _output(repository: Path, *arguments: str) -> bytes:
     command = ["git", "-C", str(repository), *arguments]
     try:
         return subprocess.run(command, capture_output=True, check=True).stdout  # noqa: S603
