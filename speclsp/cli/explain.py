@@ -24,6 +24,7 @@ from speclsp.cli.options import SettingsCommand, given_settings
 from speclsp.cli.without_editor import (
     NO_DEADLINE_MS,
     document_at,
+    edit_of,
     folder_of,
     read_text,
     refusal_of,
@@ -34,7 +35,6 @@ from speclsp.cli.without_editor import (
 from speclsp.completer.explaining import EditExplanation, PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import Document, WorkspaceFolder
-from speclsp.edits.edit import smallest_edit
 from speclsp.errors import SpecLspError
 from speclsp.printable import printable
 from speclsp.requests import CompletionRequest, EditRequest
@@ -86,8 +86,7 @@ def explain(
         if as_json:
             found = None
             if result is not None:
-                one = smallest_edit(result.hunks, document.text) if result.hunks else None
-                found = {**structs.asdict(result), "edit": one}
+                found = {**structs.asdict(result), "edit": edit_of(result, document.text)}
             _print_json(edit, result=found)
         else:
             _print_edit(Console(highlight=False, markup=False), place, document.text, edit, result)

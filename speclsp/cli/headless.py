@@ -26,10 +26,9 @@ from pygls.server import JsonRPCServer
 from speclsp import settings
 from speclsp.answers import CompletionResult, EditResult, GeneratedText
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.without_editor import NO_DEADLINE_MS, complete_when_ready, shown_timings
+from speclsp.cli.without_editor import NO_DEADLINE_MS, complete_when_ready, edit_of, shown_timings
 from speclsp.completer.accepted import is_learned
 from speclsp.documents import AcceptedText, Document
-from speclsp.edits.edit import smallest_edit
 from speclsp.errors import SpecLspError
 from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
 from speclsp.requests import CompletionRequest, EditRequest, Trigger
@@ -412,8 +411,8 @@ _EDIT = (
 
 def edit_object(result: EditResult, text: str) -> dict[str, Any]:
     """Return the JSON object of an edit of a text; ``edit`` is null where there is none."""
-    edit = smallest_edit(result.hunks, text) if result.hunks else None
-    return {"id": result.completion_id, "edit": json_value(edit), **json_value(result, _EDIT)}
+    edit = json_value(edit_of(result, text))
+    return {"id": result.completion_id, "edit": edit, **json_value(result, _EDIT)}
 
 
 def completion_object(

@@ -12,12 +12,13 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from speclsp.answers import CompletionResult
+from speclsp.answers import CompletionResult, EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import draft_acceptance_line, timing_lines
-from speclsp.documents import Document, WorkspaceFolder
+from speclsp.documents import Document, TextEdit, WorkspaceFolder
+from speclsp.edits.edit import smallest_edit
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.event_pump import EventPump
 from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged, TextGrew
@@ -174,6 +175,11 @@ def document_at(folder: Path, file: Path, text: str) -> Document:
         text=text,
         file=str(file),
     )
+
+
+def edit_of(result: EditResult, text: str) -> TextEdit | None:
+    """Return a next edit of a text as one replacement; None where there is none."""
+    return smallest_edit(result.hunks, text) if result.hunks else None
 
 
 def refusal_of(document: Document) -> str:
