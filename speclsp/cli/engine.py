@@ -38,7 +38,9 @@ from speclsp.project.source_text import open_regular
 
 if TYPE_CHECKING:
     from speclsp.completer.engine import Engine
+    from speclsp.engine_process.listening import Endpoint
     from speclsp.engine_process.server import EngineServer
+    from speclsp.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +89,6 @@ def run(
     from speclsp.completer.engine import Engine  # noqa: PLC0415
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
     from speclsp.engine_process import lifetime  # noqa: PLC0415
-    from speclsp.engine_process.listening import open_endpoint  # noqa: PLC0415
     from speclsp.engine_process.server import EngineServer, Watchdog  # noqa: PLC0415
 
     settings = given_settings(options)
@@ -107,14 +108,7 @@ def run(
         listener = socket.socket(fileno=listen_fd)
         refusal = lifetime.no_room(place, settings)
     else:
-        with ExitStack() as undo:
-            listener = listen_alone(place)
-            undo.callback(place.socket.unlink, missing_ok=True)
-            undo.callback(listener.close)
-            if (refusal := lifetime.no_room(place, settings)) is not None:
-                raise refusal
-            endpoint = open_endpoint(listen)
-            undo.pop_all()
+        listener, endpoint = _opened(place, settings, listen)
         click.echo(f"Process {os.getpid()} listens at {endpoint.path}; `speclsp engine log -f`.")
         sys.stdout.flush()
     faulthandler.enable()
@@ -145,6 +139,22 @@ def run(
         elsewhere=endpoint,
     )
     asyncio.run(loop.run())
+
+
+def _opened(place: EnginePlace, settings: Settings, listen: str) -> tuple[socket.socket, Endpoint]:
+    """Listen at the engine's own place and at ``listen``, or at neither."""
+    from speclsp.engine_process.lifetime import no_room  # noqa: PLC0415
+    from speclsp.engine_process.listening import open_endpoint  # noqa: PLC0415
+
+    with ExitStack() as undo:
+        listener = listen_alone(place)
+        undo.callback(place.socket.unlink, missing_ok=True)
+        undo.callback(listener.close)
+        if (refusal := no_room(place, settings)) is not None:
+            raise refusal
+        endpoint = open_endpoint(listen)
+        undo.pop_all()
+    return listener, endpoint
 
 
 def _log(event: Event) -> None:

@@ -75,17 +75,7 @@ def http(
     from speclsp.lsp.log import logging_by  # noqa: PLC0415
 
     prepare_to_serve()
-    key = read_key(key_file or "", "--key-file", KEY_VARIABLE)
-    if key_file and not key:
-        raise SettingsError(
-            f"The key file {key_file} is empty.",
-            remedy=f"Write a key into it, for example {secrets.token_urlsafe()}.",
-        )
-    if not is_loopback(host) and not key:
-        raise SettingsError(
-            f"{host} is open to other machines, and no API key is set.",
-            remedy=f"Set {KEY_VARIABLE}, or give --key-file.",
-        )
+    key = _key(host, key_file)
     # Whatever they say, nothing of a program's texts is kept or learned (speclsp.completer.texts).
     settings = given_settings(options)
     prompts = _prompts(settings)
@@ -115,6 +105,22 @@ def http(
     sys.stdout.flush()
     with logging_by(partial(write_line, settings.log_level)):
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _key(host: str, key_file: str | None) -> str:
+    """Return the key that clients must have; empty for none."""
+    key = read_key(key_file or "", "--key-file", KEY_VARIABLE)
+    if key_file and not key:
+        raise SettingsError(
+            f"The key file {key_file} is empty.",
+            remedy=f"Write a key into it, for example {secrets.token_urlsafe()}.",
+        )
+    if not is_loopback(host) and not key:
+        raise SettingsError(
+            f"{host} is open to other machines, and no API key is set.",
+            remedy=f"Set {KEY_VARIABLE}, or give --key-file.",
+        )
+    return key
 
 
 def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[], None]]:

@@ -277,13 +277,9 @@ def load_draft_model(
     """
     from speclsp.engine.llama.loading import load_target  # noqa: PLC0415 (see tokenizer)
     from speclsp.engine.llama.model import offload_devices  # noqa: PLC0415
-    from speclsp.engine.llama.vocabulary import (  # noqa: PLC0415
-        load_vocabulary,
-        vocabulary_difference,
-    )
+    from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
 
     own_vocabulary = load_vocabulary(path)
-    difference = vocabulary_difference(vocabulary, own_vocabulary)
     of_draft = draft_settings(settings, n_ctx_target)
     try:
         if settings.spec_draft_device:
@@ -313,24 +309,6 @@ def load_draft_model(
             remedy="Choose a draft model without recurrent layers.",
         )
     _tell_of_experts(settings, "spec_draft_", own_vocabulary, path, log)
-    crossing = None
-    if difference:
-        target = cast("SpelledVocabulary", vocabulary)
-        crossing = TextCrossing(target, own_vocabulary, pairs)
-        log(
-            "info",
-            f"drafts of {path.name} cross by text, since its vocabulary differs: {difference}",
-        )
-        if not crossing.fills_in:
-            log(
-                "warning",
-                f"{path.name} has no token for the middle of fill-in-the-middle prompts, so that "
-                "few drafts will be right: name what it was trained on by `--spec-replace "
-                f'"{target.text(vocabulary.fim.middle or 0)} STRING"`, or choose a draft model '
-                "of the target's family",
-            )
-    elif pairs:
-        log("warning", "spec_replace changes nothing: the draft model has the target's vocabulary")
     return DraftModelDrafter(
         model,
         n_max=settings.spec_draft_n_max,
@@ -339,10 +317,40 @@ def load_draft_model(
         n_target_vocab=vocabulary.n_tokens,
         log=log,
         n_state_bytes=settings.cache_ram << 20,
-        crossing=crossing,
+        crossing=_crossing(vocabulary, own_vocabulary, pairs, path, log),
         has_gpu=bool(offload_devices(replace(of_draft, device=""))),
         share=model.model.size / n_bytes_target if n_bytes_target else 0.0,
     )
+
+
+def _crossing(
+    vocabulary: Vocabulary,
+    of_draft: SpelledVocabulary,
+    pairs: Sequence[tuple[str, str]],
+    path: Path,
+    log: Log,
+) -> TextCrossing | None:
+    """Return how drafts become the target's tokens; None where they are that already."""
+    from speclsp.engine.llama.vocabulary import vocabulary_difference  # noqa: PLC0415
+
+    difference = vocabulary_difference(vocabulary, of_draft)
+    if not difference:
+        if pairs:
+            unused = "spec_replace changes nothing: the draft model has the target's vocabulary"
+            log("warning", unused)
+        return None
+    target = cast("SpelledVocabulary", vocabulary)
+    crossing = TextCrossing(target, of_draft, pairs)
+    log("info", f"drafts of {path.name} cross by text, since its vocabulary differs: {difference}")
+    if not crossing.fills_in:
+        log(
+            "warning",
+            f"{path.name} has no token for the middle of fill-in-the-middle prompts, so that few "
+            "drafts will be right: name what it was trained on by `--spec-replace "
+            f'"{target.text(target.fim.middle or 0)} STRING"`, or choose a draft model of the '
+            "target's family",
+        )
+    return crossing
 
 
 def _draft_description(path: Path | None, drafter: DraftModelDrafter | None) -> str:

@@ -139,27 +139,7 @@ class HttpEngine:
             else ""
         )
         """A problem of the address that does not prevent its use; empty for none."""
-        trusted = client_context(ca_file) if ca_file else True
-        try:
-            self._client = httpx2.AsyncClient(
-                base_url=self._url,
-                # Compression would hold events back.
-                headers={"Accept-Encoding": "identity", **_authorization(key)},
-                limits=httpx2.Limits(keepalive_expiry=_KEPT_ALIVE_S),
-                verify=trusted,
-                # A proxy cannot reach this machine's own ports.
-                trust_env=not local,
-                # The key and the code are meant for this host.
-                follow_redirects=False,
-                # A closed HTTP/2 stream is not reset by httpcore2: the server would generate to the
-                # end.  A closed HTTP/1.1 connection ends the request everywhere.
-                http2=False,
-            )
-        except (ImportError, ValueError, httpx2.InvalidURL):
-            raise RemoteError(
-                "The proxy that HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names cannot be used.",
-                remedy=f"Name an http:// or https:// proxy, or add {self._url.host} to NO_PROXY.",
-            ) from None
+        self._client = _client(self._url, key, ca_file, is_local=local)
         self._lock = threading.Lock()
         self._is_closed = False
         self._loop = asyncio.new_event_loop()
@@ -600,6 +580,31 @@ def _base_url(url: str) -> httpx2.URL:
         raise RemoteError("engine_url is no address of a server.", remedy=remedy)
     path = found.path.rstrip("/").removesuffix("/v1").removesuffix("/beta").rstrip("/")
     return found.copy_with(path=f"{path}/", fragment=None)
+
+
+def _client(url: httpx2.URL, key: str, ca_file: str, *, is_local: bool) -> httpx2.AsyncClient:
+    """Return a client of the server at ``url``.  Raises as :class:`HttpEngine`."""
+    trusted = client_context(ca_file) if ca_file else True
+    try:
+        return httpx2.AsyncClient(
+            base_url=url,
+            # Compression would hold events back.
+            headers={"Accept-Encoding": "identity", **_authorization(key)},
+            limits=httpx2.Limits(keepalive_expiry=_KEPT_ALIVE_S),
+            verify=trusted,
+            # A proxy cannot reach this machine's own ports.
+            trust_env=not is_local,
+            # The key and the code are meant for this host.
+            follow_redirects=False,
+            # A closed HTTP/2 stream is not reset by httpcore2: the server would generate to the
+            # end.  A closed HTTP/1.1 connection ends the request everywhere.
+            http2=False,
+        )
+    except (ImportError, ValueError, httpx2.InvalidURL):
+        raise RemoteError(
+            "The proxy that HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names cannot be used.",
+            remedy=f"Name an http:// or https:// proxy, or add {url.host} to NO_PROXY.",
+        ) from None
 
 
 def _authorization(key: str) -> dict[str, str]:
