@@ -22,6 +22,7 @@ from speclsp.errors import (
     EngineError,
     EngineUnavailableError,
     OtherModelError,
+    RequestError,
     SettingsError,
     SpecLspError,
 )
@@ -378,6 +379,8 @@ class EngineThread:
             waiter.fail(error)
             return
         waiter.fail(error)
+        if isinstance(error, RequestError):  # the engine is well
+            return
         if isinstance(error, SettingsError):  # loading the models again would not help
             self._events.warn(error)
             told = self._refused.setdefault(waiter.window, set())

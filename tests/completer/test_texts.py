@@ -4,12 +4,14 @@ import dataclasses
 import math
 
 import pytest
+from scripted_models import ScriptedLoader
 from typed_requests import document_of
 
 from speclsp.answers import TextResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.edits import edit_tokens, prompt_regions
 from speclsp.completer.engine import Engine
+from speclsp.completer.engine_thread import MAX_FAILURES
 from speclsp.completer.jobs import Workbench
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.formats import FORMATS, EditSource
@@ -124,6 +126,23 @@ def test_a_prompt_that_cannot_be_continued_is_an_error(program):
     with pytest.raises(RequestError, match="exceeds the available context size"):
         program.ask(prompt=(5,) * 5000)
     assert program.ask("def f", n_predict=1).tokens
+
+
+@pytest.mark.parametrize("prompt", [(10**6,), (5,) * 5000])
+def test_prompts_that_cannot_be_continued_load_no_models_anew(prompt, settings):
+    """The models are the editors', too."""
+    loader = ScriptedLoader()
+    engine = Engine(settings, loader=loader)
+    program = Program(settings, engine)
+    try:
+        for _ in range(2 * MAX_FAILURES):
+            with pytest.raises(RequestError):
+                program.ask(prompt=prompt)
+        assert program.ask("x = ", n_predict=1).tokens
+        assert len(loader.targets) == 1
+    finally:
+        program.completer.close()
+        engine.close()
 
 
 def test_other_windows_do_not_draft_from_a_programs_texts(settings):
