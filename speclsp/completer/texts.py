@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
+from secrets import randbelow
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +47,7 @@ from speclsp.text.plain_text import PlainText
 from speclsp.text.rules import StopRules, stop_rules
 from speclsp.vocabulary_protocol import Vocabulary
 
+_N_SEEDS: Final = 1 << 32
 _AFTER_CHUNKS: Final = 32
 """Tokens that a prompt may need between the context from other files and the text."""
 _MOST_PROBS: Final = 100
@@ -66,13 +68,18 @@ class TextJob(Job[TextRequest, TextResult]):
     """Characters that were told as the text grew."""
 
     def __post_init__(self) -> None:
-        """Leave out the drafters that keep texts; a prompt as it is may be of a next-edit model."""
+        """Leave out the drafters that keep texts; a prompt as it is may be of a next-edit model.
+
+        A seed is drawn where none is given: a text that runs again, after an editor's, is the same.
+        """
         Job.__post_init__(self)
         kept = [name for name in drafter_names(self.settings.drafters) if name in KEEPS_NO_TEXT]
         if kept and self.request.plain.prompt and REGION not in kept:
             kept.append(REGION)
+        seed = self.settings.seed
         self.settings = replace(
             self.settings,
+            seed=seed if seed >= 0 else randbelow(_N_SEEDS),
             drafters=",".join(kept),
             speculation=self.settings.speculation and bool(kept),
         )

@@ -4,7 +4,8 @@ import dataclasses
 import math
 
 import pytest
-from scripted_models import ScriptedLoader
+import scripted_models
+from scripted_models import N_TOKENS, ScriptedLoader
 from typed_requests import document_of
 
 from speclsp.answers import TextResult
@@ -16,11 +17,11 @@ from speclsp.completer.jobs import Workbench
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.formats import FORMATS, EditSource
 from speclsp.errors import RequestError
+from speclsp.events import TextGrew
 from speclsp.requests import CompletionRequest, TextRequest
 from speclsp.settings import Settings
 
 WAIT_S = 120
-SAMPLING = {"temperature": 0.0, "deadline_ms": 3_600_000}
 BODY = "    total = 0\n    for item in items:\n        total += item.price\n    return total\n"
 CODE = "".join(f"def add_{name}(items):\n{BODY}\n\n" for name in ("shirts", "shoes", "hats"))
 
@@ -38,7 +39,9 @@ class Program:
         self.completer.start()
         self.version = 0
 
-    def ask(self, prefix: str = "", suffix: str = "", **fields: object) -> TextResult:
+    def ask(
+        self, prefix: str = "", suffix: str = "", temperature: float = 0.0, **fields: object
+    ) -> TextResult:
         self.version += 1
         self.completer.open_document(
             document_of(prefix + suffix, uri="d", path="", version=self.version)
@@ -48,7 +51,7 @@ class Program:
             version=self.version,
             offset=len(prefix),
             wait_for_model=True,
-            settings=SAMPLING,
+            settings={"temperature": temperature, "deadline_ms": 3_600_000},
             **fields,  # type: ignore[arg-type]
         )
         return self.completer.submit(request, CancellationToken()).result(WAIT_S)
@@ -163,6 +166,43 @@ def test_other_windows_do_not_draft_from_a_programs_texts(settings):
         for program in (first, second):
             program.completer.close()
         engine.close()
+
+
+def test_a_text_that_gives_way_to_an_editor_goes_on_as_it_began(settings, monkeypatch):
+    """It runs again, and what was told of it stays."""
+    letters = [0.0 if 97 <= token < 123 else -50.0 for token in range(N_TOKENS)]
+    monkeypatch.setattr(scripted_models, "answering", lambda _text: lambda _cached: letters)
+    loader = ScriptedLoader()
+    engine = Engine(dataclasses.replace(settings, speculation=False), loader=loader)
+    program, editor = Program(engine.models.settings, engine), Program(settings, engine)
+    editor.completer.open_document(document_of("x", uri="e", path=""))
+    typed = CompletionRequest(uri="e", version=1, offset=1)
+    told: list[TextGrew] = []
+    n_before = []
+
+    def take_events() -> None:
+        while (event := program.completer.next_event(0)) is not None:
+            told.extend([event] if isinstance(event, TextGrew) else [])
+
+    def type_once() -> None:
+        take_events()
+        if len(told) >= 3 and not n_before:
+            n_before.append(len(told))
+            editor.completer.submit(typed, CancellationToken())
+
+    try:
+        program.ask("x", n_predict=1)
+        loader.target.before_decode = type_once
+        result = program.ask(prompt=(97, 98), n_predict=20, is_streamed=True, temperature=0.8)
+        take_events()
+    finally:
+        for window in (program, editor):
+            window.completer.close()
+        engine.close()
+    assert len(told) > n_before[0] >= 3
+    assert [part.text for part in told] == [
+        result.text[part.start : part.start + len(part.text)] for part in told
+    ]
 
 
 def edit_prompt(program: Program) -> tuple[int, ...]:
