@@ -57,7 +57,7 @@ interface WireStatus {
   message: string;
   model?: LoadedModel;
   snoozed_until?: number;
-  /** Whether the latest request gets further where it is made again. */
+  /** Whether the latest request, which got nothing in time, gets further where it is made again. */
   ask_again?: boolean;
 }
 
@@ -95,6 +95,8 @@ export class Client implements vscode.Disposable {
   private typedIn = "";
   /** Whether a request is the extension's own, which the server takes as an automatic one. */
   private isAskingAtRest = false;
+  /** How often the server wanted its latest request again. */
+  private nWantedAgain = 0;
   private current: Status = {
     state: "stopped",
     message: "",
@@ -158,7 +160,7 @@ export class Client implements vscode.Disposable {
       }
       // What stands at the cursor is the former engine's.
       if (this.current.state === "loading") this.suggestedAt = "";
-      if (this.current.state === "ready") void this.askWhereTyped("another model");
+      if (this.current.state === "ready") void this.askWhereTyped();
     }
     const hasModel = this.current.model !== undefined && !this.current.model.is_trial;
     if (hasModel) void vscode.commands.executeCommand("setContext", HAS_MODEL, true);
@@ -220,7 +222,7 @@ export class Client implements vscode.Disposable {
         model,
         snoozedUntil: seconds === undefined ? undefined : 1000 * seconds,
       });
-      if (asksAgain) void this.askWhereTyped("the same model");
+      if (asksAgain) this.nWantedAgain += 1;
     });
     this.started = client.start().then(
       () => {
@@ -309,12 +311,16 @@ export class Client implements vscode.Disposable {
           ? vscode.InlineCompletionTriggerKind.Automatic
           : context.triggerKind;
         try {
-          const answer = await next(document, position, { ...context, triggerKind }, token);
-          const items = Array.isArray(answer) ? answer : (answer?.items ?? []);
-          if (!token.isCancellationRequested && items.length > 0) {
-            this.answered(document, position, items);
+          // Repeated here: another request at the same place would get the editor's former answer.
+          for (;;) {
+            const before = this.nWantedAgain;
+            const answer = await next(document, position, { ...context, triggerKind }, token);
+            const items = Array.isArray(answer) ? answer : (answer?.items ?? []);
+            if (token.isCancellationRequested) return answer;
+            if (items.length > 0) this.answered(document, position, items);
+            else if (this.nWantedAgain > before) continue;
+            return answer;
           }
-          return answer;
         } finally {
           this.update({ nWaiting: Math.max(0, this.current.nWaiting - 1) });
         }
@@ -376,9 +382,9 @@ export class Client implements vscode.Disposable {
    * Ask at a cursor that rests where the user typed while nothing, or another model, answered.
    *
    * The editor itself asks again only at the next key, and where it has asked already only
-   * explicitly.
+   * explicitly; where that was explicit, too, only if there is another provider to ask.
    */
-  private async askWhereTyped(whom: "another model" | "the same model"): Promise<void> {
+  private async askWhereTyped(): Promise<void> {
     const typedIn = this.typedIn;
     await this.untilAnswered();
     const editor = vscode.window.activeTextEditor;
@@ -386,15 +392,18 @@ export class Client implements vscode.Disposable {
     if (typedIn !== this.typedIn) return;
     if (!suggestsIn(editor.document) || this.isSuggesting(editor)) return;
     if (minutesSnoozed(this.current) > 0) return;
+    const provider = vscode.languages.registerInlineCompletionItemProvider(
+      { pattern: "**" },
+      { provideInlineCompletionItems: () => [] },
+    );
     this.isAskingAtRest = true;
     try {
       // The former model's text would stay, whatever this one answers.
-      if (whom === "another model") {
-        await vscode.commands.executeCommand("editor.action.inlineSuggest.hide");
-      }
+      await vscode.commands.executeCommand("editor.action.inlineSuggest.hide");
       await vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
     } finally {
       this.isAskingAtRest = false;
+      provider.dispose();
     }
   }
 
@@ -503,7 +512,8 @@ export class Client implements vscode.Disposable {
       "Choose an Executable",
       "Don't Ask Again",
     );
-    if (choice === "Install") await this.makeEnvironment();
+    // The offer stays in the list of notifications while the walkthrough installs.
+    if (choice === "Install" && this.current.state === "missing") await this.makeEnvironment();
     if (choice === "Choose an Executable") await chooseExecutable();
     if (choice === "Don't Ask Again") await this.context.globalState.update(NOT_ASKED, true);
   }
@@ -527,6 +537,7 @@ export class Client implements vscode.Disposable {
       await this.inTurn(async () => {
         if (this.found?.origin === "environment") await this.stop();
         if (this.client === undefined) this.update({ state: "installing", message: "" });
+        await vscode.commands.executeCommand("notifications.hideToasts"); // such as the offer
         await makeEnvironment(this.environment, await this.wheel, this.log);
       });
     } catch (error) {

@@ -115,6 +115,66 @@ const trusted: Record<string, () => Promise<void>> = {
     assert.doesNotMatch(readFileSync(editor.document.fileName, "utf8"), /[^\r]\n/);
   },
 
+  async "an engine that is ready again is asked at a cursor where an explicit request got nothing"() {
+    const { client } = await untilReady();
+    await set("minProbability", 1);
+    const editor = await openWithCursor("nothing.py", SAMPLE);
+    const { active } = editor.selection;
+    await editor.edit((builder) => {
+      builder.insert(active, HEAD);
+    });
+    await vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
+    await until("an answer is withheld", async () => {
+      return (await statistics()).why_nothing.startsWith("not sure");
+    });
+    assert.ok(!client.isSuggesting(editor));
+    await set("minProbability", 0);
+    await set("enabled", false);
+    await until("the engine is off", () => client.status.state === "off");
+    await set("enabled", undefined);
+    await until("it suggests without a key", () => {
+      return client.status.nWaiting === 0 && client.isSuggesting(editor);
+    });
+  },
+
+  async "ghost text of another extension stays where ours got nothing in time, or is asked again"() {
+    const { client } = await untilReady();
+    let nGiven = 0;
+    const theirs = vscode.languages.registerInlineCompletionItemProvider(
+      { pattern: "**/other.py" },
+      {
+        async provideInlineCompletionItems(_, at) {
+          await new Promise((done) => setTimeout(done, 1000));
+          nGiven += 1;
+          return [new vscode.InlineCompletionItem("theirs", new vscode.Range(at, at))];
+        },
+      },
+    );
+    await set("deadlineMs", 1);
+    const editor = await openWithCursor("other.py", SAMPLE + HEAD);
+    const typeAndAsk = async (): Promise<void> => {
+      await vscode.commands.executeCommand("type", { text: "@" });
+      await vscode.commands.executeCommand("editor.action.inlineSuggest.trigger");
+    };
+    const takeTheirs = async (): Promise<void> => {
+      await new Promise((done) => setTimeout(done, 1000)); // in which ours might take it away
+      await vscode.commands.executeCommand("editor.action.inlineSuggest.commit");
+      await until("theirs was there", () => editor.document.getText().endsWith("theirs"));
+    };
+    await typeAndAsk();
+    assert.match((await statistics()).why_nothing, /^too slow/);
+    await takeTheirs();
+    await typeAndAsk();
+    const before = nGiven;
+    await set("enabled", false);
+    await until("the engine is off", () => client.status.state === "off");
+    await set("enabled", undefined);
+    await until("both are asked again", () => nGiven > before && client.status.nWaiting === 0);
+    await takeTheirs();
+    theirs.dispose();
+    await set("deadlineMs", 30_000);
+  },
+
   async "settings reach the server at once, and a removed one is gone"() {
     const { client } = await untilReady();
     await set("enabled", false);
