@@ -76,7 +76,8 @@ export interface Ran {
 const MAX_OUTPUT = 20_000;
 
 /**
- * Run a command to its end; `abort` stops it, and `env` is added to the environment.
+ * Run a command to its end; `abort` stops it and what it started, and `env` is added to the
+ * environment.
  *
  * A command that fails or does not start resolves, too: its code is then not 0.
  */
@@ -89,11 +90,23 @@ export async function run(
 ): Promise<Ran> {
   return new Promise((resolve) => {
     let output = "";
+    const isWindows = process.platform === "win32";
     const child = spawn(command, [...args], {
       stdio: ["ignore", "pipe", "pipe"],
-      signal: abort,
       env: { ...process.env, ...env },
+      detached: !isWindows, // a process group of its own, which ends as a whole
     });
+    const stop = (): void => {
+      if (child.pid === undefined) return;
+      try {
+        if (isWindows) spawn("taskkill", ["/pid", String(child.pid), "/t", "/f"]);
+        else process.kill(-child.pid);
+      } catch {
+        // It has ended.
+      }
+    };
+    if (abort?.aborted === true) stop();
+    abort?.addEventListener("abort", stop);
     const hear = (data: Buffer): void => {
       const text = data.toString();
       output = (output + text).slice(-MAX_OUTPUT);
@@ -105,6 +118,7 @@ export async function run(
       resolve({ code: null, output: output + error.message });
     });
     child.on("close", (code) => {
+      abort?.removeEventListener("abort", stop);
       resolve({ code, output });
     });
   });

@@ -179,11 +179,14 @@ test("what a command wrote and how it ended are told, whatever happens", async (
   assert.match(missing.output, /ENOENT/);
 });
 
-test("a command is stopped on request", async () => {
+test("a command is stopped on request, with what it started", { timeout: 30_000 }, async () => {
   const stop = new AbortController();
-  const running = run("sleep", ["60"], stop.signal);
-  stop.abort();
-  assert.equal((await running).code, null);
+  // What it started keeps its output open.
+  const running = run("sh", ["-c", "sleep 60 & echo started; wait"], stop.signal, () => {
+    stop.abort();
+  });
+  const { code, output } = await running;
+  assert.deepEqual([code, output], [null, "started\n"]);
 });
 
 test("settings become options: numbers and texts that are set", () => {
