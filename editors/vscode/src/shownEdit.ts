@@ -57,13 +57,19 @@ export function hunksOf(edit: NextEdit): Hunk[] {
   });
 }
 
-/** How many characters two texts share at their beginnings and, behind those, at their ends. */
+/**
+ * How many UTF-16 units two texts share at their beginnings and, behind those, at their ends.
+ *
+ * No character of two units is cut in half.
+ */
 export function common(a: string, b: string): { before: number; after: number } {
   let before = 0;
   const most = Math.min(a.length, b.length);
   while (before < most && a[before] === b[before]) before++;
+  if (/[\uD800-\uDBFF]/.test(a.charAt(before - 1))) before--;
   let after = 0;
   while (after < most - before && a[a.length - 1 - after] === b[b.length - 1 - after]) after++;
+  if (after > 0 && /[\uDC00-\uDFFF]/.test(a.charAt(a.length - after))) after--;
   return { before, after };
 }
 

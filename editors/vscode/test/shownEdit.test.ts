@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  common,
   distance,
   hunksOf,
   marksOf,
@@ -50,6 +51,14 @@ test("what is only inserted stands in its place, what is only deleted is struck"
   ]);
   const shorter = { start: 2, end: 3, lines: ["        print()"] };
   assert.deepEqual(marksOf(shorter, CODE, 4), [{ kind: "deleted", line: 2, start: 14, end: 19 }]);
+});
+
+test("characters of two UTF-16 units stay whole", () => {
+  assert.deepEqual(common('s = "🔴"', 's = "🟢"'), { before: 5, after: 1 });
+  assert.deepEqual(common('"😀"', '"😁😀"'), { before: 1, after: 3 });
+  // Both end in the same unit.
+  assert.deepEqual(common('"🈀"', '"😀"'), { before: 1, after: 1 });
+  assert.deepEqual(common("a😀b", "a😀😀b"), { before: 3, after: 1 });
 });
 
 test("new lines stand beside the code, behind the longest line, in rows of one width", () => {
