@@ -19,7 +19,6 @@ import platform
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -281,8 +280,6 @@ def say(line: str) -> None:
 def perform(command: Sequence[str], cmake_args: str | None, *, dry_run: bool) -> int:
     """Run a command and print the time every half minute, or print it; return its exit code.
 
-    It ends with this process, and what it has started with it.
-
     With ``cmake_args`` it compiles, with our flags and then these; what is printed is for a shell.
     """
     users = f" {cmake_args}" if cmake_args else ""
@@ -301,18 +298,13 @@ def perform(command: Sequence[str], cmake_args: str | None, *, dry_run: bool) ->
             environment["CMAKE_ARGS"] = OWN_FLAGS + shlex.quote(used.as_posix()) + users
         what = "installing" if cmake_args is None else "compiling"
         started = time.monotonic()
-        process = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603
-        try:
-            while True:
-                try:
-                    return process.wait(SECONDS_BETWEEN_LINES)
-                except subprocess.TimeoutExpired:
-                    minutes, seconds = divmod(int(time.monotonic() - started), 60)
-                    say(f"  {what} … {minutes}:{seconds:02d}")
-        finally:
-            if process.poll() is None:  # pip leaves its compilers running
-                getattr(os, "killpg", os.kill)(process.pid, signal.SIGTERM)
-                process.wait()
+        process = subprocess.Popen(command, env=environment)  # noqa: S603  pip
+        while True:
+            try:
+                return process.wait(SECONDS_BETWEEN_LINES)
+            except subprocess.TimeoutExpired:
+                minutes, seconds = divmod(int(time.monotonic() - started), 60)
+                say(f"  {what} … {minutes}:{seconds:02d}")
 
 
 def install(python: str, found: Sequence[Step], *, anew: bool, dry_run: bool) -> int:
@@ -374,5 +366,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an editor's Cancel: pip ends, too
     sys.exit(main())

@@ -205,22 +205,6 @@ def test_what_fails_is_followed_by_the_next_way(machine, capsys, monkeypatch):
     assert "cannot be reached" in capsys.readouterr().err
 
 
-def test_an_editors_cancel_ends_what_pip_has_started(tmp_path):
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 1\nsleep 600 & echo compiling; wait\n')
-    python.chmod(0o755)
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "--python", str(python), "--index", "http://127.0.0.1:9"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "compiling\n"
-    process.terminate()
-    process.communicate(timeout=60)  # until nobody holds its output
-    assert process.returncode == 1
-
-
 def test_it_runs_by_path_and_from_an_archive_before_anything_is_installed(tmp_path):
     import zipfile
 
