@@ -14,7 +14,7 @@ from benchmarks.drafter_replay import (
     single_choices,
     summary,
 )
-from benchmarks.replay_project import N_COPIED_LINES, N_GAP_LINES, ReplayError, ReplayProject
+from benchmarks.replay_project import N_COPIED_LINES, N_GAP_LINES, ReplayProject
 from speclsp.drafting.drafter import DraftContext, DraftTree, TokenArray
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.registry import known_names
@@ -79,12 +79,6 @@ def test_the_cursors_own_file_is_not_searched(project):
     tail = tokenize(f"# {cursor.path}")
     assert project.corpus.continuation(tail, len(tail), len(tail), 4)[1] == len(tail)
     assert project.corpus_without(cursor).continuation(tail, len(tail), len(tail), 4)[1] == 0
-
-
-def test_a_folder_without_code(tmp_path):
-    (tmp_path / "notes.md").write_text("word\n" * 100)
-    with pytest.raises(ReplayError, match="no code file"):
-        ReplayProject(tmp_path, Settings(), tokenize)
 
 
 class Scripted:

@@ -45,6 +45,7 @@ def test_drafters_are_compared(tmp_path):
 
 
 def test_a_folder_without_code_is_refused(tmp_path):
+    (tmp_path / "notes.md").write_text("word\n" * 100)
     result = run("drafters", str(tmp_path))
     assert result.exit_code != 0
     assert "no code file" in str(result.exception)

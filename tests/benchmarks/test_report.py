@@ -20,18 +20,17 @@ def interrupted(path: Path, text: str, **_options: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_disk_that_is_full_keeps_what_was_there(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("fails", "error"),
+    [
+        (full, pytest.raises(SpecLspError, match="cannot be written: No space left on device")),
+        (interrupted, pytest.raises(KeyboardInterrupt)),
+    ],
+)
+def test_what_fails_keeps_what_was_there(tmp_path, monkeypatch, fails, error):
     (tmp_path / "file").write_bytes(b"former")
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(SpecLspError, match="cannot be written: No space left on device"):
-        write_text(tmp_path / "file", "text")
-    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("file", b"former")]
-
-
-def test_an_interrupt_keeps_what_was_there(tmp_path, monkeypatch):
-    (tmp_path / "file").write_bytes(b"former")
-    monkeypatch.setattr(Path, "write_text", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(Path, "write_text", fails)
+    with error:
         write_text(tmp_path / "file", "text")
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("file", b"former")]
 

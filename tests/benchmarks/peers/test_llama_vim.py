@@ -1,5 +1,7 @@
 """Which requests llama.vim sends, and which it answers itself."""
 
+import pytest
+
 from benchmarks.peers.infill import InfillAnswer, JsonObject
 from benchmarks.peers.llama_vim import LlamaVim
 from benchmarks.peers.vim_buffer import VimBuffer, vim_buffer
@@ -97,24 +99,21 @@ def test_blanks_left_of_an_answer_are_no_suggestion():
     assert (found.source, found.text) == ("model", "b")
 
 
-def test_blanks_over_a_line_end_are_a_suggestion_that_no_key_waits_for():
-    server = Server("a\n  ", "ahead")
+@pytest.mark.parametrize(
+    ("answer", "before", "after", "rest"),
+    [
+        ("a\n  ", "x", "xa", "\n  "),  # blanks over a line end are a suggestion
+        # The rest of the answer has fewer blanks than the line that the editor indented.
+        ("if a:\nb", "y\n", "y\nif a:\n    ", ""),
+    ],
+)
+def test_what_is_left_of_an_answer_keeps_no_key_waiting(answer, before, after, rest):
+    server = Server(answer, "ahead")
     vim = editor(server)
-    vim.moved(at("x"))
+    vim.moved(at(before))
     vim.work_in_background()
-    found = vim.moved(at("xa"))
-    assert (found.source, found.text) == ("memory", "\n  ")
-    assert len(server.asked) == 2
-
-
-def test_what_is_shown_but_no_insertion_keeps_no_key_waiting():
-    # The rest of the answer has fewer blanks than the line that the editor indented.
-    server = Server("if a:\nb", "ahead")
-    vim = editor(server)
-    vim.moved(at("y\n"))
-    vim.work_in_background()
-    found = vim.moved(at("y\nif a:\n    "))
-    assert (found.source, found.text) == ("memory", "")
+    found = vim.moved(at(after))
+    assert (found.source, found.text) == ("memory", rest)
     assert len(server.asked) == 2
 
 
