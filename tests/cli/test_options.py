@@ -156,16 +156,6 @@ def test_help_shows_a_commands_own_options_and_where_the_settings_are(command):
     assert len(run.stdout.splitlines()) < 40
 
 
-def test_no_two_settings_share_a_spelling():
-    spellings = [
-        spelling
-        for name in settings.FIELDS
-        for spelling in (name, *settings.info(name).aliases, settings.info(name).short)
-        if spelling
-    ]
-    assert len(spellings) == len(set(spellings))
-
-
 def test_an_option_of_a_former_version_names_what_to_set_instead():
     result = CliRunner().invoke(SettingsCommand("serve"), ["--n-line-end", "16"])
     assert result.exit_code == 2

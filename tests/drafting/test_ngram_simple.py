@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from speclsp.drafting.drafter import DraftContext
 from speclsp.drafting.ngram_simple import create
-from speclsp.drafting.registry import load_drafter
 from speclsp.settings import Settings
 
 
@@ -74,16 +73,6 @@ def test_source_and_match_length():
     assert (text_of(draft.tokens), draft.source, draft.match_length) == ("XY", "open", 3)
     drafter.begin(where("abc_abc"))
     assert drafter.draft([], 2).source == "buffer"
-
-
-def test_upstream_s_name_and_defaults():
-    drafter = load_drafter("ngram-simple", Settings())
-    text = np.arange(60, dtype=np.int32)
-    for n, n_drafted in ((11, 0), (12, 48)):
-        prefix = np.concatenate([text, text[:n]])
-        drafter.begin(DraftContext(prompt=(0,), prefix=prefix, verify_curve=FREE))
-        assert len(drafter.draft([], 99).tokens) == n_drafted
-    assert drafter.name == "ngram-simple"
 
 
 small = st.lists(st.integers(1, 2), max_size=12)

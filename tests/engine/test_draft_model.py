@@ -522,11 +522,21 @@ def test_a_small_draft_context_reads_the_end_of_the_prompt_and_drafts_on(
     drafter.close()
 
 
+def too_large(*_arguments):
+    raise ModelLoadError("failed to allocate buffer")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "there"),
+    [
+        (loading.psutil, "virtual_memory", lambda: SimpleNamespace(available=100_000)),
+        (loading, "_load", too_large),
+    ],
+)
 def test_a_draft_model_that_does_not_fit_the_memory_has_its_remedies(
-    vocabulary, model_folder, monkeypatch
+    vocabulary, model_folder, monkeypatch, owner, name, there
 ):
-    memory = SimpleNamespace(available=100_000)
-    monkeypatch.setattr(loading.psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(owner, name, there)
     with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
         load_draft_model(
             model_folder / "embedded-draft-q8_0.gguf",
@@ -596,25 +606,6 @@ def test_without_the_device_that_is_named_the_draft_model_computes_on_the_cpu(
     drafter.begin(DraftContext(prompt=vocabulary.tokenize(SOURCE).tolist()[:64]))
     assert len(drafter.draft([], 3).tokens) == 3
     drafter.close()
-
-
-def test_a_draft_model_that_does_not_fit_is_told_with_the_options_that_help(
-    vocabulary, model_folder, monkeypatch
-):
-    def too_large(*_arguments):
-        raise ModelLoadError("failed to allocate buffer")
-
-    monkeypatch.setattr(loading, "_load", too_large)
-    with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
-        load_draft_model(
-            model_folder / "embedded-draft-q8_0.gguf",
-            Settings(),
-            vocabulary,
-            2048,
-            lambda level, line: None,
-        )
-    for option in ("-cd", "-ctkd q8_0", "-ctvd q8_0", "-ngld 0"):
-        assert option in caught.value.remedy
 
 
 def test_models_that_cannot_draft_for_the_target(vocabulary, gguf_maker, tmp_path):

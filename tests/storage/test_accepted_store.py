@@ -1,6 +1,5 @@
 import signal
 import sqlite3
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,7 +7,6 @@ from contextlib import closing
 
 import pytest
 
-from speclsp.errors import StoreError
 from speclsp.storage.accepted_store import MAX_AGE_S, MAX_TEXT_BYTES, AcceptedStore
 from speclsp.storage.locations import workspace_id
 
@@ -90,13 +88,6 @@ def test_odd_texts(make_store):
     assert texts_of(store, "/a", 10) == ["lone ? surrogate", "nul \0 in it"]
 
 
-def test_file_is_private(make_store, tmp_path):
-    make_store().append("/a", "x")
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "s").iterdir()}
-    assert modes == {0o600}
-    assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o700
-
-
 def test_uses_and_forget(make_store):
     store = make_store(clock=lambda: 1_000_000_000.0)
     store.append("/a", "é")
@@ -133,12 +124,6 @@ os.kill(os.getpid(), signal.SIGKILL)
     result = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert result.returncode == -signal.SIGKILL
     assert texts_of(make_store(), "/a", 10) == ["committed"]
-
-
-def test_impossible_place(tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError):
-        AcceptedStore(tmp_path / "file" / "a.sqlite3")
 
 
 def test_user_store_lies_in_the_state_folder(tmp_path, monkeypatch):
