@@ -151,14 +151,6 @@ def test_content_length_frames_and_broken_messages():
     assert by_id[3]["error"]["data"] == {"field": "$.params.nPredict"}
 
 
-def test_bytes_that_are_no_utf8_are_answered_and_the_rest_goes_on():
-    broken = b'{"jsonrpc":"2.0","id":1,"method":"complete","params":{"prefix":"\xff"}}\n'
-    found = answers(complete(broken + lines({"jsonrpc": "2.0", "id": 2, "method": "statistics"})))
-    assert [answer["id"] for answer in found] == [None, 2]
-    assert found[0]["error"]["code"] == -32700
-    assert found[1]["result"]["nRequests"] == 0
-
-
 def test_settings_and_drafters_by_option():
     data = lines(request(1, PREFIXES[2]), {"jsonrpc": "2.0", "id": 2, "method": "statistics"})
     found = answers(complete(data, "--drafters", "prompt-lookup", "--log-level", "error"))
@@ -239,14 +231,6 @@ def test_wrong_options_are_usage_errors(tmp_path):
         assert outcome.returncode == 2
         assert word in outcome.stderr
         assert outcome.stdout == b""
-
-
-def test_a_project_feeds_the_drafts(tmp_path):
-    (tmp_path / "other.py").write_text("def f():\n    return 1\n" * 5)
-    found = answers(
-        complete(lines(request(1, PREFIXES[0])), "--project", str(tmp_path), "--no-persist")
-    )
-    assert msgspec.convert(found[0]["result"], Result).finish_reason in {"stop", "length"}
 
 
 def test_one_place_is_completed_with_the_whole_project(tmp_path):

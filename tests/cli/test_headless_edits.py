@@ -11,7 +11,6 @@ from recording_server import RecordingServer, recording_server
 pytestmark = pytest.mark.real
 
 CODE = "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n"
-BEFORE = CODE.replace("prices", "numbers", 1)
 """The parameter is renamed, and its use is not."""
 
 
@@ -62,32 +61,3 @@ def test_an_edit_or_why_there_is_none(model):
     assert (found[3]["result"]["edit"], found[3]["result"]["withheld"]) == (None, "refused")
     assert [found[number]["error"]["code"] for number in (4, 5)] == [-32602, -32602]
     assert found[6]["result"]["edit"] is not None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("edit_format", ["sweep-8", "sweep-21", "zeta-1"])
-@pytest.mark.parametrize("sampling", [[], ["--temperature", "0.8", "--seed", "7"]])
-def test_drafts_change_no_answer(edit_format, sampling):
-    """The embedded model: where it leaves the region, how long its answer is, and how it ends."""
-    asked = [asking(offset, offset=offset, before=[BEFORE]) for offset in (10, 30, 60)]
-    options = ("--edit-format", edit_format, "--threads", "1", "--mode", "tree", *sampling)
-    said: list[list[Any]] = []
-    n_passes: list[int] = []
-    for speculation in ((), ("--no-speculation",)):
-        found = [answer["result"] for answer in answers(asked, *options, *speculation).values()]
-        said.append(
-            [
-                (
-                    one["edit"],
-                    one["withheld"],
-                    [place["line"] for place in one["divergences"]],
-                    one["stats"]["nPredicted"],
-                    one["finishReason"],
-                )
-                for one in found
-            ]
-        )
-        n_passes.append(sum(one["stats"]["nTargetPasses"] for one in found))
-    assert said[0] == said[1]
-    assert all(lines for _, _, lines, _, _ in said[0])
-    assert n_passes[0] < n_passes[1]

@@ -266,40 +266,6 @@ def test_the_engine_knows_its_windows_by_their_process(engines):
     second.socket.close()
 
 
-def killed_window(tmp_path: Path) -> int:
-    """Connect a window in another process, kill it, and return its engine's process."""
-    code = (
-        "import asyncio, sys; from speclsp.engine_process.start import connect\n"
-        "from speclsp.settings import Settings\n"
-        "async def run():\n"
-        "    window = await connect(Settings(), program=sys.argv[1:])\n"
-        "    print(window.pid, flush=True); await asyncio.sleep(600)\n"
-        "asyncio.run(run())"
-    )
-    argv = [sys.executable, "-c", code, *PROGRAM]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=tmp_path) as window:
-        assert window.stdout is not None
-        pid = int(window.stdout.readline())
-        window.kill()
-    return pid
-
-
-def test_a_window_that_is_killed_is_counted_out(engines, tmp_path):
-    first = engines.connect()
-    assert killed_window(tmp_path) == first.pid
-    until(lambda: n_windows(first) == 1)
-    first.socket.close()
-
-
-def test_the_engine_outlives_the_window_that_started_it(engines, tmp_path):
-    pid = killed_window(tmp_path)
-    second = engines.connect()
-    assert second.pid == pid
-    second.socket.sendall(b"x")
-    assert second.socket.recv(1) == b"x"
-    second.socket.close()
-
-
 @pytest.fixture
 def two_models(tmp_path: Path) -> tuple[Settings, Settings]:
     paths = [tmp_path / "first.gguf", tmp_path / "second.gguf"]

@@ -23,7 +23,6 @@ from forked_speclsp import forked_command
 from speclsp.engine_process.place import known_places, read_info
 from speclsp.engine_process.start import running_engines, status_of
 from speclsp.events import LogLine, StateChanged
-from speclsp.ngrams.files import open_statistics
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.locations import accepted_store_path
 from tests.support.server_process import InlineItem, ServerProcess
@@ -237,27 +236,3 @@ async def test_a_window_that_is_killed_leaves_the_others_their_engine(open_windo
     after = await asyncio.to_thread(status_of, place)
     assert after is not None
     assert after["pid"] == before["pid"]
-
-
-async def test_a_killed_engine_loses_nothing_that_reached_the_journal(open_window, tmp_path):
-    path, journal = tmp_path / "mine.ngrams", tmp_path / ".mine.ngrams.journal"
-    window = open_window("one")
-    window.text = TYPED
-    await window.start(engine="shared", persist=False, lookup_cache_dynamic=[str(path)])
-    await window.accept(await window.ghost_item())
-    await window.ask()
-    async with asyncio.timeout(WAIT_S):
-        while not journal.exists() or not journal.stat().st_size:
-            await asyncio.sleep(0.02)
-    pid = engine_pid()
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    assert open_statistics(path, None).n_ngrams == {}
-    window.text += TYPED.replace("total_of", "sum_of")
-    window.server.change(window.text)
-    await window.ghost()  # from the next engine
-    await window.server.shutdown()
-    async with asyncio.timeout(WAIT_S):
-        while journal.exists():  # an engine that ends has no place any more, and still writes
-            await asyncio.sleep(0.02)
-    assert open_statistics(path, None).n_ngrams[1] >= 1

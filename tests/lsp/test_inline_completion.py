@@ -177,18 +177,6 @@ async def test_range_does_not_leave_the_line(wire):
 # --- the popup's selected item --------------------------------------------------------------------
 
 
-async def test_item_begins_with_the_selected_text_and_uses_its_range(wire):
-    wire.open("import os\nos.pa.x\n")
-    wire.completer.script = lambda asked: asked.answer(".join(a)")
-    selected = {"range": span(1, 3, 5), "text": "path"}
-    (item,) = await wire.ghost(1, 5, selectedCompletionInfo=selected)
-    assert item["insertText"] == "path.join(a)"
-    assert item["range"] == span(1, 3, 5)
-    request = wire.completer.asked[0].request
-    assert request.prefix == "import os\nos.path"
-    assert request.suffix == ".x\n"
-
-
 SELECTED = (
     ("os.pa", 3, 2, "path"),
     ("os.PA", 3, 2, "path"),  # the popup's item is spelt otherwise than what was typed

@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from speclsp.events import LogLine, Progress, StateChanged
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import open_statistics, write
 from speclsp.statistics import SessionStats
-from speclsp.storage.locations import accepted_store_path
 from tests.support.server_process import InlineItem, ServerProcess
 
 pytestmark = pytest.mark.real
@@ -62,18 +60,6 @@ runpy.run_module("speclsp", run_name="__main__", alter_sys=True)
 """
 """Serves as ever, but looks n-grams up in small files, too."""
 
-LOCK_DATABASES = """
-import sqlite3, sys
-
-locked = [sqlite3.connect(path, isolation_level=None, timeout=30) for path in sys.argv[1:]]
-for connection in locked:
-    connection.execute("BEGIN EXCLUSIVE")
-print("locked", flush=True)
-sys.stdin.read()
-"""
-ENDS_WITHIN_S = 10
-"""Two seconds of waits, and the rest of a shutdown on a busy machine; without a limit for all waits
-together each text takes two."""
 PROJECT = Path(__file__).parents[2] / "fixtures" / "sample_project"
 
 
@@ -336,63 +322,6 @@ async def test_what_is_accepted_reaches_the_users_statistics_file_and_no_workspa
     assert not of_workspace.exists()
 
 
-async def test_locked_stores_delay_the_end_by_seconds_and_the_log_says_what_is_not_kept(
-    tmp_path, start
-):
-    (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "area.py").write_text("def area(width, height):\n    return width\n" * 9)
-    heard = await start(tmp_path / "p")
-    text = "def total(items):\n    "
-    heard.server.open(tmp_path / "p" / "a.py", text)
-    await heard.ghost(1, 4)
-    databases: list[Path] = []
-
-    def found() -> bool:
-        databases[:] = tmp_path.rglob("*.sqlite3")
-        return len(databases) == 2  # tokens and accepted texts
-
-    await heard.until(found)
-    locker = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", LOCK_DATABASES, *map(str, databases), stdin=-1, stdout=-1
-    )
-    assert locker.stdout is not None
-    assert await locker.stdout.readline() == b"locked\n"
-    for n in range(6):  # a text is kept once its line is left
-        item = await heard.ghost(text.count("\n"), 4)
-        text += item.insert_text
-        heard.server.change(text)
-        await heard.server.accept(item)
-        text += f"\n\n\ndef total_{n}(items):\n    "
-        heard.server.change(text)
-    await heard.ghost(text.count("\n"), 4)
-    (tmp_path / "p" / "area.py").write_text("def area(radius):\n    return radius\n" * 9)
-    begun = time.monotonic()
-    assert await heard.server.shutdown(TIMEOUT_S) == 0
-
-    def logged() -> str:
-        """Return the log of the server, or that of the shared engine."""
-        logs = Path(os.environ["XDG_RUNTIME_DIR"]).rglob("*.log")
-        return "\n".join(log.read_text() for log in logs) or f"{heard.logged}\nhas ended"
-
-    await heard.until(lambda: "has ended" in logged())
-    assert time.monotonic() - begun < ENDS_WITHIN_S
-    assert (
-        f"6 accepted texts are not kept: {accepted_store_path()}: database is locked." in logged()
-    )
-    locker.terminate()
-    await locker.wait()
-
-
-async def test_answer_comes_at_once_while_the_model_loads(tmp_path, start):
-    heard = await start(tmp_path)
-    heard.server.open(tmp_path / "a.py", "x = ")
-    first = await heard.server.inline_completion(0, 4)
-    if not heard.states:
-        assert first == []
-    await heard.until(lambda: heard.states and heard.states[-1].state == "ready")
-    await heard.until(lambda: heard.ended("Loading"))
-
-
 async def test_missing_model_is_one_message_and_the_rest_goes_on(tmp_path, start):
     heard = await start(tmp_path, "--model", str(tmp_path / "none.gguf"))
     await heard.until(lambda: heard.messages)
@@ -402,17 +331,6 @@ async def test_missing_model_is_one_message_and_the_rest_goes_on(tmp_path, start
     assert len(heard.messages) == 1
     assert "none.gguf" in heard.messages[0].message
     assert await heard.server.shutdown() == 0
-
-
-async def test_toggle_frees_the_model_and_brings_it_back(tmp_path, start):
-    heard = await start(tmp_path)
-    heard.server.open(tmp_path / "a.py", "def f(a):\n    return ")
-    await heard.ghost(1, 11)
-    assert await heard.server.execute_command("speclsp.toggle") == {"enabled": False}
-    assert await heard.server.inline_completion(1, 11) == []
-    await heard.until(lambda: heard.states and heard.states[-1].state == "off")
-    assert await heard.server.execute_command("speclsp.toggle") == {"enabled": True}
-    await heard.ghost(1, 11)
 
 
 async def test_client_that_vanishes_ends_the_server(tmp_path, start):

@@ -177,12 +177,6 @@ def test_end_of_input_before_initialize(server):
     assert server.end() == (1, b"")
 
 
-def test_exit_without_shutdown(server):
-    server.initialize()
-    server.send(method="exit")
-    assert server.end() == (1, b"")
-
-
 def test_a_request_sees_the_document_as_of_its_arrival(server):
     server.initialize()
     server.open("ab\n")
