@@ -29,7 +29,7 @@ def test_doctor_names_the_engine_and_what_it_cannot_do(server):
         assert f"note     remote engine: {lack}" in outcome.output
     assert "ok       completion: " in outcome.output
     assert "llama-cpp-python" not in outcome.output
-    assert server.n_completions == 1
+    assert len(server.prompts) == 1
 
 
 def test_doctor_says_that_nobody_answers_and_what_to_check():
@@ -46,7 +46,7 @@ def test_explain_prints_what_would_be_sent_and_sends_nothing(server, tmp_path):
     path, _, body = json.loads(outcome.stdout)["request"].partition("\n")
     assert path == "POST /v1/completions"
     assert json.loads(body)["prompt"].endswith("<|fim_middle|>    return ")
-    assert server.n_completions == 0
+    assert server.prompts == []
     assert "POST /v1/completions" in run("explain", place, "--engine-url", server.address).stdout
 
 

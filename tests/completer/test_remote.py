@@ -3,10 +3,11 @@
 import dataclasses
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
-from recording_server import recording_server
+from recording_server import RecordingServer, recording_server
 from scripted_http import response, scripted_server
 from scripted_models import ByteVocabulary, ScriptedLoader
 from scripted_remote import DEAD, ScriptedRemote
@@ -155,6 +156,28 @@ def test_an_answer_that_does_not_begin_with_what_was_typed_is_refused(desk):
     assert "`healing`" in error.value.remedy
 
 
+def asked_at(places: dict[str, str], root: Path) -> RecordingServer:
+    """Return a server that was asked at a place of each file of a project."""
+    with recording_server("qwen2.5-coder-7b", "area_of_1(box)") as server:
+        window = typed_completer(Settings(engine_url=server.address, persist=False, n_prompt=4000))
+        window.open_folder(WorkspaceFolder(root=str(root), name="p"))
+        window.start()
+        try:
+            for name, text in places.items():
+                request = request_at(
+                    text,
+                    path=name,
+                    file=str(root / name),
+                    uri=f"file:///{name}",
+                    origin="program",
+                    wait_for_model=True,
+                )
+                window.complete(request, CancellationToken()).result(WAIT_S)
+        finally:
+            window.close()
+    return server
+
+
 @pytest.mark.slow
 def test_no_secret_is_in_the_bytes_that_leave(tmp_path):
     """A hundred kinds of secrets, in open documents and in the project's files."""
@@ -165,27 +188,13 @@ def test_no_secret_is_in_the_bytes_that_leave(tmp_path):
             file.parent.mkdir(parents=True)
             file.write_text(planted.lines)
         (folder / f"boxes_{idx}.py").write_text(f"def area_of_{idx}(box):\n    return box\n")
-    with recording_server("qwen2.5-coder-7b", "area_of_1(box)") as server:
-        settings = Settings(engine_url=server.address, persist=False, n_prompt=4000)
-        window = typed_completer(settings)
-        window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
-        window.start()
-        try:
-            for idx, planted in enumerate(every):
-                name = f"package_{idx}/{planted.name}"
-                request = request_at(
-                    f"{planted.lines}\n\nbox = Box()\nprint(area_of_{idx}¦)\n",
-                    path=name,
-                    file=str(tmp_path / name),
-                    uri=f"file:///{name}",
-                    origin="program",
-                    wait_for_model=True,
-                )
-                window.complete(request, CancellationToken()).result(WAIT_S)
-        finally:
-            window.close()
-    received = server.received.decode().replace('\\"', '"').replace("\\\\", "\\")
-    assert server.n_completions > 60
+    places = {
+        f"package_{idx}/{one.name}": f"{one.lines}\n\nbox = Box()\nprint(area_of_{idx}¦)\n"
+        for idx, one in enumerate(every)
+    }
+    server = asked_at(places, tmp_path)
+    received = server.received.replace('\\"', '"').replace("\\\\", "\\")
+    assert len(server.prompts) > 60
     assert "def area_of_" in received
     assert PLACEHOLDER in received
     for planted in every:
@@ -199,27 +208,10 @@ def test_no_token_in_a_files_name_leaves(tmp_path):
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("def area_of_it(box):\n    return box\n")
-    with recording_server("qwen2.5-coder-7b", "area_of_it(box)") as server:
-        settings = Settings(engine_url=server.address, persist=False, n_prompt=4000)
-        window = typed_completer(settings)
-        window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
-        window.start()
-        try:
-            for name in names:
-                request = request_at(
-                    "box = Box()\nprint(area_of_it¦)\n",
-                    path=name,
-                    file=str(tmp_path / name),
-                    uri=f"file:///{name}",
-                    origin="program",
-                    wait_for_model=True,
-                )
-                window.complete(request, CancellationToken()).result(WAIT_S)
-        finally:
-            window.close()
-    assert server.n_completions == len(names)
-    assert PLACEHOLDER in server.received.decode()
-    assert token[4:] not in server.received.decode()
+    server = asked_at(dict.fromkeys(names, "box = Box()\nprint(area_of_it¦)\n"), tmp_path)
+    assert len(server.prompts) == len(names)
+    assert PLACEHOLDER in server.received
+    assert token[4:] not in server.received
 
 
 def test_a_dead_engine_fails_requests_at_once_and_comes_back_by_itself(desk):
