@@ -86,6 +86,9 @@ class Completer(Protocol):
         They are secrets now; see :attr:`~speclsp.documents.AcceptedText.name`.
         """
 
+    def forget_secrets(self, secrets: tuple[str, ...]) -> None:
+        """Forget what holds a piece of these secrets, as where a change hides them."""
+
     def statistics(self) -> SessionStats:
         """Return the completer's share of a session's statistics: models, index, unused work.
 

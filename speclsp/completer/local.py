@@ -346,6 +346,10 @@ class LocalCompleter:
         self._forget(())
         self._engine.forget_learned(name, places)
 
+    def forget_secrets(self, secrets: tuple[str, ...]) -> None:
+        """Forget what holds a piece of secrets."""
+        self._forget(secrets)
+
     def _is_ignored(self, file: str) -> bool:
         return self.settings.mask_secrets and bool(file) and self._project.is_ignored(file)
 

@@ -12,7 +12,7 @@ import enum
 import itertools
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,6 +32,7 @@ from speclsp.engine_process.shared_documents import SharedDocuments
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import Event, EventQueue, StateChanged
 from speclsp.requests import EditRequest, Request
+from speclsp.secrets.pieces import clipped
 from speclsp.settings import Settings
 from speclsp.statistics import EngineState, SessionStats
 
@@ -50,7 +51,7 @@ _CLOSE_S: Final = 0.5
 _ELSEWHERE_LACKS: Final = ("drafts and context from open files only",)
 """What an engine on another machine cannot do: the folders are not there."""
 _MAX_LEARNED: Final = 500
-"""Accepted texts that wait for the next engine."""
+"""Accepted texts that wait for the next engine, and messages about what it has to forget."""
 
 
 _OF_FOLDERS: Final = (wire.OpenFolder, wire.CloseFolder, wire.Reindex)
@@ -94,6 +95,8 @@ class _Pending:
     future: Future[Any]
     overdue: asyncio.TimerHandle
     is_sent: bool = False
+    forgotten: tuple[wire.Forget | wire.ForgetSecrets, ...] = ()
+    """What the engine was told to forget before it was sent the request."""
 
     def answer_empty(self, reason: FinishReason) -> None:
         self.future.set_result(self.request.empty(reason))
@@ -119,8 +122,9 @@ class SharedCompleter:
         """Why requests fail while there is no connection."""
         self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
         """Accepted texts to send to the next engine."""
-        self._forgotten: deque[wire.Forget] = deque(maxlen=_MAX_LEARNED)
-        """What the next engine is to forget."""
+        self._forgotten: deque[wire.Forget | wire.ForgetSecrets] = deque(maxlen=_MAX_LEARNED)
+        """What the next engine is to forget, unless an answer to a later request shows that this
+        one was told."""
         self._waiting: dict[int, _Pending] = {}
         """The requests without an answer, by number."""
         self._numbers = itertools.count(1)
@@ -275,7 +279,13 @@ class SharedCompleter:
         self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()
     ) -> None:
         """Take the next version of an open document, and which letters are secrets now."""
-        self._post(self._documents.change, document, edit, hidden)
+        self._post(self._change, document, edit, hidden)
+
+    def _change(self, document: Document, edit: TextEdit, hidden: tuple[Place, ...]) -> None:
+        former = self._documents.get(document.uri)
+        if former is not None:
+            self._note_secrets(former.text[start:end] for start, end in hidden)
+        self._documents.change(document, edit, hidden)
 
     def save_document(self, uri: str) -> None:
         """Note that a document was written to its file."""
@@ -357,8 +367,35 @@ class SharedCompleter:
         unsent = [text for text in self._learned if text.name != name]
         self._learned = deque(unsent, maxlen=_MAX_LEARNED)
         message = wire.Forget(name, places)
-        if not self._send(message):
-            self._forgotten.append(message)
+        self._forgotten.append(message)
+        self._send(message)
+
+    def forget_secrets(self, secrets: tuple[str, ...]) -> None:
+        """Let the engine forget what holds a piece of secrets, now or when one is connected."""
+        self._post(self._forget_secrets, secrets)
+
+    def _forget_secrets(self, secrets: tuple[str, ...]) -> None:
+        message = self._note_secrets(secrets)
+        if message is not None:
+            self._send(message)
+
+    def _note_secrets(self, secrets: Iterable[str]) -> wire.ForgetSecrets | None:
+        """Note what the next engine has to forget.
+
+        An engine on another machine, which may never have had the letters, is not told them.
+        """
+        kept = () if self._settings.engine_listens else clipped(secrets)
+        if not kept:
+            return None
+        message = wire.ForgetSecrets(kept)
+        self._forgotten.append(message)
+        return message
+
+    def _to_forget(self) -> tuple[wire.Forget | wire.ForgetSecrets, ...]:
+        """Return what an engine is told to forget before it is asked anything."""
+        if not self._settings.engine_listens:
+            return tuple(self._forgotten)
+        return tuple(one for one in self._forgotten if isinstance(one, wire.Forget))
 
     def _refusal(self, request: Request[Any]) -> SpecLspError | None:
         """Return why a request cannot be served now."""
@@ -408,6 +445,7 @@ class SharedCompleter:
 
     def _send_pending(self, pending: _Pending) -> None:
         pending.is_sent = True
+        pending.forgotten = self._to_forget()
         request = pending.request
         if isinstance(request, EditRequest):
             changes = self._documents.sent_changes(request)
@@ -436,10 +474,9 @@ class SharedCompleter:
         self._send(
             *messages,
             *map(wire.Learn, map(documents.without_path, learned)),
-            *self._forgotten,
+            *self._to_forget(),
         )
         self._learned.clear()
-        self._forgotten.clear()
         self._absence = _STARTING
         self._is_told = False
         for pending in [*self._waiting.values()]:
@@ -551,6 +588,9 @@ class SharedCompleter:
         if isinstance(message, wire.Failed):
             pending.future.set_exception(_error(message))
         else:
+            told = set(map(id, pending.forgotten))
+            unsure = [one for one in self._forgotten if id(one) not in told]
+            self._forgotten = deque(unsure, maxlen=_MAX_LEARNED)
             pending.future.set_result(message.result)
 
     def _take_event(self, event: Event) -> None:

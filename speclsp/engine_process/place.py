@@ -33,7 +33,7 @@ from speclsp.project.source_text import read_regular
 from speclsp.settings import FIELDS, Settings, changed, info
 from speclsp.storage.locations import cache_dir, check_own, make_private_folder
 
-PROTOCOL: Final = 6
+PROTOCOL: Final = 7
 """Version of what windows and engines say to each other."""
 
 OWN_ENGINE: Final = "set `engine` to own, and each window loads the model itself."

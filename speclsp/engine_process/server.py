@@ -240,15 +240,13 @@ class _Window:
                 completer.close_document(self._scope + message.uri)
             case wire.Learn():
                 completer.learn(message.accepted)
-            case wire.Forget():
-                completer.forget(message.name, message.places)
             case wire.AskStatistics():
                 self._send_statistics(completer)
             case _:
                 self._do_guarded(completer, message)
 
     def _do_guarded(self, completer: Completer, message: wire.WindowMessage) -> None:
-        """Take settings or folders; an exception does not end the connection.
+        """Take settings, folders, or what to forget; an exception does not end the connection.
 
         Otherwise the window would connect again and send the same.
         """
@@ -264,6 +262,10 @@ class _Window:
                     completer.close_folder(message.root)
                 case wire.Reindex():
                     completer.reindex()
+                case wire.Forget():
+                    completer.forget(message.name, message.places)
+                case wire.ForgetSecrets():
+                    completer.forget_secrets(message.secrets)
         except Exception as error:
             logger.exception("%s failed", type(message).__name__)
             problem = Problem(

@@ -129,6 +129,12 @@ class Forget(_Message, frozen=True):
     places: tuple[Place, ...]
 
 
+class ForgetSecrets(_Message, frozen=True):
+    """Forget what holds a piece of these secrets, of which an engine before may have learned."""
+
+    secrets: tuple[str, ...]
+
+
 class AskStatistics(_Message, frozen=True):
     """Send Statistics."""
 
@@ -146,6 +152,7 @@ WindowMessage = (
     | Cancel
     | Learn
     | Forget
+    | ForgetSecrets
     | AskStatistics
 )
 

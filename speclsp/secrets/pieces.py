@@ -64,3 +64,16 @@ class Pieces:
                 places.append((start, start + len(piece)))
                 start = text.find(piece, start + 1)
         return tuple(merged(Span(*place) for place in places))
+
+
+def clipped(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Return secrets, or as many of them that any text is taken to hold a piece."""
+    kept: list[str] = []
+    n_letters = 0
+    for secret in secrets:
+        if n_letters > _MOST:
+            break
+        if len(secret) >= _LEAST:
+            kept.append(secret[: _MOST + 1])
+            n_letters += len(kept[-1])
+    return tuple(kept)

@@ -964,3 +964,31 @@ def test_what_an_engine_was_not_told_to_forget_the_next_one_is(scripted):
 
 async def _waiting(window):
     return [text.text for text in window._learned], [one.name for one in window._forgotten]
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_engines_are_told_what_became_a_secret_until_one_answers_and_none_elsewhere(
+    scripted, monkeypatch, is_elsewhere
+):
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    window = scripted.window(ELSEWHERE if is_elsewhere else LOCAL)
+    shown = document("x = 'hunter22'\n")
+    window.open_document(shown)
+    change(window, shown, 2, TextEdit(5, 13, "MASKED"), ((5, 13),))
+    window.forget("learned", ((0, 6),))
+
+    def told_next(n_made: int) -> set[str]:
+        crash(scripted, n_made)
+        until(lambda: len(scripted.made) > n_made and window._connection)
+        scripted.settle(window)
+        told = [call for call in scripted.completer.calls if call[1:2] != ("mark",)]
+        assert ("forget_secrets", ("hunter22",)) in told or is_elsewhere
+        return {call[0] for call in told if call[0].startswith("forget")}
+
+    names = {"forget"} if is_elsewhere else {"forget", "forget_secrets"}
+    assert told_next(1) == told_next(2) == names
+    ask(window, version=2, offset=3).result(WAIT_S)
+    crash(scripted, 3)
+    until(lambda: len(scripted.made) > 3 and window._connection)
+    ask(window, version=2, offset=3).result(WAIT_S)
+    assert not [call for call in scripted.completer.calls if call[0].startswith("forget")]

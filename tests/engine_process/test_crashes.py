@@ -295,6 +295,37 @@ def test_a_suspended_engine_keeps_no_window_from_closing_and_learns_what_it_was_
     store.close()
 
 
+@pytest.mark.parametrize("how", ["away", "suspended"])
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_what_becomes_a_secret_while_no_engine_takes_it_is_removed_by_the_next(
+    windows, how, is_closed
+):
+    """An earlier session learned it.  A suspended engine that is killed has read nothing."""
+    secret, uri = "Zk39xQpL77vBn2mRtY48", "file:///p/b.py"
+    with contextlib.closing(AcceptedStore.open()) as store:
+        store.append("", f'value = join("{secret}", other)\n')
+        window = windows.open(dataclasses.replace(SETTINGS, persist=True))
+        assert text_of(window, f'x = "{secret}"\n', uri) == "return 1"
+        (pid,) = windows.pids
+        if how == "suspended":
+            suspend(pid)
+        else:
+            windows.gate.clear()
+            os.kill(pid, signal.SIGKILL)
+            until(lambda: window.window.completer._connection is None)
+        named = f'password = "{secret}"\n'
+        window.brought_to(request_between(named, uri=uri, language_id="python"))
+        if is_closed:
+            window.window.close_document(uri)
+        if how == "suspended":
+            os.kill(pid, signal.SIGKILL)
+        windows.gate.set()
+        assert text_of(window, "y = 1\n") == "return 1"
+        assert len(set(windows.pids)) == 2
+        until(lambda: not store.texts(), within_s=WAIT_S)
+        assert not window.window.completer._forgotten
+
+
 def test_a_suspended_engine_is_waited_for_and_not_killed(windows):
     window = windows.open()
     assert text_of(window, "x = 1\n") == "return 1"

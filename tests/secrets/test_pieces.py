@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from speclsp.secrets.pieces import Pieces
+from speclsp.secrets.pieces import Pieces, clipped
 from tests.support.secret_prefixes import n_shown
 
 
@@ -27,6 +27,15 @@ def test_few_pieces_and_many_are_found_alike(n_letters):
         start = draw.randrange(n_letters)
         text = "ab" + secret[start : start + draw.randint(5, 11)] + "yz"
         assert Pieces([secret]).are_in(text) == (n_shown(secret, text) >= 8)
+
+
+@pytest.mark.parametrize("sizes", [[20, 3, 0, 9], [200_000], [60_000, 50_000, 70], [9] * 20_000])
+def test_clipped_secrets_are_bounded_and_have_the_same_pieces(sizes):
+    secrets = [chr(97 + n % 26) * size for n, size in enumerate(sizes)]
+    kept = clipped(secrets)
+    assert sum(map(len, kept)) <= 210_000
+    for text in ("aaaaaaaaaa", "zzzzzzzz", "dddddddd", "a", "9"):
+        assert Pieces(kept).are_in(text) == Pieces(secrets).are_in(text)
 
 
 def test_the_places_of_pieces_are_whole():

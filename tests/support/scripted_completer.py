@@ -140,6 +140,9 @@ class ScriptedCompleter:
     def forget(self, name: str, places: tuple[Place, ...]) -> None:
         self.calls.append(("forget", name, places))
 
+    def forget_secrets(self, secrets: tuple[str, ...]) -> None:
+        self.calls.append(("forget_secrets", secrets))
+
     def statistics(self) -> SessionStats:
         return SessionStats(state="ready")
 
