@@ -1,7 +1,6 @@
 """What real processes learn: counted once, and there after they were killed."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from speclsp.ngrams.files import open_statistics
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("private_folders")]
 
-WAIT_S = 120
 TEXT = "def quotient_of(first_number, second_number):\n    return first_number / second_number\n"
 BEGUN = "def quotient_of(first_number, "
 
@@ -117,14 +115,6 @@ def test_a_text_is_proposed_alike_from_the_store_the_file_and_both(start, tmp_pa
     assert list(proposed.values()) == 3 * [[once, twice]]
 
 
-def test_what_is_accepted_before_the_model_is_loaded_is_written(start, path):
-    process = start(*options_of("file", path))
-    process.accept()
-    process.end()
-    assert in_file(path) == 1
-    assert not journal_of(path).exists()
-
-
 @pytest.mark.parametrize("sources", ["file", "both"])
 def test_a_killed_process_loses_nothing_that_reached_the_journal(start, path, sources):
     process = start(*options_of(sources, path))
@@ -154,20 +144,6 @@ def test_a_process_that_is_killed_at_once_leaves_everything_whole(start, path):
     assert 1 <= in_file(path) <= 3
 
 
-def test_processes_that_share_a_file_both_count(start, path):
-    processes = [start(*options_of("file", path)) for _ in range(2)]
-    for number, process in enumerate(processes):
-        process.complete()
-        process.accept(f"other_name_{number} = quotient_of({number}, {number})\n")
-        process.accept()
-    for process in processes:
-        process.end()
-    assert in_file(path) == 2
-    assert not journal_of(path).exists()
-    for number in range(2):
-        assert in_file(path, f"other_name_{number} = quotient_of({number}, {number})\n") >= 1
-
-
 def test_what_the_model_writes_counts_as_in_llama_cpp(start, path):
     process = start(*options_of("file", path), "--lookup-cache-update", "generated")
     text = process.complete("def add(a, b):\n    return ")
@@ -176,22 +152,3 @@ def test_what_the_model_writes_counts_as_in_llama_cpp(start, path):
     tables = open_statistics(path, None).tables
     last = load_vocabulary(embedded.embedded_target()).tokenize(f"return {text}").tolist()
     assert tables.followers((last[-2],)).get(last[-1]) == 1
-
-
-def test_a_file_of_llama_cpp_is_written_only_if_the_option_is_given(start, path):
-    vocabulary = load_vocabulary(embedded.embedded_target())
-    gram = vocabulary.tokenize(TEXT).tolist()[:4]
-    record = [*gram, 1, 7, 3]  # four tokens, one follower: token 7, three times
-    foreign = b"".join(number.to_bytes(4, sys.byteorder) for number in record)
-    path.write_bytes(foreign)
-    process = start(*options_of("file", path))
-    process.accept()
-    process.end()
-    assert path.read_bytes() == foreign
-    process = start(*options_of("file", path), "--lookup-cache-update", "accepted")
-    process.accept()
-    process.end()
-    assert in_file(path) == 1
-    file = open_statistics(path, None)
-    assert file.layout == "llama.cpp"
-    assert file.tables.followers(tuple(gram))[7] == 3

@@ -99,14 +99,6 @@ def test_every_command_takes_models_by_name(project, tmp_path, command):
         run(command, *paths, *output, "--model", "qwen2.5-codr-7b")
 
 
-@pytest.mark.slow
-def test_several_processes_write_the_same_file(project, tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    run("build", project, "-o", one, "--processes", "1")
-    run("build", project, "-o", two, "--processes", "2")
-    assert one.read_bytes() == two.read_bytes()
-
-
 def test_parts_merge_to_the_file_of_one_run(project, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

@@ -516,16 +516,6 @@ def test_a_draft_that_the_cache_has_no_room_for_is_left_out():
         run(_FailingTarget(NoRoomError("the KV cache has no room.")))
 
 
-def test_a_raising_drafter_is_reported_and_changes_nothing():
-    drafter = ScriptedDrafter([Draft((1, 2)), ZeroDivisionError("oh")], name="mine")
-    generation = run(target(), drafter)
-    assert generation.tokens == run(target()).tokens
-    (failure,) = generation.drafter_failures
-    assert "mine" in failure.message
-    assert "ZeroDivisionError: oh" in failure.message
-    assert generation.stats.drafters["mine"].n_draft_calls == 2
-
-
 def test_drafters_learn_the_vocabulary_and_only_what_was_verified():
     reference = run(target())
     oracle = OracleDrafter(reference.tokens, n_draft=3)

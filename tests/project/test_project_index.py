@@ -426,19 +426,6 @@ class TestChanges:
 
 
 class TestPersistence:
-    def test_restart_tokenises_nothing(self, project, tmp_path, make_index):
-        for number in range(30):
-            write(project / f"{number}.py", lines(number))
-        for expected_calls in (30, 0):
-            store = TokenStore(tmp_path / "store" / "t.sqlite3")
-            index = make_index(token_store=store).open().built()
-            assert index.follows("key 17 : ") == "word17"
-            index.index.close()
-            store.close()
-            assert index.tokenize.n_calls == expected_calls
-        assert b"key 17" not in (tmp_path / "store" / "t.sqlite3").read_bytes()
-        assert b"17.py" not in (tmp_path / "store" / "t.sqlite3").read_bytes()
-
     def test_failing_store_is_told_once_and_done_without(
         self, project, tmp_path, make_index, monkeypatch
     ):
@@ -456,19 +443,6 @@ class TestPersistence:
         (message,) = [event.message for event in index.of_type(LogLine)]
         assert "disk full" in message
         assert "Delete something." in message
-
-    def test_two_indexes_share_a_store(self, project, tmp_path, make_index):
-        for number in range(40):
-            write(project / f"{number}.py", lines(number))
-        stores = [TokenStore(tmp_path / "t.sqlite3") for _ in range(2)]
-        indexes = [make_index(token_store=store).open() for store in stores]
-        for index in indexes:
-            index.built()
-            assert index.follows("key 39 : ") == "word39"
-            assert not index.of_type(LogLine)
-            index.index.close()
-        (use,) = TokenStore(tmp_path / "t.sqlite3").uses()
-        assert use.n_items == 40
 
 
 @pytest.mark.real

@@ -41,7 +41,7 @@ def found(index: IndexUnderTest, *numbers: int) -> list[int]:
     return [n for n in numbers if index.follows(f"key {n} : ") == f"word{n}"]
 
 
-def test_restart_tokenises_nothing(project, start):
+def test_restart_tokenises_nothing(project, tmp_path, start):
     fill(project)
     first = start()
     first.index.close()
@@ -50,6 +50,8 @@ def test_restart_tokenises_nothing(project, start):
     assert found(again, *range(N_FILES)) == list(range(N_FILES))
     assert again.index.stats() == first.index.stats()
     assert again.tokenize.n_calls == 0
+    kept = (tmp_path / "t.sqlite3").read_bytes()
+    assert not [word for word in (b"key 17", b"17.py") if word in kept]
 
 
 def test_changes_since_the_last_session_are_noticed(project, start):
@@ -188,3 +190,5 @@ def test_two_servers_at_once(project, tmp_path, start, reports):
     assert found(index, *range(N_FILES)) == list(range(N_FILES))
     assert index.tokenize.n_calls == 0
     assert reports == []
+    (use,) = TokenStore(tmp_path / "t.sqlite3").uses()
+    assert use.n_items == N_FILES

@@ -1,7 +1,4 @@
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 
@@ -109,21 +106,6 @@ def test_forgotten_text_is_gone_from_the_disk(make_store, tmp_path):
     store.forget_all()
     data = b"".join(path.read_bytes() for path in (tmp_path / "s").iterdir())
     assert b"hunter2" not in data
-
-
-def test_what_was_appended_survives_a_kill(make_store, tmp_path):
-    code = """
-import os, signal, sys
-from pathlib import Path
-from speclsp.storage.accepted_store import AcceptedStore
-store = AcceptedStore(Path(sys.argv[1]))
-store.append("/a", "committed")
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    path = tmp_path / "s" / "a.sqlite3"
-    result = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
-    assert result.returncode == -signal.SIGKILL
-    assert texts_of(make_store(), "/a", 10) == ["committed"]
 
 
 def test_user_store_lies_in_the_state_folder(tmp_path, monkeypatch):

@@ -137,19 +137,6 @@ def test_damaged_tokens_are_not_returned(store):
     assert kept(store, 5) == [3]
 
 
-def test_damaged_file_is_begun_anew(make_store, tmp_path, store):
-    put(store, *range(20))
-    store.close()
-    path = tmp_path / "t.sqlite3"
-    path.write_bytes(path.read_bytes()[:100] + b"\0" * 8000)
-    reports: list[StoreError] = []
-    store = make_store(report=reports.append)
-    assert kept(store, 20) == []
-    put(store, 7)
-    assert kept(store, 20) == [7]
-    assert len(reports) == 1
-
-
 def test_busy_writer_delays_and_loses_nothing(make_store, monkeypatch):
     monkeypatch.setattr("speclsp.storage.database._BUSY_S", 0.01)
     store, other = make_store(), make_store()
