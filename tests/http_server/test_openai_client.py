@@ -91,14 +91,6 @@ def test_several_prompts_have_a_choice_each(client):
     assert found.choices[0].text == alone.choices[0].text
 
 
-def test_a_prediction_leaves_the_text_as_it_is(client):
-    words = {"model": "any", "prompt": "zebra_", "max_tokens": 12, "temperature": 0}
-    text = client.completions.create(**words).choices[0].text
-    prediction = {"prediction": {"type": "content", "content": f"zebra_{text}"}}
-    predicted = client.completions.create(**words, extra_body=prediction)
-    assert predicted.choices[0].text == text
-
-
 def test_a_character_of_several_tokens_is_streamed_whole(client):
     """The embedded vocabulary has two tokens for é, and greedy text repeats the pattern."""
     prompt = "é" * 60
@@ -113,15 +105,6 @@ def test_a_character_of_several_tokens_is_streamed_whole(client):
     assert "".join(parts) == whole.choices[0].text
     assert "é" in "".join(parts)
     assert not any("\ufffd" in part for part in parts)
-
-
-def test_two_choices_differ(client):
-    answer = client.completions.create(
-        model="any", prompt="import os\n\n\n", n=2, max_tokens=8, temperature=0
-    )
-    first, second = answer.choices
-    assert (first.index, second.index) == (0, 1)
-    assert first.text != second.text
 
 
 def test_errors_are_those_that_the_client_knows(server, client):
