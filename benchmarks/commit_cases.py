@@ -22,6 +22,7 @@ from typing import Final, Literal
 import msgspec
 
 from benchmarks.commit_places import git
+from speclsp.common_ends import common_head, common_tail
 from speclsp.edits.edit import Hunk, hunks
 from speclsp.edits.formats import lines_of
 
@@ -251,9 +252,8 @@ def textual_repetition(old: str, new: str, text: str) -> str:
 
     It is what an editor can do without a model.
     """
-    least = min(len(old), len(new))
-    head = next((n for n in range(least) if old[n] != new[n]), least)
-    tail = next((n for n in range(least - head) if old[-1 - n] != new[-1 - n]), least - head)
+    head = common_head(old, new)
+    tail = common_tail(old, new, min(len(old), len(new)) - head)
     gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
     at = text.find(new)
     if not gone.strip() or at < 0:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from speclsp.common_ends import common_head, common_tail
+
 EditKind = Literal["within a line", "new line", "new block", "changed lines"]
 
 _N_PAIRED_LINES: Final = 3
@@ -67,14 +69,8 @@ def _inserted(above: str, lines: list[str], start: int) -> Edit:
 
 def _changed_line(old: str, new: str, start: int) -> Edit:
     """One place within a line, or the line as a whole where little of it is left."""
-    n_head = next(
-        (idx for idx, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
-        min(len(old), len(new)),
-    )
-    n_tail_most = min(len(old), len(new)) - n_head
-    n_tail = next(
-        (idx for idx in range(n_tail_most) if old[-1 - idx] != new[-1 - idx]), n_tail_most
-    )
+    n_head = common_head(old, new)
+    n_tail = common_tail(old, new, min(len(old), len(new)) - n_head)
     n_kept = len((old[:n_head] + old[len(old) - n_tail :]).strip())
     if n_kept < _LEAST_KEPT * len(old.strip()) or not new.strip():
         return _replaced([old], [new], start)
