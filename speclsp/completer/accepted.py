@@ -44,6 +44,12 @@ _READ_S: Final = 1.0
 """Maximum seconds that a workspace's first request waits for the texts that it drafts from."""
 _CLOSE_S: Final = 5.0
 
+_LEFT: Final = "Accepted completions may still hold what became a secret."
+_LEFT_REMEDY: Final = (
+    "It is removed once the store can be written, if that is before the engine ends; `speclsp data "
+    "forget --all` removes all of them."
+)
+
 _Result = TypeVar("_Result")
 
 
@@ -96,7 +102,8 @@ class _Taken(NamedTuple):
 class AcceptedTexts:
     """Accepted texts and their n-grams, by workspace.
 
-    A store that fails is logged once and not used again; texts are then kept in memory only.
+    A store that fails is logged once, and texts are then kept in memory only; what became a secret
+    is removed from it as soon as that is possible again.
     Only texts are stored: their n-grams are counted again in each session.
     """
 
@@ -110,6 +117,8 @@ class AcceptedTexts:
         """``limit`` bounds waits for other processes."""
         self._masks = settings.mask_secrets
         self._is_kept = settings.persist
+        self._has_failed = False
+        """Whether the store failed, so that no text is read from it or added."""
         self._events = events
         self._files = files
         self._limit = limit
@@ -123,8 +132,12 @@ class AcceptedTexts:
         """Texts that were not stored, since another process wrote, and that the log does not name
         yet."""
         self._busy: BusyError | None = None
-        self._secret: deque[Pieces] = deque()
-        """Pieces of secrets that the store may still hold, the oldest first."""
+        self._is_told = False
+        """Whether the user was told that the store holds what became a secret."""
+        self._secret = Pieces(())
+        """Pieces of secrets that the store may still hold."""
+        self._named: deque[tuple[str, tuple[Place, ...]]] = deque(maxlen=MAX_TEXTS)
+        """Names of texts that it may still hold, and where there are secrets in them."""
         self._waiting: deque[_Taken] = deque(maxlen=MAX_TEXTS)
         """Texts that were accepted before a vocabulary was loaded."""
 
@@ -180,7 +193,7 @@ class AcceptedTexts:
         self._files.begin_to_forget()
         with self._lock:
             if self._is_kept:
-                self._secret.append(pieces)
+                self._secret = self._secret.joined(pieces)
             roots, self._by_root = [*self._by_root], {}
             self._later(self._forget, pieces)
             for root in roots:
@@ -228,7 +241,7 @@ class AcceptedTexts:
         try:
             self._remove_secret()
             kept = self._stored(lambda store: store.recent(root, MAX_TEXTS), nothing)
-            kept = [each for each in kept if not any(p.are_in(each.text) for p in self._secret)]
+            kept = [each for each in kept if not self._secret.are_in(each.text)]
             latest = [vocabulary.tokenize(each.text) for each in kept[-_N_DRAFTED_FROM:]]
             accepted.parts.extend(latest)
             accepted.tokens = np.concatenate([EMPTY_TOKENS, *latest])
@@ -254,20 +267,35 @@ class AcceptedTexts:
             self._files.forget(pieces, self._vocabulary)
 
     def _forget_learned(self, name: str, places: tuple[Place, ...]) -> None:
-        none: list[str] = []
+        self._named.append((name, places))
+        self._find_named()
+
+    def _find_named(self) -> None:
+        """Forget the letters of secrets in the texts whose names are known; later, as below."""
         texts = [taken.accepted.whole for taken in self._waiting]
-        texts += self._stored(lambda store: store.texts(), none)
-        secrets = {text[s:e] for text in texts if name_of(text) == name for s, e in places}
+        stored = self._stored(AcceptedStore.texts, None, removes=True)
+        named: dict[str, set[Place]] = {}
+        for name, places in self._named:
+            named.setdefault(name, set()).update(places)
+        known = ((text, named.get(name_of(text), ())) for text in (*texts, *(stored or ())))
+        secrets = {text[start:end] for text, places in known for start, end in places}
+        if stored is not None or not self._is_kept:
+            self._named.clear()
         if secrets:
             self.forget(Pieces(sorted(secrets)))
 
     def _remove_secret(self) -> None:
-        """Remove from the store what became secret; later, if another process writes."""
-        while self._secret and self._is_kept:
-            is_secret = self._secret[0].are_in
-            if self._stored(partial(AcceptedStore.remove, is_removed=is_secret), None) is None:
-                return
-            self._secret.popleft()
+        """Remove from the store what became secret; later, while it cannot be written."""
+        if self._named:
+            self._find_named()
+        secret = self._secret
+        if not secret:
+            return
+        remove = partial(AcceptedStore.remove, is_removed=secret.are_in)
+        if self._stored(remove, None, removes=True) is not None:
+            with self._lock:
+                if self._secret is secret:
+                    self._secret = Pieces(())
 
     def _add(
         self,
@@ -346,12 +374,14 @@ class AcceptedTexts:
         otherwise: _Result,
         *,
         is_text: bool = False,
+        removes: bool = False,
     ) -> _Result:
         """Return the result of ``use``, or ``otherwise`` if the store fails or is switched off.
 
-        A text that is not kept, since another process writes, is counted for the log.
+        A text that is not kept, since another process writes, is counted for the log.  What
+        ``removes`` secrets is tried again on a store that failed.
         """
-        if not self._is_kept:
+        if not self._is_kept or (self._has_failed and not removes):
             return otherwise
         try:
             if self._store is None:
@@ -367,9 +397,13 @@ class AcceptedTexts:
             else:
                 self._events.log("info", str(error))
         except StoreError as error:
-            self._is_kept = False
-            self._close_store()
-            self._events.log("warning", f"accepted completions are not kept: {error}")
+            self._disconnect()
+            if not self._has_failed:
+                self._has_failed = True
+                self._events.log("warning", f"accepted completions are not kept: {error}")
+            if removes and not self._is_told:
+                self._is_told = True
+                self._events.problem(f"{_LEFT} {error.message}", _LEFT_REMEDY)
         return otherwise
 
     def _tell_unkept(self) -> None:
@@ -381,6 +415,11 @@ class AcceptedTexts:
     def _close_store(self) -> None:
         self._remove_secret()
         self._tell_unkept()
+        if self._is_kept and (self._secret or self._named) and not self._is_told:
+            self._events.problem(_LEFT, _LEFT_REMEDY)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         store, self._store = self._store, None
         if store is not None:
             store.close()

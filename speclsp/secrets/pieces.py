@@ -42,6 +42,12 @@ class Pieces:
     def __bool__(self) -> bool:
         return bool(self.secrets)
 
+    def joined(self, more: Pieces) -> Pieces:
+        """Return the pieces of both, see :func:`clipped`."""
+        if not (self and more):
+            return self or more
+        return Pieces(clipped(dict.fromkeys((*self.secrets, *more.secrets))))
+
     def are_in(self, text: str) -> bool:
         """Whether a text holds a piece."""
         if self._is_any:

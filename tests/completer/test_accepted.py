@@ -1,5 +1,6 @@
 """What is accepted: kept and counted by workspace, whatever happens to the disk."""
 
+import contextlib
 import dataclasses
 import sqlite3
 import threading
@@ -16,9 +17,10 @@ from speclsp.completer import accepted
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import AcceptedText, WorkspaceFolder
+from speclsp.documents import AcceptedText, WorkspaceFolder, name_of
 from speclsp.drafting.drafter import sum_of
-from speclsp.events import EventQueue, LogLine
+from speclsp.errors import StoreError
+from speclsp.events import EventQueue, LogLine, Problem
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import open_statistics, write
 from speclsp.secrets.pieces import Pieces
@@ -395,6 +397,53 @@ def test_what_became_a_secret_is_removed_later_if_another_process_writes(monkeyp
     assert store.texts() == ["area = width\n"]
     store.close()
     kept.close()
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_what_became_a_secret_is_removed_once_a_store_that_failed_can_be_written(
+    monkeypatch, by_name
+):
+    kept = Kept()
+    text = f"p = '{SECRET}'\n"
+    kept.take("", text)
+
+    def forget() -> None:
+        if by_name:
+            start = text.index(SECRET)
+            place = (start, start + len(SECRET))
+            kept.texts.forget_learned(name_of(text), (place,))
+        else:
+            kept.texts.forget(Pieces([SECRET]))
+        assert kept.texts.wait_done(WAIT_S)
+
+    full = StoreError("the disk is full.")
+    with monkeypatch.context() as broken:
+        broken.setattr(AcceptedStore, "append", raising(full))
+        kept.take("", "area = width\n")
+        for method in ("remove", "texts"):
+            broken.setattr(AcceptedStore, method, raising(full))
+        forget()
+        assert kept.drafted_from() == b""
+    kept.take("", "height = 2\n")
+    with contextlib.closing(AcceptedStore.open()) as store:
+        assert store.texts() == []
+    kept.close()
+    assert SECRET.encode() not in accepted_store_path().read_bytes()
+    events = [*iter(lambda: kept.events.next(0.0), None)]
+    assert [type(event) for event in events] == [LogLine, Problem]
+
+
+def test_a_secret_that_cannot_be_removed_is_a_problem_at_the_end(monkeypatch):
+    kept = Kept()
+    kept.take("", f"p = '{SECRET}'\n")
+    monkeypatch.setattr(AcceptedStore, "remove", raising(BusyError("another process writes.")))
+    for number in range(99):
+        kept.texts.forget(Pieces([f"{SECRET}{number}" * 100]))
+    kept.close()
+    assert kept.texts.wait_done(WAIT_S)
+    assert sum(map(len, kept.texts._secret.secrets)) < 210_000
+    events = [*iter(lambda: kept.events.next(0.0), None)]
+    assert [type(event) for event in events if not isinstance(event, LogLine)] == [Problem]
 
 
 def raising(error: Exception) -> Callable[..., Any]:
