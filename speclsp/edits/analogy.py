@@ -38,18 +38,18 @@ _N_CHARS: Final = 1000
 """Characters of lines that are aligned, at most: that takes longer by their square."""
 _N_FORMER: Final = 8
 """Earlier changes among which others of the same kind are looked for."""
-_LEAST_ALIKE: Final = 0.8
-"""Likeness of lines from which an addition may concern them, or a name that the file had before
-(docs/decisions/analogy.md)."""
-_LEAST_PROBABILITY: Final = 0.5
+_LEAST_ALIKE: Final = 0.9
+"""Likeness of lines from which an addition may concern them (docs/decisions/analogy.md)."""
+_LEAST_ALIKE_KNOWN: Final = 0.8
+"""The same, for a name that the file had before."""
+_LEAST_PROBABILITY: Final = 0.4
 """Least probability of the tokens of an answer that is shown."""
 _LEAST_AGAIN: Final = 0.9
 """The same, where an edit of this kind was declined."""
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]|\n")
 _LETTER_OR_DIGIT: Final = re.compile(r"\w")
-_NAME: Final = re.compile(r"[^\W\d]\w+")
-_NAMES: Final = re.compile(r"[^\W\d]\w+(?: \. \w+)*")
+_NAME: Final = re.compile(r"[^\W\d]\w*")
 _PLAIN_NAME: Final = re.compile(r"[A-Z]?[a-z]+")
 _LAST_WORD: Final = re.compile(r"[ \t]*[^\w\s]*\w*\Z")
 """What may be tokenised otherwise where a text goes on."""
@@ -94,13 +94,13 @@ class Pair:
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """New names by old ones; empty where the edit did anything else."""
+        """New names by old ones; empty where the edit did anything else, or left one as it was."""
         found: dict[str, str] = {}
         for was, now in self.kinds:
-            is_name = len(was) == 1 and _NAME.fullmatch(was[0]) and _NAMES.fullmatch(" ".join(now))
-            if not is_name or found.setdefault(was[0], "".join(now)) != "".join(now):
+            is_name = len(was) == len(now) == 1 and all(map(_NAME.fullmatch, (*was, *now)))
+            if not is_name or found.setdefault(was[0], now[0]) != now[0]:
                 return {}
-        return {} if found.keys() & set(found.values()) else found
+        return {} if found.keys() & {*words_of(self.new)} else found
 
     @cached_property
     def uses(self) -> frozenset[tuple[str, bool, bool]]:
@@ -151,7 +151,8 @@ def _matcher(was: Sequence[str], now: Sequence[str]) -> SequenceMatcher[str]:
 def pairs_of(change: Change) -> list[Pair]:
     """Return a change as pairs, without the lines that it only inserts or deletes.
 
-    Nor are there any without a letter or a digit that went or came, as formatters make them.
+    Nor are there any of fewer old lines than new ones, or without a letter or a digit that went or
+    came, as formatters make them.
     """
     was, now = (text.removesuffix("\n").split("\n") for text in (change.old, change.new))
     found: list[Pair] = []
@@ -161,7 +162,7 @@ def pairs_of(change: Change) -> list[Pair]:
         if last - first == end - start:
             lines = enumerate(zip(was[first:last], now[start:end], strict=True), start)
             found += [_pair([one], [other], row) for row, (one, other) in lines]
-        else:
+        elif last - first > end - start:
             found.append(_pair(was[first:last], now[start:end], start))
     return [
         one
@@ -268,10 +269,10 @@ def places(
             guess = flush(with_new_names(one, own, scope, language, state).split("\n"))
             if guess.split() == old.split():
                 guess = carried_over(one, old) or old
-                if guess.split() == old.split() or scope != _scope(language, state, old, guess):
+                if guess.split() == old.split():
                     continue
             place = Place(begin, stop, old, one, guess)
-            if one.renamed and not is_new and place.likeness < _LEAST_ALIKE:
+            if one.renamed and not is_new and place.likeness < _LEAST_ALIKE_KNOWN:
                 continue
             if row not in found or found[row].likeness < place.likeness:
                 found[row] = place
@@ -319,8 +320,9 @@ def carried_over(pair: Pair, text: str) -> str | None:
     """Return ``text`` with all substitutions of an edit; None where one has no place in it.
 
     The edit's old lines and the text are aligned by words.  Words that went must be there in a row,
-    and one of those around them, too; words that only came need those beside them and lines that
-    are alike.  Of the words in a row that both have, one is a name.
+    with those on both sides, or with one where there are several or lines are alike; words that
+    only came need those beside them and lines that are alike.  Of the words in a row that both
+    have, one is a name.
     """
     old, new, own = (list(_WORD.finditer(each)) for each in (pair.old, pair.new, text))
     was, words = ([word[0] for word in each] for each in (old, own))
@@ -342,7 +344,7 @@ def carried_over(pair: Pair, text: str) -> str | None:
         n_beside = (left == begin - 1) + (right == stop)
         row = (*_row(at, first - 1, -1), *range(first, last), *_row(at, last, 1))
         has_name = any(was[idx].isidentifier() for idx in row if 0 <= idx < len(was))
-        if n_beside < (1 if span and is_alike else 2) or not has_name:
+        if n_beside < (1 if len(span) > 1 or (span and is_alike) else 2) or not has_name:
             return None
         come, n_words = words_of(pair.new)[start:end], end - start
         is_there = come in (words[begin : begin + n_words], words[begin - n_words : begin])
