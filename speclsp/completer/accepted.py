@@ -146,6 +146,7 @@ class AcceptedTexts:
         with self._lock:
             self._vocabulary = tokenizer.vocabulary
             self._by_root = {}
+            self._forget_in_files()
             self._later(self._learn_waiting)
 
     def take(self, accepted: AcceptedText, root: str, into: LearnInto) -> None:
@@ -190,7 +191,7 @@ class AcceptedTexts:
         Requests wait for that as they do for the texts.  Where these are not stored, all are
         forgotten.
         """
-        self._files.begin_to_forget()
+        self._files.begin_to_forget(pieces)
         with self._lock:
             if self._is_kept:
                 self._secret = self._secret.joined(pieces)
@@ -209,7 +210,14 @@ class AcceptedTexts:
 
     def update_files(self) -> None:
         """Begin to bring all statistics files up to date."""
+        self._forget_in_files()
         self._later(self._files.fold_all)
+
+    def _forget_in_files(self) -> None:
+        """Begin to take secrets out of the statistics files where that was impossible before."""
+        if self._files.has_secret:
+            self._files.begin_to_forget(Pieces(()))
+            self._later(self._files.forget, self._vocabulary)
 
     def wait_done(self, timeout_s: float) -> bool:
         """Wait until all texts are stored; return False after ``timeout_s``."""
@@ -264,7 +272,7 @@ class AcceptedTexts:
             self._waiting = deque(waiting, maxlen=MAX_TEXTS)
             self._remove_secret()
         finally:
-            self._files.forget(pieces, self._vocabulary)
+            self._files.forget(self._vocabulary)
 
     def _forget_learned(self, name: str, places: tuple[Place, ...]) -> None:
         self._named.append((name, places))
@@ -417,6 +425,7 @@ class AcceptedTexts:
         self._tell_unkept()
         if self._is_kept and (self._secret or self._named) and not self._is_told:
             self._events.problem(_LEFT, _LEFT_REMEDY)
+        self._files.report_left()
         self._disconnect()
 
     def _disconnect(self) -> None:

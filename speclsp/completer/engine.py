@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.engine_thread import EngineThread, WindowEvents
 from speclsp.completer.jobs import EngineWindow
-from speclsp.completer.learned_files import LearnedFiles
+from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.completer.loaded_models import Models
 from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
@@ -53,7 +53,11 @@ class Engine:
         self._has_tokenizer = threading.Event()
         self._is_started = False
         self._limit = WaitLimit()
-        self.learned_files = LearnedFiles(self.events, self._limit)
+        self.learned_files = LearnedFiles(
+            self.events,
+            self._limit,
+            lambda: [learn_into(window.settings) for window in self.events.windows],
+        )
         self._accepted: dict[tuple[bool, bool], AcceptedTexts] = {}
         self.models = Models(
             settings,

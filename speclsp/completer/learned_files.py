@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,13 +50,23 @@ class LearnedFiles:
     What fails is a problem once.
     """
 
-    def __init__(self, events: EventQueue, limit: WaitLimit | None = None) -> None:
-        """``limit`` bounds waits for other processes."""
+    def __init__(
+        self,
+        events: EventQueue,
+        limit: WaitLimit | None = None,
+        targets: Callable[[], Iterable[LearnInto]] = tuple,
+    ) -> None:
+        """``limit`` bounds waits for other processes; ``targets`` are those of the windows."""
+        self._targets = targets
         self._events = events
         self._limit = limit
         self._lock = threading.Lock()
         self._files: dict[Path, LearnedFile] = {}
         self._reported: set[str] = set()
+        self._secret = Pieces(())
+        """Pieces of secrets of which the files may still have n-grams."""
+        self._may_hold: set[LearnInto] = set()
+        """Where these were to be learned."""
         self._n_forgetting = 0
         self.n_forgotten = 0
         """How often secrets were taken out of files; what was read before may hold them."""
@@ -108,28 +119,53 @@ class LearnedFiles:
         """Whether secrets are being taken out of the files, which no draft comes from meanwhile."""
         return self._n_forgetting > 0
 
-    def begin_to_forget(self) -> None:
+    @property
+    def has_secret(self) -> bool:
+        """Whether the files may still have n-grams of secrets."""
+        return bool(self._secret)
+
+    def begin_to_forget(self, pieces: Pieces) -> None:
         """Draft from no file until the next :meth:`forget` has ended."""
+        targets = {into for into in self._targets() if into.paths}
         with self._lock:
             self._n_forgetting += 1
+            if targets or self._files:
+                self._secret = self._secret.joined(pieces)
+                self._may_hold |= targets
 
-    def forget(self, pieces: Pieces, vocabulary: Vocabulary | None) -> None:
-        """Take the n-grams within secrets out of the files that take what is learned."""
+    def forget(self, vocabulary: Vocabulary | None) -> None:
+        """Take the n-grams within secrets out of the files that take what is learned.
+
+        What is left, without a vocabulary or since a file cannot be written, the next call takes.
+        """
         with self._lock:
-            files = tuple(self._files.values()) if vocabulary is not None else ()
-        is_changed = False
+            secret, may_hold = self._secret, tuple(self._may_hold)
+        is_changed, is_left = False, vocabulary is None
         try:
-            for file in files:
-                try:
-                    assert vocabulary is not None
-                    is_changed = file.forget(pieces.secrets, vocabulary) or is_changed
-                except StoreError as error:
-                    is_changed = True  # it may be read in part
-                    self._report(error)
+            if secret and vocabulary is not None:
+                for into in may_hold:
+                    self.begin(into, vocabulary)
+                for file in tuple(self._files.values()):
+                    try:
+                        is_changed = file.forget(secret.secrets, vocabulary) or is_changed
+                    except StoreError as error:
+                        is_changed = is_left = True  # it may be read in part
+                        self._report(error)
         finally:
             with self._lock:
+                if self._secret is secret and not is_left:
+                    self._secret, self._may_hold = Pieces(()), set()
                 self.n_forgotten += is_changed
                 self._n_forgetting -= 1
+
+    def report_left(self) -> None:
+        """Report the files that may still have n-grams of secrets."""
+        for into in self._may_hold if self._secret else ():
+            file = self.target(into)
+            if file is not None and file.path.exists():
+                message = f"{file.path} may still hold n-grams of what became a secret."
+                remedy = "Remove the file: a new one is created for what is learned."
+                self._report(StoreError(message, remedy=remedy))
 
     def fold_all(self) -> None:
         """Add the journals to their files."""

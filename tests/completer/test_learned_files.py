@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import learned_files
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import AcceptedText
+from speclsp.documents import AcceptedText, TextEdit
 from speclsp.drafting.drafter import sum_of
 from speclsp.engine.weights import Tokenizer
-from speclsp.errors import StoreError
+from speclsp.errors import ModelNotFoundError, StoreError
 from speclsp.events import LogLine, Problem
 from speclsp.ngrams import files, journal
 from speclsp.ngrams.files import open_statistics
@@ -269,6 +270,66 @@ def test_what_is_accepted_before_there_is_a_vocabulary_counts_once(begin, path, 
     assert begin(**options_of(sources, path)).count("a") == {"b": 1}
     if sources != "store":
         assert in_file(path, "a") == {"b": 1}
+
+
+SECRET = "Kq83mZvR9wL2x"
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def forget_secret(session: Session) -> None:
+    session.completer.open_document(document_of(f'x = "{SECRET}"\n', uri="s"))
+    masked, edit = document_of("p = MASKED\n", uri="s", version=2), TextEdit(0, 19, "p = MASKED\n")
+    session.completer.change_document(masked, edit, ((5, 5 + len(SECRET)),))
+    assert session.completer._accepted.wait_done(WAIT_S)
+
+
+def test_what_became_a_secret_before_there_is_a_vocabulary_is_taken_out_then(begin, path):
+    first = begin(lookup_cache_dynamic=[str(path)])
+    first.accept("", f"join({SECRET}, other)")
+    first.completer.close()
+    assert in_file(path, SECRET[2])
+    then = begin(is_held=True, lookup_cache_dynamic=[str(path)])
+    forget_secret(then)
+    then.loader.may_read.set()
+    until(lambda: then.completer.state() == "ready")
+    assert then.count(SECRET[2]) == {}
+    assert then.count("o") == {"i": 1, "t": 1}
+    assert in_file(path, SECRET[2]) == {}
+    then.completer.close()
+    assert then.problems() == []
+
+
+def test_without_a_vocabulary_the_user_is_told_which_file_holds_a_secret(begin, path, monkeypatch):
+    first = begin(lookup_cache_dynamic=[str(path)])
+    first.accept("", f"join({SECRET}, other)")
+    first.completer.close()
+    missing = ModelNotFoundError("the model file is missing.", remedy="Look for it.")
+    monkeypatch.setattr(GatedLoader, "tokenizer", raising(missing))
+    never = begin(is_held=True, lookup_cache_dynamic=[str(path)])
+    forget_secret(never)
+    never.completer.close()
+    assert [problem for problem in never.problems() if "a secret" in problem] == [
+        f"{path} may still hold n-grams of what became a secret."
+    ]
+
+
+def test_what_became_a_secret_is_taken_out_once_the_file_can_be_written(begin, path, monkeypatch):
+    session = begin(lookup_cache_dynamic=[str(path)])
+    session.use_file()
+    session.accept("", f"join({SECRET}, other)")
+    with monkeypatch.context() as broken:
+        broken.setattr(files, "write", raising(StoreError("the disk is full.")))
+        forget_secret(session)
+    session.completer.close()
+    assert in_file(path, SECRET[2]) == {}
+    assert in_file(path, "o") == {"i": 1, "t": 1}
+    assert session.problems() == ["the disk is full."]
 
 
 def test_what_is_accepted_before_there_is_a_vocabulary_is_written_at_the_end(begin, path):
