@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from benchmarks.cases import EditCase, load_cases
 from benchmarks.commit_places import commit_places
-from benchmarks.definitions import DefinitionTable
 from benchmarks.machine import loaded_models
 from benchmarks.point_records import PointsError
 from benchmarks.points import drawn_points, without_body
@@ -41,8 +40,8 @@ from speclsp.project.scan import ScanTally, scan
 from speclsp.project.source_text import read_source
 from speclsp.prompt import windows
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks
-from speclsp.prompt.context.candidates import ranked, similar_candidates
-from speclsp.prompt.context.similarity import NameTable, codes_of, names_in
+from speclsp.prompt.context.candidates import definition_candidates, ranked
+from speclsp.prompt.context.definitions import DefinitionTable, outline_of
 from speclsp.prompt.families import FimFamily
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 from speclsp.prompt.template import FieldPart, TokenPart
@@ -65,8 +64,8 @@ _THRESHOLD: Final = 14
 class Variant:
     """A way to lay out prompts."""
 
-    kinds: str = "es"
-    """Of other files: e for recent edits, s for similar lines, d for definitions."""
+    kinds: str = "ed"
+    """Of other files: e for recent edits, d for definitions."""
     share: float = 0.25
     """Of the prompt, for other files."""
     n_prompt: int = 1024
@@ -83,11 +82,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "today": Variant(),
     "no other files": Variant(kinds=""),
     "edits": Variant(kinds="e"),
-    "similar": Variant(kinds="s"),
     "definitions": Variant(kinds="d"),
-    "definitions + similar": Variant(kinds="ds"),
-    "edits + definitions": Variant(kinds="ed"),
-    "all kinds": Variant(kinds="eds"),
     "share 1/8": Variant(share=0.125),
     "share 1/2": Variant(share=0.5),
     "512 tokens": Variant(n_prompt=512),
@@ -194,8 +189,8 @@ class PlacePrompts:
 
     def __init__(self, place: Place, layout: PromptLayout) -> None:
         self._place, self._layout = place, layout
-        self._names = NameTable({p: codes_of(names_in(t)) for p, t in place.texts.items()})
-        self._definitions = DefinitionTable(place.texts)
+        texts = place.texts.items()
+        self._table = DefinitionTable({path: outline_of(path, text) for path, text in texts})
 
     def prompt(self, variant: Variant) -> tuple[tuple[int, ...], int]:
         """Return a prompt's tokens, and how many of them are of other files."""
@@ -225,10 +220,8 @@ class PlacePrompts:
         found: list[ContextChunk] = []
         if "e" in variant.kinds:
             found += self._place.edits
-        if "s" in variant.kinds:
-            found += similar_candidates(request, self._names, self._place.texts.get)
         if "d" in variant.kinds:
-            found += self._definitions.candidates(request, visible)
+            found += definition_candidates(request, self._table, self._place.texts.get, visible)
         return ranked(found, visible)
 
 

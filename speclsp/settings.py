@@ -331,8 +331,8 @@ class Settings:
     n_context: _MinusOneOrMore = _setting(
         -1,
         _PROMPT,
-        "Maximum prompt tokens of context from other files (your last edits, similar "
-        "code); -1 takes a quarter of the prompt, 0 none.",
+        "Maximum prompt tokens of context from other files (your last edits, definitions "
+        "of the names near the cursor); -1 takes a quarter of the prompt, 0 none.",
         aliases=("context_tokens",),
     )
     fim_template: str = _setting(

@@ -214,7 +214,7 @@ def _edit_prompt_lines(explained: EditExplanation, result: EditResult) -> Iterat
     if not explained.changes:
         yield "It knows of no earlier changes: --before names the file as it was."
     for path in dict.fromkeys(explained.files):
-        yield f"It is shown similar code of {path}."
+        yield f"It is shown definitions of {path}."
     for one in result.divergences:
         yield f"It leaves the text as it is with probability {one.probability:.2f}: {one.line!r}"
     yield f"\nThe prompt:\n\n{explained.text}"

@@ -19,13 +19,9 @@ from speclsp.engine.weights import MAX_PROMPT
 from speclsp.events import EventQueue
 from speclsp.open_documents import Documents
 from speclsp.prompt.chunks import ContextChunk
-from speclsp.prompt.context.candidates import (
-    edited_candidates,
-    ranked,
-    similar_candidates,
-)
+from speclsp.prompt.context.candidates import definition_candidates, edited_candidates, ranked
+from speclsp.prompt.context.definitions import DefinitionTable, NameCodes
 from speclsp.prompt.context.edited_regions import EditedRegions
-from speclsp.prompt.context.similarity import NameCodes, NameTable
 from speclsp.requests import AnyPlaced, CompletionRequest
 from speclsp.secrets.masked_text import masked_path
 from speclsp.secrets.paths import is_secret_path
@@ -77,8 +73,8 @@ class ContextChunks:
         """How often the choices were forgotten."""
         # Guarded by _work, which is held while chunks are chosen.
         self._work = threading.Lock()
-        self._names: dict[str, tuple[int, NameTable]] = {}
-        """By folder: the names in its files, and the version of their outlines."""
+        self._names: dict[str, tuple[int, DefinitionTable]] = {}
+        """By folder: which of its files define a name, and the version of their outlines."""
         self._thread = threading.Thread(target=self._run, name="speclsp-context", daemon=True)
         self._thread.start()
 
@@ -214,7 +210,7 @@ class ContextChunks:
         with self._work:
             documents = {d.uri: d for d in self._documents.newest() if not self._is_ignored(d.file)}
             if root and self._names.get(root, (None, None))[0] != version:
-                self._names[root] = (version, NameTable(on_disk))
+                self._names[root] = (version, DefinitionTable(on_disk))
             chosen = tuple(self._candidates(request, root, documents))
         with self._wake:
             if self._n_forgotten != n_forgotten:  # meanwhile
@@ -237,6 +233,8 @@ class ContextChunks:
         }
         with self._wake:
             regions = self._edited.newest_first()
+        n_chars = _CHARS_PER_TOKEN * (self._settings.n_prompt or MAX_PROMPT)
+        visible = request.prefix[-n_chars * 3 // 4 :] + request.suffix[: n_chars // 4]
         candidates = edited_candidates(regions, shown)
         if root:
             opened = {d.file: d.text for d in documents.values()}
@@ -246,11 +244,9 @@ class ContextChunks:
                 text = opened.get(os.path.normpath(os.path.join(root, path)))  # noqa: PTH118
                 return self._project.text(root, path) if text is None else text
 
-            candidates += similar_candidates(request, self._names[root][1], read)
+            candidates += definition_candidates(request, self._names[root][1], read, visible)
         if self._settings.mask_secrets:
             candidates = [c for c in candidates if masked_path(c.path) == c.path]
-        n_chars = _CHARS_PER_TOKEN * (self._settings.n_prompt or MAX_PROMPT)
-        visible = request.prefix[-n_chars * 3 // 4 :] + request.suffix[: n_chars // 4]
         return ranked(candidates, visible)
 
     def _outlined(self, root: str, *, current: bool) -> tuple[int, Mapping[str, NameCodes]]:

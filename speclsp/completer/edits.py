@@ -414,7 +414,7 @@ def _files(
     chunks: ChunkSource,
     one: EditFormat,
 ) -> tuple[tuple[str, str], ...]:
-    """Return paths and texts of similar code in other files, the best last.
+    """Return paths and texts of definitions in other files, the best last.
 
     Changes are in the prompt as such.
     """

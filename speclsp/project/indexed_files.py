@@ -20,7 +20,7 @@ from speclsp.events import LogLevel
 from speclsp.project.corpus import Corpus
 from speclsp.project.scan import FoundFile, Signature
 from speclsp.project.source_text import SourceText, read_source, unmasked
-from speclsp.prompt.context.similarity import NameCodes, codes_of, names_in
+from speclsp.prompt.context.definitions import NameCodes, outline_of
 from speclsp.secrets.masked_text import masked
 from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
@@ -47,7 +47,7 @@ class FileRecord:
 
 
 class Outlines(NamedTuple):
-    """The outlines of the folder's files: the names in each."""
+    """The outlines of the folder's files: the names that each defines."""
 
     version: int = -1
     """Changes whenever an outline changes; no other index's outlines have it."""
@@ -226,7 +226,7 @@ class IndexedFiles:
         if file.relative not in self._outlines and len(self._outlines) >= _MAX_OUTLINED:
             return
         is_large = file.signature.n_bytes > _MAX_OUTLINED_BYTES
-        outline = None if is_large else codes_of(names_in(text))
+        outline = None if is_large else outline_of(file.relative, text)
         with self._lock:
             self._version = next(_VERSIONS)
             self._outlines.pop(file.relative, None)

@@ -17,8 +17,8 @@ _DROP_TO = 0.75
 """Share of the budget that is kept when it is exceeded; the rest is room for new chunks."""
 
 
-Reason = Literal["edit", "similar"]
-"""A recent edit, or lines that share names with those around the cursor."""
+Reason = Literal["edit", "definition"]
+"""A recent edit, or the definition of a name near the cursor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ContextChunk:
     and another text is a newer version."""
     first_line: int = 0
     """Of the text in its file, from 0."""
-    reason: Reason = "similar"
+    reason: Reason = "definition"
     detail: str = ""
     """The reason in words, for `speclsp explain`."""
     score: float = 0.0

@@ -73,7 +73,7 @@ def test_the_parts_add_up_and_chunks_have_reasons(project):
     n_chunk_tokens = sum(chunk["n_tokens"] for chunk in chunks)
     assert said["n_tokens"] == said["n_frame"] + n_parts + n_chunk_tokens <= said["n_tokens_max"]
     assert n_chunk_tokens <= said["n_chunk_tokens_max"]
-    assert (chunks[0]["path"], chunks[0]["reason"]) == ("models.py", "similar")
+    assert (chunks[0]["path"], chunks[0]["reason"]) == ("models.py", "definition")
     assert (chunks[0]["first_line"], chunks[0]["in_prompt"]) == (1, True)
     assert 'class Box:\n    """A box with sides."""' in said["text"]
     assert "__MASKED_SECRET__" in said["text"]
@@ -85,7 +85,7 @@ def test_the_parts_add_up_and_chunks_have_reasons(project):
 def test_the_tables_for_people(project):
     result = explain(f"{project / 'cart.py'}:10:22", "--project", str(project))
     assert result.exit_code == 0, result.output
-    for part in ("layout anchored", "middle", "models.py:1-", "similar names: "):
+    for part in ("layout anchored", "middle", "models.py:1-", "defines Box"):
         assert part in result.stdout
     assert "<|file_sep|>cart.py\n<|fim_prefix|>" in result.stdout
 
@@ -256,7 +256,7 @@ def test_the_next_edit_and_its_prompt(project):
     assert "lines 1 to 11, which it writes anew" in in_words
     assert "It leaves the text as it is with probability 0." in in_words
     assert f"Change at cart.py:{change.line + 1}: " in in_words
-    assert "It is shown similar code of models.py." in in_words
+    assert "It is shown definitions of models.py." in in_words
 
 
 def test_a_model_without_next_edits_says_so(project):

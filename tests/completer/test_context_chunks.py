@@ -84,19 +84,19 @@ def project(tmp_path):
     project.close()
 
 
-def test_lines_that_share_names_with_those_at_the_cursor_are_chosen(project):
+def test_definitions_of_the_names_at_the_cursor_are_chosen(project):
     project.open("cart.py", CART)
-    first = project.chosen("cart.py", CART)[0]
-    assert (first.path, first.reason) == ("models.py", "similar")
-    assert first.text.startswith('class Box:\n    """A box."""\n')
+    (found,) = project.chosen("cart.py", CART)
+    assert (found.path, found.reason, found.detail) == ("models.py", "definition", "defines Box")
+    assert found.text == 'class Box:\n    """A box."""\n    def area_of_it(self):'
 
 
 def test_an_open_file_is_shown_as_it_is_in_its_buffer(project):
     project.open("models.py", MODELS.replace("area_of_it", "surface"))
     project.open("cart.py", CART)
-    (similar,) = [c for c in project.chosen("cart.py", CART) if c.reason == "similar"]
-    assert "def surface(self)" in similar.text
-    assert "area_of_it" not in similar.text
+    (found,) = project.chosen("cart.py", CART)
+    assert "def surface(self)" in found.text
+    assert "area_of_it" not in found.text
 
 
 def test_an_open_file_is_shown_as_it_is_in_its_buffer_where_paths_have_backslashes(
@@ -188,12 +188,12 @@ def test_what_is_excluded_by_new_settings_is_not_shown_any_more(tmp_path):
     for name in ("a", "b", "c"):
         write(
             tmp_path / name / "models.py",
-            f"def total(boxes):\n    box = Box({name!r})\n    box.{name}_of()\n",
+            f"class Box:\n    def {name}_of(self):\n        return {name!r}\n",
         )
     settings = Settings(exclude=["a/"], persist=False)
     project = OpenProject(tmp_path, settings)
     project.open("cart.py", CART)
-    assert {c.path for c in project.chosen("cart.py", CART)} == {"b/models.py", "c/models.py"}
+    assert {c.path for c in project.chosen("cart.py", CART)} == {"b/models.py"}
     typed = remade(project.request("cart.py", CART), origin="editor")
     assert project.chunks.may_show(typed, "b/models.py")
     assert project.chunks.ranked(typed)
@@ -201,7 +201,7 @@ def test_what_is_excluded_by_new_settings_is_not_shown_any_more(tmp_path):
     assert not project.chunks.may_show(typed, "b/models.py")
     assert project.chunks.ranked(typed) == ()
     # The new index has the same number of files, whose outlines changed as often.
-    assert {c.path for c in project.chosen("cart.py", CART)} == {"a/models.py", "c/models.py"}
+    assert {c.path for c in project.chosen("cart.py", CART)} == {"a/models.py"}
     project.close()
 
 

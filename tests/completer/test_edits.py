@@ -266,7 +266,7 @@ def test_the_prompt_has_the_trail_and_the_region(make, remote):
     ("edit_format", "mark"),
     [("zeta-2", "<filename>"), ("sweep-8", "<|file_sep|>"), ("sweep-21", "<|file_sep|>")],
 )
-def test_similar_code_of_other_files_is_in_the_prompt(make, tmp_path, edit_format, mark):
+def test_definitions_in_other_files_are_in_the_prompt(make, tmp_path, edit_format, mark):
     models = "class Box:\n    def area_of_box(self):\n        return self.width\n"
     cart = "from models import Box\n\n\ndef total(boxes):\n    return Box(1).area_of_box()\n"
     write(tmp_path / "models.py", models)

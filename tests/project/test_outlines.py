@@ -8,26 +8,26 @@ from indexed_project import IndexUnderTest, write
 from waiting import until
 
 from speclsp.project import indexed_files
-from speclsp.prompt.context.similarity import NameTable, codes_of
+from speclsp.prompt.context.definitions import DefinitionTable
 from speclsp.secrets.masked_text import PLACEHOLDER
 
 MakeIndex = Callable[..., IndexUnderTest]
 
 
-def outline_of(index: IndexUnderTest) -> NameTable:
+def outline_of(index: IndexUnderTest) -> DefinitionTable:
     until(lambda: index.index.outlines(current=True) is not None)
     found = index.index.outlines(current=True)
     assert found is not None
-    return NameTable(found.by_path)
+    return DefinitionTable(found.by_path)
 
 
-def naming(outline: NameTable, name: str) -> list[str]:
-    """Return the files that contain a name."""
-    return sorted(outline.best_files(codes_of([name]), 99))
+def naming(outline: DefinitionTable, name: str) -> list[str]:
+    """Return the files that define a name."""
+    return outline.files_of(name)
 
 
 @pytest.mark.parametrize("index_project", [True, False])
-def test_the_names_in_a_folder_without_ignored_and_secret_files(project, make_index, index_project):
+def test_what_a_folder_defines_without_ignored_and_secret_files(project, make_index, index_project):
     write(project / "a.py", 'password = "hunter22"\ndef area(): pass\n')
     write(project / "pkg" / "b.py", "class Box:\n    def area(self): pass\n")
     write(project / ".gitignore", "private.py\n")

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, Reason, renewed_chunks, shown_chunks
 
 
-def chunk(key: str, n_tokens: int = 10, text: str = "", reason: Reason = "similar") -> ContextChunk:
+def chunk(
+    key: str, n_tokens: int = 10, text: str = "", reason: Reason = "definition"
+) -> ContextChunk:
     return ContextChunk(path=f"{key}.py", text=text or key * n_tokens, key=key, reason=reason)
 
 

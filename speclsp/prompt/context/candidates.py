@@ -5,12 +5,19 @@ The result depends on the arguments only; ties are broken by path and line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Final
 
 from speclsp.prompt.chunks import ContextChunk
+from speclsp.prompt.context.definitions import (
+    DefinitionTable,
+    definitions_in,
+    language_of,
+    shown_definition,
+)
 from speclsp.prompt.context.edited_regions import EditedRegion
-from speclsp.prompt.context.similarity import NameTable, best_window, codes_of, names_in
 from speclsp.requests import AnyPlaced
 
 MAX_CHUNKS: Final = 24
@@ -22,7 +29,15 @@ _LEAST_LINE: Final = 4
 _NEAR_BEFORE: Final = 30
 _NEAR_AFTER: Final = 8
 """Lines around the cursor whose names count."""
-_MAX_SIMILAR: Final = 8
+_MAX_DEFINITIONS: Final = 16
+_MAX_FILES: Final = 3
+"""A name that more files define is left out, unless it is imported from one of them."""
+_LEAST_COMMON: Final = 6
+"""So are shorter names of lower case letters, as ``next``."""
+_NAME: Final = re.compile(r"[^\W\d]\w{2,}")
+_IMPORT: Final = re.compile(
+    r"\s*(?:(?:pub )?use|import|from|#\s*include|export .* from|.*require\()"
+)
 _MAX_EDITS: Final = 6
 
 
@@ -50,36 +65,74 @@ def ranked(candidates: Iterable[ContextChunk], visible: str) -> list[ContextChun
     return chosen
 
 
-def similar_candidates(
-    request: AnyPlaced, names: NameTable, read: Callable[[str], str | None]
+def definition_candidates(
+    request: AnyPlaced,
+    table: DefinitionTable,
+    read: Callable[[str], str | None],
+    visible: str,
 ) -> list[ContextChunk]:
-    """Return the windows of other files that share most names with the cursor's lines.
+    """Return the definitions of the names near the cursor, the imported ones first.
 
-    ``read`` returns the text of a file of ``names``, or None if it can no longer be read.
+    ``read`` returns the text of a file of ``table``, or None if it can no longer be read.
+    ``visible`` is the part of the document that the prompt may show.
     """
-    before = "\n".join(request.prefix.split("\n")[-_NEAR_BEFORE:])
-    after = "\n".join(request.suffix.split("\n", _NEAR_AFTER)[:_NEAR_AFTER])
-    query = codes_of(names_in(before + after))
+    before = request.prefix.split("\n")
+    after = request.suffix.split("\n", _NEAR_AFTER)[:_NEAR_AFTER]
+    imports = "\n".join(line for line in before if _IMPORT.match(line))
+    imported = frozenset(_NAME.findall(imports))
+    near = [*before[: -_NEAR_BEFORE - 1 : -1], *after]
+    names = dict.fromkeys(name for line in near for name in _NAME.findall(line))
+    lines = request.text.split("\n")
+    own = {one.name: lines[one.line] for one in definitions_in(request.path, lines)}
+    seen = frozenset(visible.split("\n"))
+    texts: dict[str, list[str]] = {}
     found: list[ContextChunk] = []
-    for path in names.best_files(query, _MAX_SIMILAR + 1):
-        text = None if path == request.path else read(path)
-        if text is None:
+    for name in sorted(names, key=lambda one: one not in imported):
+        if own.get(name) in seen:
             continue
-        lines = text.split("\n")
-        window = best_window(lines, query, names)
-        if window is not None:
-            found.append(
-                ContextChunk(
-                    path=path,
-                    text="\n".join(lines[window.first_line : window.end_line]).rstrip("\n"),
-                    key=f"similar:{path}:{window.first_line}",
-                    first_line=window.first_line,
-                    reason="similar",
-                    detail=f"similar names: {window.similarity:.2f}",
-                    score=min(0.9, 0.3 + window.similarity),
-                )
-            )
+        is_own = name in own and name not in imported
+        path = None if is_own else _defined_in(name, request.path, imported, table)
+        if path is None and name not in own:
+            continue
+        path = path or request.path
+        if path not in texts:
+            text = request.text if path == request.path else read(path)
+            texts[path] = [] if text is None else text.split("\n")
+        chunk = _definition(name, path, texts[path], len(found))
+        if chunk is not None:
+            found.append(chunk)
+        if len(found) == _MAX_DEFINITIONS:
+            break
     return found
+
+
+def _defined_in(
+    name: str, path: str, imported: frozenset[str], table: DefinitionTable
+) -> str | None:
+    """Return the file that defines a name, another one than ``path``, where it can be told."""
+    language = language_of(path)
+    files = [one for one in table.files_of(name) if language_of(one) == language and one != path]
+    by_import = next((one for one in files if PurePosixPath(one).stem in imported), None)
+    if by_import is not None:
+        return by_import
+    is_common = len(name) < _LEAST_COMMON and name.islower()
+    return None if is_common or not 0 < len(files) <= _MAX_FILES else files[0]
+
+
+def _definition(name: str, path: str, lines: Sequence[str], rank: int) -> ContextChunk | None:
+    """Return what is shown of the first definition of a name in a file."""
+    found = next((one for one in definitions_in(path, lines) if one.name == name), None)
+    if found is None:
+        return None
+    return ContextChunk(
+        path=path,
+        text="\n".join(shown_definition(path, lines, found)),
+        key=f"definition:{path}:{name}",
+        first_line=found.line,
+        reason="definition",
+        detail=f"defines {name}",
+        score=0.99 - rank / 1000,
+    )
 
 
 def edited_candidates(

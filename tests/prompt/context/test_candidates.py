@@ -3,12 +3,12 @@ import random
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import (
     MAX_CHUNKS,
+    definition_candidates,
     edited_candidates,
     ranked,
-    similar_candidates,
 )
+from speclsp.prompt.context.definitions import DefinitionTable, outline_of
 from speclsp.prompt.context.edited_regions import EditedRegion
-from speclsp.prompt.context.similarity import NameTable, codes_of, names_in
 from speclsp.requests import CompletionRequest, PlacedRequest
 
 
@@ -42,19 +42,20 @@ def test_of_two_candidates_with_the_same_lines_the_better_stays():
 
 
 def test_a_place_has_one_key_for_each_reason():
-    text = "def area(box):\n    return box.width\n"
+    text = "limit = 3\n"
+    typed = "from models import limit\n"
     request = PlacedRequest(
-        plain=CompletionRequest(uri="u", version=1, offset=0),
-        text=text,
-        cursor=0,
+        plain=CompletionRequest(uri="u", version=1, offset=len(typed)),
+        text=typed,
+        cursor=len(typed),
         path="b.py",
         repo_name="",
         language_id="python",
         file="",
     )
-    names = NameTable({"a.py": codes_of(names_in(text))})
-    (similar,) = similar_candidates(request, names, lambda _: text)
-    region = EditedRegion(uri="u", path="a.py", first_line=0, end_line=2, number=0)
+    table = DefinitionTable({"models.py": outline_of("models.py", text)})
+    (definition,) = definition_candidates(request, table, lambda _: text, "")
+    region = EditedRegion(uri="u", path="models.py", first_line=0, end_line=1, number=0)
     (edited,) = edited_candidates([region], {"u": text.split("\n")})
-    assert similar.key != edited.key
-    assert similar.text == edited.text == text.rstrip("\n")
+    assert definition.key != edited.key
+    assert definition.text == edited.text == text.rstrip("\n")

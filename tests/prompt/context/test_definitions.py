@@ -1,8 +1,14 @@
-"""Which lines define a name, and what is shown of a definition."""
+"""Which lines define a name, what is shown of a definition, and for which names."""
 
 import pytest
 
-from benchmarks.definitions import DefinitionTable, definitions_in, shown_definition
+from speclsp.prompt.context.candidates import definition_candidates
+from speclsp.prompt.context.definitions import (
+    DefinitionTable,
+    definitions_in,
+    outline_of,
+    shown_definition,
+)
 from speclsp.requests import CompletionRequest, PlacedRequest
 
 PYTHON = '''\
@@ -45,11 +51,24 @@ func (s *Shelf) Put(book Book) error {
 }
 """
 
+JAVA = """\
+public class Shelf {
+    private static final int LIMIT = 3;
+    public void put(Book book) {
+        shelf.put(book);
+        new Shelf(1) {
+"""
+CSHARP = """\
+internal sealed record Shelf
+    public async Task<Book> TakeAsync(int n) {
+        return await TakeAsync(n) {
+"""
+
 
 def shown(path: str, text: str, name: str) -> str:
     lines = text.split("\n")
     found = next(one for one in definitions_in(path, lines) if one.name == name)
-    return "\n".join(shown_definition(lines, found))
+    return "\n".join(shown_definition(path, lines, found))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +79,17 @@ def shown(path: str, text: str, name: str) -> str:
         ("a.go", GO, ["Shelf", "Put"]),
         ("a.rs", "pub(crate) async fn put(a: u8) {}\nconst LIMIT: u8 = 1;\n", ["put", "LIMIT"]),
         ("a.ts", "export const shelf = 1;\nclass A {\n    put(): void {\n", ["shelf", "put"]),
+        ("A.java", JAVA, ["Shelf", "LIMIT", "put"]),
+        ("A.cs", CSHARP, ["Shelf", "TakeAsync"]),
+        (
+            "a.kt",
+            "data class Shelf(val width: Int)\n    fun Shelf.put(a: Book) {\n",
+            ["Shelf", "put"],
+        ),
+        ("a.swift", "public struct Shelf {\n    func put(_ a: Book) {\n", ["Shelf", "put"]),
+        ("a.php", "final class Shelf\n    public static function put($a) {\n", ["Shelf", "put"]),
+        ("a.rb", "class Shop::Shelf\n  LIMIT = 3\n  def self.put(a)\n", ["Shelf", "LIMIT", "put"]),
+        ("a.lua", "local shelf = {}\nfunction shelf.put(a)\n", ["shelf", "put"]),
         ("a.txt", PYTHON, []),
     ],
 )
@@ -95,8 +125,10 @@ def chosen(before: str, texts: dict[str, str], path: str = "main.py") -> list[tu
         plain=CompletionRequest(uri=path, version=1, offset=len(before)),
         text=before, cursor=len(before), path=path, repo_name="", language_id="", file=path,
     )  # fmt: skip
-    found = DefinitionTable({**texts, path: before}).candidates(request, before)
-    return [(one.path, one.detail) for one in found]
+    files = {**texts, path: before}
+    table = DefinitionTable({name: outline_of(name, text) for name, text in files.items()})
+    found = definition_candidates(request, table, texts.get, before)
+    return [(one.path, one.detail.removeprefix("defines ")) for one in found]
 
 
 def test_names_near_the_cursor_are_looked_up_in_files_of_their_language():

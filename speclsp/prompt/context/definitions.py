@@ -1,8 +1,10 @@
-"""Definitions of the names near a cursor, found by patterns of lines: a kind of context to measure.
+"""Definitions of the names near a cursor: which files define a name, and what is shown of it.
 
 A definition is shown as the first line of its documentation, its signature, and its fields.
 The patterns find 2,237 of the 2,311 names that tree-sitter's grammars find in the projects of
 ``fixtures/points``, in a quarter of the time.
+
+The outline of a file is the set of names that it defines.
 """
 
 from __future__ import annotations
@@ -13,18 +15,14 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Final, Literal
+from zlib import crc32
 
-from speclsp.prompt.chunks import ContextChunk
-from speclsp.requests import AnyPlaced
+import numpy as np
+from numpy.typing import NDArray
 
-_NEAR_BEFORE: Final = 30
-_NEAR_AFTER: Final = 8
-"""Lines around the cursor whose names count."""
-_MAX_NAMES: Final = 16
-_MAX_PLACES: Final = 3
-"""A name that more files define is left out, unless it is imported."""
-_LEAST_COMMON: Final = 6
-"""Shorter names of lower case letters, as ``next``, are left out, unless they are imported."""
+NameCodes = NDArray[np.uint32]
+"""Checksums of names, sorted, each once: the same in every process, and 4 bytes a name."""
+
 _MAX_SIGNATURE: Final = 8
 _MAX_FIELDS: Final = 14
 _MAX_CHARS: Final = 160
@@ -35,9 +33,6 @@ _MAX_LINE: Final = 400
 Kind = Literal["function", "type", "constant"]
 
 _NAME: Final = re.compile(r"[^\W\d]\w{2,}")
-_IMPORT: Final = re.compile(
-    r"\s*(?:(?:pub )?use|import|from|#\s*include|export .* from|.*require\()"
-)
 _COMMENT: Final = re.compile(r"\s*(?:///?|/\*\*?|\*|#(?!\s*(?:include|define|if|endif|\[)))")
 _NO_DEFINITION: Final = re.compile(r"\s*(?:return|else|throw|case|goto|delete|if|for|while)\b")
 _NO_NAMES: Final = frozenset(
@@ -50,6 +45,10 @@ _END_OF_TYPEDEF: Final = re.compile(r"\}\s*(\w{3,})\s*;")
 
 _EXPORT: Final = r"\s*(?:export\s+)?(?:default\s+)?(?:declare\s+)?"
 _PUBLIC: Final = r"\s*(?:pub(?:\([^)]*\))?\s+)?"
+_MODIFIERS: Final = (
+    r"(?:(?:public|private|protected|internal|static|final|abstract|sealed|partial|override|open|data|"
+    r"inline|suspend|virtual|async|synchronized|default|mutating|implicit|case|export)\s+)*"
+)
 _LANGUAGES: Final[Sequence[tuple[str, Sequence[tuple[Kind, str]]]]] = (
     (
         ".py .pyi",
@@ -99,6 +98,64 @@ _LANGUAGES: Final[Sequence[tuple[str, Sequence[tuple[Kind, str]]]]] = (
         ),
     ),
     (
+        ".java .cs",
+        (
+            (
+                "type",
+                r"\s*" + _MODIFIERS + r"(?:class|interface|@interface|enum|record|struct)\s+(\w+)",
+            ),
+            (
+                "constant",
+                r"\s+(?:(?:public|private|static|final|const|readonly)\s+){2,}[\w<>\[\]]+\s+(\w+)\s*=",
+            ),
+            (
+                "function",
+                r"\s+(?!new\b)"
+                + _MODIFIERS
+                + r"(?:<[^>]+>\s+)?[\w<>\[\],.?]+(?:\s\w+>)?\s+(\w+)\s*\([^;]*[{,(]$",
+            ),
+        ),
+    ),
+    (
+        ".kt .kts .swift .scala",
+        (
+            (
+                "function",
+                r"\s*" + _MODIFIERS + r"(?:fun|func|def)\s+(?:<[^>]*>\s*)?(?:\w+\.)?(\w+)",
+            ),
+            (
+                "type",
+                r"\s*"
+                + _MODIFIERS
+                + r"(?:class|interface|object|struct|protocol|enum|trait|actor|typealias)\s+(\w+)",
+            ),
+            ("constant", _MODIFIERS + r"(?:val|var|let)\s+(\w+)"),
+        ),
+    ),
+    (
+        ".php",
+        (
+            ("function", r"\s*" + _MODIFIERS + r"function\s+&?(\w+)"),
+            ("type", r"\s*" + _MODIFIERS + r"(?:class|interface|trait|enum)\s+(\w+)"),
+            ("constant", r"\s*" + _MODIFIERS + r"const\s+(\w+)"),
+        ),
+    ),
+    (
+        ".rb",
+        (
+            ("function", r"\s*def\s+(?:self\.)?(\w+)"),
+            ("type", r"\s*(?:class|module)\s+(?:\w+::)*(\w+)"),
+            ("constant", r"\s*([A-Z]\w*)\s*="),
+        ),
+    ),
+    (
+        ".lua",
+        (
+            ("function", r"\s*(?:local\s+)?function\s+(?:[\w.]+[.:])?(\w+)"),
+            ("constant", r"local\s+(\w+)\s*="),
+        ),
+    ),
+    (
         ".c .h .cc .cpp .hpp .cxx .hh .cu",
         (
             ("constant", r"#\s*define\s+(\w+)"),
@@ -137,34 +194,35 @@ class Definition:
     """A name and the line that defines it, from 0."""
 
     name: str
-    path: str
     line: int
     kind: Kind
 
-    @property
-    def group(self) -> int:
-        """Files of one group use each other's definitions."""
-        return _GROUPS[PurePosixPath(self.path).suffix]
+
+def language_of(path: str) -> int | None:
+    """Return a number that files have in common which use each other's definitions, if any."""
+    return _GROUPS.get(PurePosixPath(path).suffix)
 
 
 def definitions_in(path: str, lines: Sequence[str]) -> Iterator[Definition]:
     """Yield what a file defines; nothing of a language without patterns."""
     patterns = _PATTERNS.get(PurePosixPath(path).suffix, ())
+    if not patterns:
+        return
     for number, line in enumerate(lines):
         if not line or len(line) > _MAX_LINE or _NO_DEFINITION.match(line):
             continue
         found = next(
             ((kind, match[1]) for kind, p in patterns if (match := p.match(line))), None
-        ) or _end_of_typedef(line, patterns)
+        ) or _end_of_typedef(line)
         if found is not None and len(found[1]) > 2 and found[1] not in _NO_NAMES:
             start = number
             if line.startswith("}"):
                 start -= sum(1 for _ in takewhile(_is_inner, reversed(lines[:number]))) + 1
-            yield Definition(found[1], path, max(0, start), found[0])
+            yield Definition(found[1], max(0, start), found[0])
 
 
-def _end_of_typedef(line: str, patterns: Sequence[object]) -> tuple[Kind, str] | None:
-    match = _END_OF_TYPEDEF.match(line) if patterns else None
+def _end_of_typedef(line: str) -> tuple[Kind, str] | None:
+    match = _END_OF_TYPEDEF.match(line)
     return None if match is None else ("type", match[1])
 
 
@@ -172,9 +230,9 @@ def _is_inner(line: str) -> bool:
     return not line.startswith("typedef")
 
 
-def shown_definition(lines: Sequence[str], definition: Definition) -> list[str]:
-    """Return the lines that show a definition."""
-    is_python = definition.path.endswith((".py", ".pyi"))
+def shown_definition(path: str, lines: Sequence[str], definition: Definition) -> list[str]:
+    """Return the lines that show a definition of a file."""
+    is_python = path.endswith((".py", ".pyi"))
     signature = _signature(lines[definition.line :][:_MAX_SIGNATURE], is_python=is_python)
     end = definition.line + len(signature)
     if definition.kind == "function" and not is_python:
@@ -230,67 +288,29 @@ def _indent(line: str) -> int:
 
 
 class DefinitionTable:
-    """What a project's files define."""
+    """Which files of a project define a name, as they are on disk."""
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        """``texts`` are the files' by their paths."""
-        self._lines = {path: text.split("\n") for path, text in texts.items()}
-        self._places: dict[str, list[Definition]] = {}
-        for path, lines in self._lines.items():
-            for one in definitions_in(path, lines):
-                self._places.setdefault(one.name, []).append(one)
+    def __init__(self, by_path: Mapping[str, NameCodes]) -> None:
+        """``by_path`` has paths relative to the project's folder, with slashes."""
+        self.files = sorted(by_path)
+        files = [by_path[path] for path in self.files]
+        codes = np.concatenate([np.empty(0, np.uint32), *files])
+        owners = np.repeat(np.arange(len(files)), [file.size for file in files])
+        order = np.argsort(codes, kind="stable")
+        self._codes, self._owners = codes[order], owners[order]
 
-    def candidates(self, request: AnyPlaced, visible: str) -> list[ContextChunk]:
-        """Return the definitions of names near the cursor, a chunk for each file.
+    def files_of(self, name: str) -> list[str]:
+        """Return the files that define a name, in the order of their paths."""
+        code = _code_of(name)
+        start, end = np.searchsorted(self._codes, code), np.searchsorted(self._codes, code, "right")
+        return [self.files[owner] for owner in self._owners[start:end]]
 
-        ``visible`` is the part of the document that the prompt may show.
-        """
-        before = request.prefix.split("\n")
-        after = request.suffix.split("\n", _NEAR_AFTER)[:_NEAR_AFTER]
-        imports = "\n".join(line for line in before if _IMPORT.match(line))
-        imported = frozenset(_NAME.findall(imports))
-        near = [*before[: -_NEAR_BEFORE - 1 : -1], *after]
-        names = dict.fromkeys(name for line in near for name in _NAME.findall(line))
-        known = frozenset(visible.split("\n"))
-        found: dict[str, list[Definition]] = {}
-        n_names = 0
-        for name in sorted(names, key=lambda one: one not in imported):
-            chosen = self._chosen(name, request.path, imported, known)
-            for one in chosen:
-                found.setdefault(one.path, []).append(one)
-            n_names += bool(chosen)
-            if n_names == _MAX_NAMES:
-                break
-        return [self._chunk(rank, own) for rank, own in enumerate(found.values())]
 
-    def _chosen(
-        self, name: str, path: str, imported: frozenset[str], known: frozenset[str]
-    ) -> list[Definition]:
-        """Return where a name is defined, as far as that is worth showing."""
-        group = _GROUPS.get(PurePosixPath(path).suffix)
-        places = [one for one in self._places.get(name, ()) if one.group == group]
-        own = [one for one in places if one.path == path]
-        if any(self._lines[path][one.line] in known for one in own):
-            return []
-        others = [one for one in places if one.path != path]
-        by_import = [one for one in others if PurePosixPath(one.path).stem in imported]
-        if by_import and (name in imported or not own):
-            return by_import[:1]
-        is_common = len(name) < _LEAST_COMMON and name.islower()
-        if is_common or len({one.path for one in others}) > _MAX_PLACES:
-            return own[:1]
-        return (own or others)[:1]
+def outline_of(path: str, text: str) -> NameCodes:
+    """Return the checksums of the names that a file defines."""
+    names = {one.name for one in definitions_in(path, text.split("\n"))}
+    return np.unique(np.array([*map(_code_of, names)], dtype=np.uint32))
 
-    def _chunk(self, rank: int, found: Sequence[Definition]) -> ContextChunk:
-        places = sorted({(one.line, one.kind): one for one in found}.values(), key=lambda o: o.line)
-        path = places[0].path
-        lines = [line for one in places for line in shown_definition(self._lines[path], one)]
-        names = ", ".join(one.name for one in places)
-        return ContextChunk(
-            path=path,
-            text="\n".join(lines),
-            key=f"definitions:{path}:{names}",
-            first_line=places[0].line,
-            detail=names,
-            score=0.99 - rank / 1000,
-        )
+
+def _code_of(name: str) -> np.uint32:
+    return np.uint32(crc32(name.encode("utf-8", "replace")))
