@@ -37,7 +37,7 @@ MAX_KEYS: Final = 4096
 
 
 class NgramDrafter:
-    """Drafts up to ``m`` tokens that followed the last ``n`` tokens elsewhere.
+    """Drafts up to ``m`` tokens that followed the last ``n`` tokens elsewhere (``spec_ngram_*``).
 
     ``select`` chooses from the nearest ``n_places`` places, of which there are at least
     ``min_hits``.  ``is_limited``: accepted tokens limit the next draft of their key.
@@ -47,20 +47,18 @@ class NgramDrafter:
         self,
         name: str,
         select: Callable[[Sequence[Continuation]], Continuation | None],
+        settings: Settings,
         *,
-        n: int,
-        m: int,
-        min_hits: int,
         n_places: int = 1,
         is_limited: bool = False,
     ) -> None:
         self.name = name
         self._select = select
-        self._n = n
-        self._m = m
-        self._min_hits = min_hits
-        self._n_places = max(n_places, min_hits)
-        self._text = LookupText(NO_CONTEXT, n)
+        self._n = settings.spec_ngram_size_n
+        self._m = settings.spec_ngram_size_m
+        self._min_hits = settings.spec_ngram_min_hits
+        self._n_places = max(n_places, self._min_hits)
+        self._text = LookupText(NO_CONTEXT, self._n)
         self._is_limited = is_limited
         self._limits: dict[tuple[int, ...], int] = {}
         """Most tokens of a key's next draft, the latest key last."""
@@ -126,23 +124,9 @@ def dominant(found: Sequence[Continuation]) -> Continuation | None:
 
 def create_k(settings: Settings) -> NgramDrafter:
     """Make ``ngram-map-k`` from the settings ``spec_ngram_*``."""
-    return NgramDrafter(
-        "ngram-map-k",
-        nearest,
-        n=settings.spec_ngram_size_n,
-        m=settings.spec_ngram_size_m,
-        min_hits=settings.spec_ngram_min_hits,
-        is_limited=True,
-    )
+    return NgramDrafter("ngram-map-k", nearest, settings, is_limited=True)
 
 
 def create_k4v(settings: Settings) -> NgramDrafter:
     """Make ``ngram-map-k4v`` from the settings ``spec_ngram_*``."""
-    return NgramDrafter(
-        "ngram-map-k4v",
-        dominant,
-        n=settings.spec_ngram_size_n,
-        m=settings.spec_ngram_size_m,
-        min_hits=settings.spec_ngram_min_hits,
-        n_places=MAX_PLACES,
-    )
+    return NgramDrafter("ngram-map-k4v", dominant, settings, n_places=MAX_PLACES)

@@ -12,10 +12,4 @@ from speclsp.settings import Settings
 
 def create(settings: Settings) -> NgramDrafter:
     """Make the drafter from the settings ``spec_ngram_*``."""
-    return NgramDrafter(
-        "ngram-simple",
-        nearest,
-        n=settings.spec_ngram_size_n,
-        m=settings.spec_ngram_size_m,
-        min_hits=settings.spec_ngram_min_hits,
-    )
+    return NgramDrafter("ngram-simple", nearest, settings)
