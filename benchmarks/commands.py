@@ -114,11 +114,6 @@ _command(
     ),
     click.Option(["--name"], help="The project's name; by default the name of the folder NEW."),
     _number("--n-cases", "n_cases", 20, "Maximum number of cases."),
-    _number("--file-chars", "n_file_chars", 100_000, "Skip longer files."),
-    _number(
-        "--project-chars", "n_project_chars", 400_000, "Characters of other files to include.",
-        least=0,
-    ),
     _SEED,
 )  # fmt: skip
 _command(
@@ -209,14 +204,13 @@ _benchmark(
     "engine:run",
     "Compare a shared engine with one's own: keystrokes, memory, bytes on the socket.",
     _number("--keys", "n_keys", 400, "Keys for each side."),
-    _number("--windows", "n_windows", 4, "Windows of the last."),
     defaults={"engine_exit_seconds": 0},
 )
 _command(
     "gpu-report",
     "gpu_report:make_report",
     "Measure speclsp on this machine's GPU, with models of several sizes, into a FOLDER.\n\n"
-    "Goes on where an earlier run ended.",
+    "The models take 0.5 to 8 GB each of it. Goes on where an earlier run ended.",
     click.Argument(["folder"], type=click.Path(file_okay=False, writable=True, path_type=Path)),
     click.Option(["--quick"], is_flag=True, help="Fewer rounds."),
     _file(
@@ -226,11 +220,6 @@ _command(
     click.Option(
         ["--size", "models"], type=click.Choice(["0.5b", "1.5b", "7b"]), multiple=True,
         help="Of the models; may be given again.  [default: all that fit]",
-    ),
-    click.Option(
-        ["--models", "models_folder"],
-        type=click.Path(file_okay=False, writable=True, path_type=Path),
-        help="Where the models are written, 0.5 to 8 GB each.  [default: FOLDER/models]",
     ),
     click.Option(
         ["--only"], default="", metavar="REGEX",

@@ -40,6 +40,7 @@ _N_LARGE_CHARS: Final = 1_000_000
 _WAIT_S: Final = 120.0
 _MIB: Final = 1 << 20
 _KINDS: Final = ("own", "shared")
+_N_WINDOWS: Final = (1, 4)
 
 
 class TypedFile:
@@ -175,7 +176,7 @@ def _apart() -> Iterator[None]:
                     os.environ[name] = value
 
 
-def run(settings: Settings, *, n_keys: int, n_windows: int) -> Report:
+def run(settings: Settings, *, n_keys: int) -> Report:
     """Compare a shared engine with one's own."""
     patient = replace(settings, persist=False, deadline_ms=60_000)
     with _apart():
@@ -185,7 +186,7 @@ def run(settings: Settings, *, n_keys: int, n_windows: int) -> Report:
         }
         windows = [
             (n, kind, asyncio.run(opened(kind, n, changed_settings(settings))))
-            for n in sorted({1, n_windows})
+            for n in _N_WINDOWS
             for kind in _KINDS
         ]
     return Report([_keys_table(typed), _windows_table(windows)], {"ms": typed, "windows": windows})

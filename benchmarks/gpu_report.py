@@ -63,16 +63,14 @@ def make_report(
     quick: bool,
     llama_server: Path | None,
     models: Sequence[str],
-    models_folder: Path | None,
     only: str,
 ) -> None:
     """Run the parts that have not run yet, and write ``gpu-report.md`` and ``gpu-report.json``.
 
     ``only`` is a regular expression that the names of the parts to run match; empty for all.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     sizes = models or _fitting()
-    kept = models_folder or folder / "models"
+    kept = folder / "models"
     kept.mkdir(parents=True, exist_ok=True)
     for part in _parts(kept, sizes, quick=quick, llama_server=llama_server):
         if re.search(only, part.name) and not (folder / f"{part.name}.run.json").exists():

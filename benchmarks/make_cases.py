@@ -63,8 +63,8 @@ def make_cases(
     name: str,
     n_cases: int,
     seed: int,
-    n_file_chars: int,
-    n_project_chars: int,
+    n_file_chars: int = 100_000,
+    n_project_chars: int = 400_000,
 ) -> ProjectCases:
     """Return up to ``n_cases`` cases of what was written between the folders ``old`` and ``new``.
 
@@ -235,9 +235,9 @@ def show_cases(cases_path: Path) -> None:
 
 
 def make_cases_file(
-    old: Path, new: Path, *, output: Path, name: str | None, replay_seed: int, **limits: int
+    old: Path, new: Path, *, output: Path, name: str | None, n_cases: int, replay_seed: int
 ) -> None:
-    """Make cases of two versions of a project, and write them; ``limits`` are those of the draw."""
-    made = make_cases(old, new, name=name or new.resolve().name, seed=replay_seed, **limits)
+    """Make cases of two versions of a project, and write them."""
+    made = make_cases(old, new, name=name or new.resolve().name, n_cases=n_cases, seed=replay_seed)
     target = write_cases(made, output)
     click.echo(f"{len(made.lines)} cases of {made.name}: {target}")

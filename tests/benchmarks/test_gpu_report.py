@@ -25,9 +25,7 @@ def report_of(
         return iter(parts)
 
     monkeypatch.setattr(gpu_report, "_parts", planned)
-    make_report(
-        folder, quick=True, llama_server=None, models=["0.5b"], models_folder=None, only=only
-    )
+    make_report(folder, quick=True, llama_server=None, models=["0.5b"], only=only)
     text = (folder / "gpu-report.md").read_text(encoding="utf-8")
     return text, json.loads((folder / "gpu-report.json").read_text(encoding="utf-8"))
 
