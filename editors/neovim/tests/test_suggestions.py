@@ -14,6 +14,8 @@ from speclsp.engine_process.start import running_engines, status_of
 
 pytestmark = pytest.mark.each_backend
 
+NO_ANSWERS = "vim.lsp.get_clients()[1].request = function() return true, 0 end"
+
 
 def type_start(editor: Editor) -> str:
     """Type what the file says three times already, and return the ghost text."""
@@ -46,6 +48,122 @@ def test_a_word_and_a_line_are_taken(editor):
     editor.until(lambda: editor.statistics()["n_chars_accepted"] > len(word))
 
 
+def first_word(editor: Editor, rest: str) -> str:
+    return str(editor.lua("return require('speclsp.text').first_word(...)", rest))
+
+
+def test_keys_of_one_burst_come_behind_the_text_that_they_take(editor):
+    ghost = type_start(editor)
+    editor.keys("<Tab>zz<Esc>")
+    editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "n")
+    assert editor.lines == (SOURCE + START + ghost + "zz").split("\n")
+    assert editor.until(lambda: editor.statistics()["n_accepted_items"]) == 1
+    assert editor.statistics()["n_chars_accepted"] == len(ghost)
+    for left in (START + ghost, START):
+        editor.nvim.command("undo")
+        assert editor.lines == (SOURCE + left).split("\n")
+
+
+def test_words_of_one_burst_are_taken_one_by_one(editor):
+    ghost = type_start(editor)
+    words = first_word(editor, ghost)
+    words += first_word(editor, ghost.removeprefix(words))
+    editor.keys("<M-w><M-w>q")
+    editor.until(lambda: editor.line == START + words + "q")
+    assert editor.until(lambda: editor.statistics()["n_partially_accepted"]) == 1
+    assert editor.statistics()["n_chars_accepted"] == len(words)
+
+
+def test_a_line_end_is_taken_before_the_next_answer(bare, project):
+    bare.setup(settings={"multiline": "always", "max_lines": 3})
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    bare.keys("G")
+    ghost = type_start(bare)
+    first, second, *_ = ghost.split("\n")
+    bare.lua(NO_ANSWERS)
+    bare.keys("<M-l>")
+    bare.until(lambda: bare.line == START + first)
+    bare.keys("<M-w>")
+    word = first_word(bare, second)
+    bare.until(lambda: bare.line == word)
+    rest = ghost.removeprefix(f"{first}\n{word}")
+    bare.until(lambda: bare.ghost in ("", rest))  # not what stands in the line already
+    bare.keys("<M-l>")
+    bare.until(lambda: bare.lines[-2:] == [START + first, second])
+
+
+def test_a_key_does_what_it_did_where_the_text_no_longer_fits(editor):
+    type_start(editor)
+    editor.keys("<BS><Tab>")
+    editor.until(lambda: editor.line.rstrip() == START[:-1] != editor.line)
+
+
+MAP_EXPR = """
+vim.keymap.set('i', '<F2>', function()
+  return require('speclsp').accept() and '' or 'nothing'
+end, { expr = true })
+"""
+
+
+def test_an_expr_mapping_takes_the_ghost_text_behind_it(editor):
+    editor.lua(MAP_EXPR)
+    ghost = type_start(editor)
+    editor.keys("<F2>")
+    editor.until(lambda: editor.lines == (SOURCE + START + ghost).split("\n"))
+    assert editor.until(lambda: editor.statistics()["n_accepted_items"]) == 1
+
+
+SENT = """
+local rpc = require('speclsp.server').client().rpc
+local sent = {}
+for _, kind in ipairs({ 'notify', 'request' }) do
+  local send = rpc[kind]
+  rpc[kind] = function(method, ...)
+    sent[#sent + 1] = method
+    vim.g.sent = sent
+    return send(method, ...)
+  end
+end
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "report"),
+    [
+        ("<Tab>", "workspace/executeCommand"),
+        ("<M-w>", "textDocument/didPartiallyAcceptCompletion"),
+    ],
+)
+def test_the_change_is_sent_before_the_report_of_it(key, report, editor):
+    type_start(editor)
+    editor.lua(SENT)
+    editor.keys(f"{key}q")
+    editor.until(lambda: report in editor.nvim.vars.get("sent", []))
+    assert editor.nvim.vars["sent"][:2] == ["textDocument/didChange", report]
+
+
+def test_a_word_is_taken_beside_the_completion_menu(editor):
+    editor.nvim.command("set completeopt=menuone,noinsert,noselect")
+    ghost = type_start(editor)
+    editor.keys("<C-r>=[complete(col('.'), ['alpha', 'beta']), ''][1]<CR>")
+    editor.until(lambda: editor.lua("return vim.fn.pumvisible()"))
+    word = first_word(editor, editor.until_ghost())
+    assert ghost.startswith(word)
+    editor.keys("<M-w>q<Esc>")
+    editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "n")
+    assert editor.lines == (SOURCE + START + word + "q").split("\n")
+
+
+def test_dot_repeats_what_was_typed_around_the_accepted_text(editor):
+    ghost = type_start(editor)
+    editor.keys("<Tab>zz<Esc>")
+    editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "n")
+    editor.keys(".")
+    repeated = [*(SOURCE + START + ghost + "zz").split("\n"), START + "zz"]
+    editor.until(lambda: editor.lines == repeated)
+
+
 def test_a_suggestion_that_is_typed_through_counts_once(editor):
     ghost = type_start(editor)
     time.sleep(0.6)
@@ -66,7 +184,7 @@ def test_a_suggestion_that_is_typed_through_counts_once(editor):
 def test_what_does_not_fit_goes_with_the_key(editor):
     """Not with the next answer, which may take a second; here none comes."""
     type_start(editor)
-    editor.lua("vim.lsp.get_clients()[1].request = function() return true, 0 end")
+    editor.lua(NO_ANSWERS)
     editor.type("@")
     editor.until(lambda: editor.line == START + "@")
     editor.until(lambda: editor.ghost == "")

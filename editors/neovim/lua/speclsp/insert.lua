@@ -35,11 +35,12 @@ end
 ---@param place speclsp.Place
 ---@param cut nil|fun(rest: string): string
 ---@return boolean inserted
+---@return boolean is_whole whether nothing is left
 function M.insert(bufnr, client, item, place, cut)
   local whole = item.insertText
   local typed = M.typed(bufnr, place, whole)
-  if not typed then
-    return false
+  if not typed or typed == whole then
+    return false, false
   end
   local rest = whole:sub(#typed + 1)
   local part = cut and cut(rest) or rest
@@ -69,7 +70,21 @@ function M.insert(bufnr, client, item, place, cut)
   elseif item.command then
     server.execute(item.command.command, item.command.arguments)
   end
-  return true
+  return true, is_whole
+end
+
+--- Change the buffer now, before the keys behind this one; right after an `<expr>` mapping, in which
+--- no text may change (E565).
+---@param change fun(): boolean changed
+---@return boolean changed, or will be
+function M.soon(change)
+  local ok, result = pcall(change)
+  if not ok and not tostring(result):find('E565', 1, true) then
+    error(result, 0)
+  elseif not ok then
+    vim.schedule(change)
+  end
+  return not ok or result
 end
 
 return M

@@ -2,6 +2,7 @@
 ---
 --- The editor asks 200 ms after the last key, for one candidate.  Asking at once, and for several,
 --- needs its private functions; without them everything else still works.
+local buffers = require('speclsp.buffers')
 local insert = require('speclsp.insert')
 local text = require('speclsp.text')
 
@@ -71,13 +72,15 @@ local function client_of(item)
   return client and client.name == 'speclsp' and type(item.insert_text) == 'string' and client or nil
 end
 
-local function is_outdated(bufnr, item)
+---@return boolean outdated
+---@return boolean is_below whether a line end of it has been typed or taken
+local function state_of(bufnr, item)
   if not client_of(item) then
-    return false
+    return false, false
   end
   local whole = text.without_cr(item.insert_text)
   local typed = insert.typed(bufnr, place_of(item), whole)
-  return not typed or typed == whole
+  return not typed or typed == whole, typed ~= nil and typed:find('\n', 1, true) ~= nil
 end
 
 --- Take away what of ours does not fit what was typed, which the editor shows until the next answer, and
@@ -86,9 +89,11 @@ end
 function M.typed(bufnr)
   local completor = completor_of(bufnr)
   local item = completor and completor.current
-  local ok, outdated = pcall(is_outdated, bufnr, item)
+  local ok, outdated, is_below = pcall(state_of, bufnr, item)
   if ok and outdated then
     M.clear(bufnr)
+  elseif ok and is_below then
+    pcall(completor.hide, completor) -- the editor would draw lines that stand there already
   end
   ask(bufnr, AUTOMATIC)
 end
@@ -135,22 +140,25 @@ end
 ---@param cut nil|fun(rest: string): string
 ---@return boolean
 function M.accept(bufnr, cut)
-  if not M.visible(bufnr) then
-    return false
+  local completor = completor_of(bufnr)
+  local item = completor and completor.current
+  local ok, client, place = pcall(function()
+    return client_of(item), place_of(item)
+  end)
+  if not ok or not client then
+    return M.visible(bufnr) and vim.lsp.inline_completion.get({ bufnr = bufnr })
   end
-  return vim.lsp.inline_completion.get({
-    bufnr = bufnr,
-    on_accept = function(item)
-      local client = client_of(item)
-      local ok, place = pcall(place_of, item)
-      if not client or not ok then
-        return item
-      end
-      local ours = { insertText = text.without_cr(item.insert_text), command = item.command }
-      insert.insert(bufnr, client, ours, place, cut)
-      return nil
-    end,
-  })
+  local ours = { insertText = text.without_cr(item.insert_text), command = item.command }
+  return insert.soon(function()
+    if completor.current ~= item or not buffers.at_cursor(bufnr) then
+      return false
+    end
+    local inserted, is_whole = insert.insert(bufnr, client, ours, place, cut)
+    if is_whole then
+      M.clear(bufnr)
+    end
+    return inserted -- what is left of it can be taken by the next key
+  end)
 end
 
 --- Cancel the buffer's pending requests: a newer one replaces them.

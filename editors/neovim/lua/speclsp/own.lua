@@ -204,15 +204,19 @@ function M.accept(bufnr, cut)
   if not state or not client or not M.visible(bufnr) then
     return false
   end
-  local item, place = state.items[state.index], state.places[state.index]
-  -- A mapping may not change the buffer while it is evaluated.
-  vim.schedule(function()
-    if shown[bufnr] == state and buffers.at_cursor(bufnr) then
-      M.clear(bufnr)
-      insert.insert(bufnr, client, item, place, cut)
+  return insert.soon(function()
+    if shown[bufnr] ~= state or not buffers.at_cursor(bufnr) then
+      return false
     end
+    local item, place = state.items[state.index], state.places[state.index]
+    local inserted, is_whole = insert.insert(bufnr, client, item, place, cut)
+    if is_whole then
+      M.clear(bufnr)
+    elseif inserted then
+      draw(bufnr) -- what is left of it can be taken by the next key
+    end
+    return inserted
   end)
-  return true
 end
 
 ---@param bufnr integer
