@@ -60,29 +60,37 @@ class StreamedText:
         self._parts.put_nowait(part)
 
     async def parts(self) -> AsyncIterator[str]:
-        """Iterate over the text as it grows; raises what the completer's future does."""
+        """Iterate over the text as it grows; raises what :meth:`results` does."""
         while (part := await self._parts.get()) is not None:
             # An event may be lost: what is missing comes with the rest.
             if part.start == self._told:
                 self._told += len(part.text)
                 yield part.text
-        result = await self.answered
+        result = await self._result()
         if rest := result.text[self._told :]:
             yield rest
 
     async def results(self) -> list[TextResult]:
-        """Return the text and others in its place, once; raises what the completer's future does.
+        """Return the text and others in its place, once.
 
+        Raises what the completer's future does, and EngineUnavailableError where the engine ended
+        or has only a newer request's text.
         What others' prompts left in the KV cache counts as evaluated: the number of cached tokens
         would tell them, a token at a time.
         """
-        result = await self.answered
+        result = await self._result()
         stats = result.stats
         n_own = max((common_head(known, result.prompt) for known in self._own), default=0)
         self._own.appendleft(array("i", (*result.prompt, *result.tokens)))
         n_evaluated = max(stats.n_prompt_evaluated, stats.n_prompt - n_own)
         told = replace(stats, n_prompt_evaluated=n_evaluated)
         return [structs.replace(result, stats=told, others=()), *result.others]
+
+    async def _result(self) -> TextResult:
+        result = await self.answered
+        if result.finish_reason == "cancelled" and not self.cancel.cancelled:
+            raise EngineUnavailableError("the engine ended or was started meanwhile; ask again.")
+        return result
 
 
 class Client:

@@ -5,9 +5,11 @@ import shutil
 import socket
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 from speclsp_http import CODE, HEAD, INFILL, TIMEOUT_S, Server
 
@@ -264,6 +266,16 @@ def test_pages_and_other_hosts_are_refused(server):
     assert server.send("/health", Host=f"localhost:{server.port}")[0] == 200
 
 
+ENDLESS = {
+    **INFILL,
+    "raw": True,
+    "input_suffix": "",
+    "n_predict": -1,
+    "temperature": 2.0,
+    "min_p": 0,
+}
+
+
 def hang_up(server: Server, body: dict[str, Any]) -> None:
     """Ask, and leave before the answer."""
     data = json.dumps(body).encode()
@@ -277,17 +289,35 @@ def hang_up(server: Server, body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_client_that_hangs_up_is_cancelled(is_streamed, server):
     """Otherwise thousands of tokens would come before the next answer."""
-    endless = {
-        **INFILL,
-        "raw": True,
-        "input_suffix": "",
-        "n_predict": -1,
-        "temperature": 2.0,
-        "min_p": 0,
-    }
     for _ in range(4):
-        hang_up(server, {**endless, "stream": is_streamed})
+        hang_up(server, {**ENDLESS, "stream": is_streamed})
     assert server.ask("/infill", INFILL)["content"]
+
+
+def test_a_text_whose_engine_dies_ends_with_an_error(tmp_path):
+    server = Server(tmp_path, "--engine-exit-seconds", "1")
+    try:
+        body = json.dumps({**ENDLESS, "stream": True}).encode()
+        asked = urllib.request.Request(f"{server.address}/infill", body)
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+            assert json.loads(answer.readline().removeprefix(b"data: "))["content"]
+            engine_of(server).kill()
+            last = answer.read().strip().split(b"\n\n")[-1]
+        assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == 503
+        assert server.ask("/infill", INFILL)["content"]
+    finally:
+        server.close()
+
+
+def engine_of(server: Server) -> psutil.Process:
+    """Return the process of a server's engine, which has the server's environment."""
+    (engine,) = [
+        process
+        for process in psutil.process_iter(["cmdline", "environ"])
+        if "run" in (process.info["cmdline"] or ())
+        and (process.info["environ"] or {}).get("XDG_RUNTIME_DIR") == str(server.run)
+    ]
+    return engine
 
 
 def test_clients_at_once_are_answered_by_their_own_texts(server):

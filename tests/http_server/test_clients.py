@@ -178,6 +178,26 @@ async def test_each_client_has_a_window_and_the_oldest_loses_it(monkeypatch):
     assert all(one.closed for one in programs.completers)
 
 
+@pytest.mark.parametrize(
+    ("path", "body"), [("/infill", BODY), ("/completion", {"prompt": "a"}),
+                       ("/v1/completions", {"prompt": "a"})]
+)  # fmt: skip
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_text_whose_engine_ended_is_an_error(path, body, is_streamed):
+    """A completer answers what was asked with an empty text then."""
+    programs = Programs()
+    async with programs.app.router.lifespan_context(programs.app):
+        asked = asyncio.ensure_future(programs.ask(path, {**body, "stream": is_streamed}))
+        while not (programs.completers and programs.completers[0].asked):
+            await asyncio.sleep(0.001)
+        (one,) = programs.completers[0].asked
+        one.future.set_result(one.request.plain.empty("cancelled"))
+        status, text = await asked
+    assert status == (200 if is_streamed else 503)
+    error = json.loads(text.decode().removeprefix("data: "))["error"]
+    assert (error["code"], error["type"]) == (503, "unavailable_error")
+
+
 async def test_a_window_stays_while_a_text_is_streamed(monkeypatch):
     """40 programs at once in place of 32."""
     monkeypatch.setattr(clients_module, "MAX_CLIENTS", 2)
