@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 from scripted_models import ByteVocabulary, ScriptedLoader
-from typed_requests import request_between, typed_completer
+from typed_requests import request_between
 from waiting import until
 
-from speclsp.cancellation import CancellationToken
 from speclsp.completer import accepted
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.learned_files import LearnedFiles, learn_into
@@ -307,31 +306,6 @@ def test_masking_and_persistence_stay_until_a_restart(tmp_path):
     completer.close()
     assert not (tmp_path / "state").exists()
     assert not (tmp_path / "cache").exists()
-
-
-def test_the_completer_learns_what_is_accepted_and_drafts_from_it(closed):
-    """The model says what the user accepted before; that is drafted and found right."""
-    text = "return quite_a_long_name(1)"
-    # The same place is asked about again and again, and the model is to answer each time.
-    settings = Settings(drafters="ngram-cache", mode="first", suggestion_memory=False)
-    completer = closed(typed_completer(settings, loader=ScriptedLoader(text)))
-    completer.start()
-
-    def ask(prefix):
-        request = request_between(prefix=prefix, language_id="python", wait_for_model=True)
-        result = completer.complete(request, CancellationToken()).result(WAIT_S)
-        return result.generated.text, result.stats.n_accepted, result.generated.completion_id
-
-    for _ in range(3):
-        said, _, completion_id = ask("def f():\n    ")
-        assert said == text
-        for _ in range(2):  # the second time is the same acceptance
-            completer.accepted(completion_id)
-        ask(f"def f():\n    {text}\n")  # the line is left
-    until(lambda: AcceptedStore.open().uses())
-    # Another text before the cursor, so that only what was learned can match.
-    until(lambda: ask("class A:\n    ")[1] > len(text) // 2)
-    assert ask("class A:\n    ")[0] == text
 
 
 # --- what became a secret ------------------------------------------------------------------------

@@ -153,15 +153,6 @@ def test_the_terminal_downloads_by_command_only(hub, tmp_path):
     assert not Path(draft).exists()
 
 
-def test_a_missing_file_is_one_message(hub):
-    run = speclsp("models", "pull", "ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF:Q5_K_M")
-    assert run.returncode == 1
-    assert run.stderr == (
-        "Error: ggml-org/Qwen2.5-Coder-7B-Q8_0-GGUF has no Q5_K_M. "
-        "It has qwen2.5-coder-7b-q8_0.gguf.\n"
-    )
-
-
 def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(hub):
     hub.repositories["owner/big"] = {"big-Q4_K_M.gguf": embedded.embedded_target().read_bytes()}
     hub.repositories["owner/small"] = {"small-Q8_0.gguf": embedded.embedded_draft().read_bytes()}

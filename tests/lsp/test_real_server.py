@@ -320,25 +320,3 @@ async def test_what_is_accepted_reaches_the_users_statistics_file_and_no_workspa
         while not of_user.exists() or not open_statistics(of_user, None).n_ngrams:
             await asyncio.sleep(0.01)
     assert not of_workspace.exists()
-
-
-async def test_missing_model_is_one_message_and_the_rest_goes_on(tmp_path, start):
-    heard = await start(tmp_path, "--model", str(tmp_path / "none.gguf"))
-    await heard.until(lambda: heard.messages)
-    heard.server.open(tmp_path / "a.py", "x = ")
-    assert await heard.server.inline_completion(0, 4) == []
-    assert (await heard.statistics()).state == "failed"
-    assert len(heard.messages) == 1
-    assert "none.gguf" in heard.messages[0].message
-    assert await heard.server.shutdown() == 0
-
-
-async def test_client_that_vanishes_ends_the_server(tmp_path, start):
-    heard = await start(tmp_path)
-    heard.server.open(tmp_path / "a.py", "def f(a):\n    return ")
-    await heard.ghost(1, 11)
-    process = heard.server._process
-    assert process is not None
-    assert process.stdin is not None
-    process.stdin.close()
-    assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 1
