@@ -116,7 +116,9 @@ class HttpEngine:
     ) -> None:
         """``read_key`` returns the present key; it is called after a failure."""
         self._url = _base_url(url)
-        self._address = str(self._url).rstrip("/")
+        self._path = self._url.path.rstrip("/")
+        self._address = str(self._url.copy_with(path="/")).rstrip("/")
+        """Without the path, which may be a key."""
         self._kind = kind
         self._key = key
         self._read_key = read_key
@@ -494,8 +496,10 @@ class HttpEngine:
         return kind(f"The remote engine at {self._address} {what}.", remedy=remedy)
 
     def _quotable(self, words: str, sent: str) -> str:
-        """Return a server's message without the key, cut where it repeats the request."""
-        words = " ".join(words.replace(self._key, "…").split() if self._key else words.split())
+        """Return a server's message without key and path, cut where it repeats the request."""
+        for hidden in filter(None, (self._key, self._path)):
+            words = words.replace(hidden, "…")
+        words = " ".join(words.split())
         words, sent = words[:_N_SHOWN], " ".join(sent.split())
         for start in range(len(words) - _N_REPEATED + 1):
             if words[start : start + _N_REPEATED] in sent:

@@ -350,6 +350,22 @@ def test_an_error_quotes_no_prompt(asking):
         assert " ".join(quoted.split())[:16] not in str(found.value)
 
 
+def test_an_error_shows_no_path_of_the_address():
+    """A gateway's path may be a key."""
+    path = "/gw/sk-live-abcdefghijklmnop/x"
+
+    def script(request: Request) -> Iterable[bytes]:
+        return [response(401, {"error": {"message": f"no {request.path} here"}})]
+
+    with scripted_server(script) as server:
+        engine = HttpEngine(f"{server.url}{path}/v1", "openai")
+        with pytest.raises(RemoteError) as found:
+            engine.connect()
+        engine.close()
+    words = "refuses the key with status 401 (no …/v1/models here)"
+    assert f"at {server.url} {words}" in str(found.value)
+
+
 def test_neither_key_nor_prompt_is_logged(asking, caplog):
     with caplog.at_level(logging.DEBUG):
         client = asking(good(), stream(HELLO, is_cut=True), response(500, b"broken"))
