@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from pynvim import NvimError
-from real_neovim import PLUGIN, REPOSITORY, SERVER
+from real_neovim import FLOATS, PLUGIN, REPOSITORY, SERVER
 
 PYTHON = """#!/bin/sh
 echo "$PYTHONPATH|$*" >> {log}
 case "$*" in
     "-c "*) exit 0 ;;
     "-m venv"*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
-    "-m speclsp.install_llama_cpp") exit {llama} ;;
+    "-m speclsp.install_llama_cpp") {llama} ;;
     "-m pip"*) printf '#!/bin/sh\\nexec {server} "$@"\\n' > "${{0%/*}}/speclsp"
         chmod +x "${{0%/*}}/speclsp" ;;
 esac
@@ -25,7 +25,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     """Put the Python on PATH and return the file that it writes to."""
     folder, log = tmp_path / "bin", tmp_path / "asked"
     folder.mkdir()
-    script = PYTHON.format(log=log, server=SERVER, llama=getattr(request, "param", 0))
+    script = PYTHON.format(log=log, server=SERVER, llama=getattr(request, "param", ":"))
     (folder / "python3").write_text(script)
     (folder / "python3").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -50,7 +50,20 @@ def test_the_server_is_installed_and_started(log, bare, project):
     ]
 
 
-@pytest.mark.parametrize("log", [3], indirect=True)
+COMPILING = 'echo compiling; until [ -e "${0%/*}/done" ]; do sleep 0.05; done'
+
+
+@pytest.mark.parametrize("log", [COMPILING], indirect=True)
+def test_what_the_installation_does_is_shown_until_it_ends(log, bare, project):
+    bare.lua("require('speclsp').setup({})")
+    bare.lua("require('speclsp.progress').after_ms = 0")
+    bare.nvim.command("Speclsp install")
+    bare.until(lambda: bare.lua(FLOATS) == ["speclsp: installing the server: compiling"])
+    (bare.home / "data/nvim/speclsp/environment/bin/done").touch()
+    bare.until(lambda: bare.lua(FLOATS) == [])
+
+
+@pytest.mark.parametrize("log", ["exit 3"], indirect=True)
 def test_a_failed_step_is_named(log, bare):
     bare.lua("require('speclsp').setup({})")
     bare.nvim.command("Speclsp install")

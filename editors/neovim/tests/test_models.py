@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from fake_hub import FakeHub, serve_hub
+from real_neovim import FLOATS, START, TRIAL_MODEL, Editor
 from real_neovim import PRESET_FILE as FILE
 from real_neovim import PRESET_REPOSITORY as REPOSITORY_NAME
 from real_neovim import PRESET_TITLE as TITLE
-from real_neovim import START, TRIAL_MODEL, Editor
 
 NAME = "qwen2.5-coder-7b-q4_k_m"
 
@@ -42,15 +42,6 @@ local server = require('speclsp.server')
 table.insert(server.on_answer, function()
   vim.g.answers_of = server.status.model and server.status.model.title
 end)
-"""
-FLOATS = """
-local lines = {}
-for _, win in ipairs(vim.api.nvim_list_wins()) do
-  if vim.api.nvim_win_get_config(win).relative ~= '' then
-    lines[#lines + 1] = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 0, 1, true)[1]
-  end
-end
-return lines
 """
 TELL_LOADING = """
 local params = { token = 'speclsp/load/test', value = ... }

@@ -1,4 +1,4 @@
---- Shows how far a download or the loading of a model is: a line in a corner, in every mode.
+--- Shows how far an installation, a download or the loading of a model is: a line in a corner, in every mode.
 local server = require('speclsp.server')
 
 local M = {}
@@ -126,9 +126,19 @@ function M.setup()
     group = group,
     pattern = 'SpeclspStatus',
     callback = function()
-      if server.status.state == 'stopped' then
+      local state = server.status.state
+      if state == 'stopped' then
         running = {}
         draw()
+      elseif state == 'installing' then
+        if not running.install then
+          take('install', { kind = 'begin', title = 'installing the server' })
+        end
+        if server.status.message ~= '' then
+          take('install', { kind = 'report', message = server.status.message })
+        end
+      elseif running.install then
+        take('install', { kind = 'end' })
       end
     end,
   })

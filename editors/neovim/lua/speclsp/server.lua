@@ -397,6 +397,7 @@ function M.start()
   end
   stopping = false
   M.status.state, M.status.message = 'starting', ''
+  changed()
   if is_method then
     local wanted = client_config(cmd)
     wanted.reuse_client = is_ours
@@ -454,7 +455,14 @@ end
 
 --- Install the server, or update it, and start it.
 function M.install()
-  local has_begun = install.start(note, function(failure)
+  local function heard(output)
+    note(output)
+    if M.status.state == 'installing' then
+      M.status.message = vim.fn.strcharpart(output:match('[^\n]*$'), 0, 80) -- the latest line
+      changed()
+    end
+  end
+  local has_begun = install.start(heard, function(failure)
     if not failure then
       local named = require('speclsp.models').is_named()
       vim.notify('speclsp: the server is installed' .. (named and '.' or '; :Speclsp model chooses a better model.'))

@@ -61,6 +61,16 @@ end
 return false
 """
 """Whether a suggestion was asked for that has not come."""
+FLOATS = """
+local lines = {}
+for _, win in ipairs(vim.api.nvim_list_wins()) do
+  if vim.api.nvim_win_get_config(win).relative ~= '' then
+    lines[#lines + 1] = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 0, 1, true)[1]
+  end
+end
+return lines
+"""
+"""The first lines of the floating windows."""
 OWN_NAMESPACES = ["speclsp", "nvim.lsp.inline_completion"]
 
 
