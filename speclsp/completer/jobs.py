@@ -306,12 +306,12 @@ def run(running: RunningJob[Q, R], bench: Workbench, control: RunControl) -> R:
     bench.weights.set_interrupt(lambda: control.aborted() is not None)
     try:
         generation = _decoded(plan, bench, control, job.settings.deadline_ms / 1000)
-        running.is_cut_off = running.is_preempted and generation.finish_reason == "cancelled"
         _keep_generated(generation, plan.context.prefix, bench)
         while (following := plan.following(generation)) is not None:
             plan = following
             running.output = plan.output
             generation = _decoded(plan, bench, control, job.settings.deadline_ms / 1000)
+        running.is_cut_off = running.is_preempted and generation.finish_reason == "cancelled"
         stats = dataclasses.replace(generation.stats, ms_tokenize=1000 * (tokenized - started))
         generation = dataclasses.replace(generation, stats=stats)
         result = plan.finish(generation, control.interrupted)

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -41,6 +41,8 @@ class LoudResult(Result, frozen=True, kw_only=True):
 class LoudRequest(Request[LoudResult], frozen=True, kw_only=True):
     kind: ClassVar[str] = "loud"
     urgency: ClassVar[int] = 1
+    n_more: int = 0
+    """Texts after the first one."""
 
     def empty(self, reason: Any, source: Any = "model") -> LoudResult:
         return LoudResult(
@@ -58,12 +60,28 @@ class Heard:
 
 @dataclass(slots=True, kw_only=True)
 class LoudPlan(Plan[LoudResult]):
+    between: ClassVar[Callable[[], object]] = lambda: None
+    """Called before a further text."""
     completion_id: str
+    n_more: int
+    said: str = ""
+
+    def following(self, generation: Generation) -> "LoudPlan | None":
+        if not self.n_more or generation.finish_reason == "cancelled":
+            return None
+        LoudPlan.between()
+        return replace(
+            self,
+            n_more=self.n_more - 1,
+            said=self.said + self.output.so_far,
+            output=Heard(),
+            scores=TokenScores(),
+        )
 
     def finish(self, generation: Generation, interrupted: object) -> LoudResult:
         return LoudResult(
             completion_id=self.completion_id,
-            text=self.output.so_far.upper(),
+            text=(self.said + self.output.so_far).upper(),
             finish_reason=generation.finish_reason,
             stats=generation.stats,
         )
@@ -75,6 +93,7 @@ class LoudJob(Job[LoudRequest, LoudResult]):
         prompt = [*bench.tokenizer.vocabulary.tokenize(self.request.text).tolist(), 258]
         return LoudPlan(
             completion_id=self.request.completion_id,
+            n_more=self.request.plain.n_more,
             context=DraftContext(prompt=prompt),
             output=Heard(),
             sampler=GreedySampler(),
@@ -157,6 +176,14 @@ def test_a_typed_completion_puts_off_a_running_edit(bench, uri):
     assert (typed.result(WAIT_S).generated.text, loud.result(WAIT_S).text) == ("ok", "OK")
     assert [one.result(WAIT_S).generated.text for one in (program, idle)] == ["ok", "ok"]
     assert bench.order == ["typed", "loud", "program", "idle"]
+
+
+def test_an_edit_that_is_put_off_in_its_last_text_gets_all_of_them(bench, monkeypatch):
+    typed: list[Future[Any]] = []
+    monkeypatch.setattr(LoudPlan, "between", lambda: typed or typed.append(bench.ask("typed")))
+    assert bench.ask("loud", n_more=1).result(WAIT_S).text == "OKOK"
+    assert typed[0].result(WAIT_S).generated.text == "ok"
+    assert bench.order == ["typed", "loud"]
 
 
 def test_an_edit_joins_no_completion(bench):
