@@ -1,4 +1,4 @@
-"""A program that ends before its time."""
+"""A program that ends before its time, and the memory of one that runs."""
 
 import sys
 
@@ -6,65 +6,42 @@ import psutil
 import pytest
 
 from speclsp.errors import EngineUnavailableError
-from tests.support.serving_process import resident_mib, talking, wait_until
-
-SAYS_AND_ENDS = "import sys; sys.stderr.write('at first\\nout of memory\\n'); sys.exit(3)"
+from tests.support.serving_process import resident_mib, serving, wait_until
 
 
-def test_a_program_that_has_ended_takes_nothing_more_and_is_closed(tmp_path):
-    command = [sys.executable, "-c", SAYS_AND_ENDS]
-    with talking(command, "the peer", tmp_path / "log") as process:
-        assert process.stdout.readline() == b""
-        # It waits in the buffer until the stream is closed, when nobody reads any more.
-        process.stdin.write(b"{}\n")
-        error = process.failure("has ended")
-    assert process.stdin.closed
-    assert error.message == "the peer has ended: out of memory"
-    assert error.__notes__ == ["It said last:\nat first\nout of memory"]
-    assert str(error) == "the peer has ended: out of memory"
-
-
-def test_a_program_that_said_nothing_is_told_too(tmp_path):
+@pytest.mark.parametrize(
+    ("code", "said", "last"),
+    [
+        ("import sys; sys.stderr.write('at first\\nout of memory\\n'); sys.exit(3)",
+         "status 3: out of memory", "It said last:\nat first\nout of memory"),
+        ("", "status 0: nothing", "It said last:\nnothing"),
+    ],
+)  # fmt: skip
+def test_a_program_that_has_ended_is_told_with_its_last_words(tmp_path, code, said, last):
     with (
-        pytest.raises(EngineUnavailableError, match="the peer ended with status 0: nothing"),
-        talking([sys.executable, "-c", ""], "the peer", tmp_path / "log") as process,
+        pytest.raises(EngineUnavailableError) as raised,
+        serving([sys.executable, "-c", code], tmp_path / "log") as process,
     ):
         wait_until(lambda: False, process, longest_s=30.0)
+    assert str(raised.value).endswith(f" ended with {said}")
+    assert raised.value.__notes__ == [last]
 
 
-ANSWERS_ONCE = "print(input(), flush=True); import time; time.sleep(60)"
-
-
-def test_a_program_that_hangs_is_killed_and_the_reason_says_so(tmp_path):
-    command = [sys.executable, "-c", ANSWERS_ONCE]
-    with talking(command, "the peer", tmp_path / "log") as process:
-        assert process.exchange(b"one\n", 60.0) == b"one\n"
-        with pytest.raises(EngineUnavailableError) as raised:
-            process.exchange(b"two\n", 0.2)
-        with pytest.raises(EngineUnavailableError, match="ended with status -9"):
-            wait_until(lambda: False, process, longest_s=30.0)
-    assert str(raised.value) == "the peer did not answer within 0.2 seconds: nothing"
-
-
-def test_a_program_that_ends_instead_of_answering_is_told_with_its_last_words(tmp_path):
-    command = [sys.executable, "-c", "import sys; input(); sys.exit('out of memory')"]
-    with (
-        talking(command, "the peer", tmp_path / "log") as process,
-        pytest.raises(EngineUnavailableError, match="the peer has ended: out of memory"),
-    ):
-        process.exchange(b"one\n", 60.0)
-
-
+WHILE_ITS_PARENT_LIVES = """
+import os, time
+parent = os.getppid()
+print("started", flush=True)
+while os.getppid() == parent:
+    time.sleep(0.01)
+"""
 STARTS_ANOTHER = (
-    "import subprocess, sys; "
-    "subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'])"
+    f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WHILE_ITS_PARENT_LIVES!r}])"
 )
 
 
 def test_the_memory_of_what_a_program_started_counts(tmp_path):
-    command = [sys.executable, "-c", STARTS_ANOTHER]
-    with talking(command, "the peer", tmp_path / "log") as process:
-        assert process.exchange(b"", 60.0) == b"1\n"
+    with serving([sys.executable, "-c", STARTS_ANOTHER], tmp_path / "log") as process:
+        wait_until(lambda: "started" in process.words(), process)
         own = psutil.Process(process._process.pid).memory_info().rss / (1 << 20)
         assert process.resident_mib() > own > 0
     assert resident_mib(process._process.pid) == 0.0

@@ -5,12 +5,11 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import httpx2
 import psutil
@@ -35,44 +34,6 @@ class ServingProcess:
         self._process = process
         self._name = name
         self.log = log
-
-    @property
-    def stdin(self) -> IO[bytes]:
-        """The program's standard input."""
-        assert self._process.stdin is not None
-        return self._process.stdin
-
-    @property
-    def stdout(self) -> IO[bytes]:
-        """The program's standard output, apart from its log."""
-        assert self._process.stdout is not None
-        return self._process.stdout
-
-    def exchange(self, request: bytes, longest_s: float) -> bytes:
-        """Write ``request``, which may be empty, and return the next line that it answers.
-
-        Raises :class:`~speclsp.errors.EngineUnavailableError` where it has ended, and where it
-        takes longer: then it is killed, since it would answer this request to the next one.
-        """
-        end = time.monotonic() + longest_s
-        # Pipes have no time limit of their own; who is killed ends what waits for it.
-        guard = threading.Timer(longest_s, self._process.kill)
-        guard.start()
-        try:
-            self.stdin.write(request)
-            self.stdin.flush()
-            line = self.stdout.readline()
-        except OSError as error:
-            raise self._silence("takes no request", end, longest_s) from error
-        finally:
-            guard.cancel()
-        if not line:
-            raise self._silence("has ended", end, longest_s)
-        return line
-
-    def _silence(self, what: str, end: float, longest_s: float) -> EngineUnavailableError:
-        late = time.monotonic() >= end
-        return self.failure(f"did not answer within {longest_s:g} seconds" if late else what)
 
     def check(self) -> None:
         """Raise EngineUnavailableError with the program's last words where it has ended."""
@@ -105,11 +66,6 @@ class ServingProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                # What was not written yet finds nobody who reads.
-                with contextlib.suppress(OSError):
-                    stream.close()
 
 
 @contextmanager
@@ -120,19 +76,21 @@ def serving(command: Sequence[str], log: Path) -> Iterator[ServingProcess]:
     Raises :class:`~speclsp.errors.EngineUnavailableError` where it cannot be started.
     """
     name, nothing = Path(command[0]).name, subprocess.DEVNULL
-    with log.open("wb") as words, _running(command, name, log, words, nothing, words) as found:
-        yield found
-
-
-@contextmanager
-def talking(command: Sequence[str], name: str, log: Path) -> Iterator[ServingProcess]:
-    """Start a program that answers over its standard streams, and end it like ``serving``.
-
-    ``name`` is what errors call it, since the program may be an interpreter.
-    """
-    pipe = subprocess.PIPE
-    with log.open("wb") as words, _running(command, name, log, words, pipe, pipe) as found:
-        yield found
+    # How this process lets llama.cpp's threads wait is no setting of its peers.
+    own = {name: value for name, value in os.environ.items() if ENVIRONMENT.get(name) != value}
+    guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+    with log.open("wb") as words:
+        try:
+            process = subprocess.Popen(
+                [*guard, *command], stdin=nothing, stdout=words, stderr=words, env=own
+            )
+        except OSError as error:
+            raise EngineUnavailableError(f"cannot start {name}: {error.strerror}.") from error
+        found = ServingProcess(process, name, log)
+        try:
+            yield found
+        finally:
+            found.end()
 
 
 @contextmanager
@@ -191,28 +149,3 @@ def wait_until(
         if time.monotonic() > end:
             raise process.failure(f"is not ready after {longest_s:.0f} seconds")
         time.sleep(_POLL_S)
-
-
-@contextmanager
-def _running(
-    command: Sequence[str],
-    name: str,
-    log: Path,
-    words: IO[bytes],
-    stdin: int,
-    stdout: int | IO[bytes],
-) -> Iterator[ServingProcess]:
-    # How this process lets llama.cpp's threads wait is no setting of its peers.
-    own = {name: value for name, value in os.environ.items() if ENVIRONMENT.get(name) != value}
-    guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
-    try:
-        process = subprocess.Popen(
-            [*guard, *command], stdin=stdin, stdout=stdout, stderr=words, env=own
-        )
-    except OSError as error:
-        raise EngineUnavailableError(f"cannot start {name}: {error.strerror}.") from error
-    found = ServingProcess(process, name, log)
-    try:
-        yield found
-    finally:
-        found.end()
