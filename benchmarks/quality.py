@@ -184,10 +184,10 @@ def _judge_all(
         task = progress.add_task("Edits", total=len(cases))
         for case in cases:
             found = {
-                name: replay_quality([case], asker, stride=stride) for name, asker in askers.items()
+                name: replay_quality(case, asker, stride=stride) for name, asker in askers.items()
             }
             for name, judged in found.items():
-                runs[name].judged.extend(judged)
+                runs[name].judged.append(judged)
             progress.advance(task)
 
 

@@ -52,23 +52,11 @@ class JudgedCase:
     places: tuple[JudgedPlace, ...]
 
 
-def replay_quality(
-    cases: Sequence[EditCase],
-    asker: Asker,
-    *,
-    stride: int,
-    progress: Callable[[], None] = lambda: None,
-) -> list[JudgedCase]:
-    """Ask along every case; ``progress`` is called after each.
-
-    Raises :class:`~speclsp.errors.SpecLspError` where a request fails.
-    """
-    judged: list[JudgedCase] = []
-    for case in cases:
-        asker.enter(case)
-        judged.append(JudgedCase(case=case, places=tuple(_along(case, asker, stride))))
-        asker.leave(case)
-        progress()
+def replay_quality(case: EditCase, asker: Asker, *, stride: int) -> JudgedCase:
+    """Ask along a case.  Raises :class:`~speclsp.errors.SpecLspError` where a request fails."""
+    asker.enter(case)
+    judged = JudgedCase(case=case, places=tuple(_along(case, asker, stride)))
+    asker.leave(case)
     return judged
 
 

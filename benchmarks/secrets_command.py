@@ -75,7 +75,7 @@ def masked_ordinary_lines() -> list[tuple[str, str]]:
     return [o for o in ORDINARY_LINES if PLACEHOLDER in masked(BEFORE + o[1] + AFTER, o[0])]
 
 
-def n_masked_while_typed(folder: Path, n_lines: int, seed: int = 1) -> int:
+def n_masked_while_typed(folder: Path, n_lines: int) -> int:
     """Return how many of the lines drawn from a folder are masked at any point of being typed.
 
     Lines that are masked whole do not count here.
@@ -86,7 +86,7 @@ def n_masked_while_typed(folder: Path, n_lines: int, seed: int = 1) -> int:
         for above, line in zip(("", *text.split("\n")), text.split("\n"), strict=False)
         if line.strip() and max(len(line), len(above)) < _LONGEST_LINE
     ]
-    rng = random.Random(seed)  # noqa: S311 - a sample
+    rng = random.Random(1)  # noqa: S311 - a sample
     n_found = 0
     for name, above, line in rng.sample(lines, min(n_lines, len(lines))):
         if PLACEHOLDER not in masked(above + line + "\n", name):

@@ -100,11 +100,9 @@ def fingerprint(text: str) -> bytes:
 class SeenTexts:
     """Texts that were taken, to compare others with."""
 
-    def __init__(self, texts: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self._fingerprints: set[bytes] = set()
         self._shingles: set[int] = set()
-        for text in texts:
-            self.add(text)
 
     def add(self, text: str) -> None:
         """Take a text into account from now on."""

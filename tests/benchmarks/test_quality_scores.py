@@ -25,7 +25,7 @@ def test_places(typed, stride, expected):
 def test_the_same_places_are_asked_at_whatever_is_suggested():
     one = case("value = some_call(argument)", suffix="\nend\n")
     silent, right = ScriptedAsker(lambda *_: ""), ScriptedAsker(lambda c, n: c.typed[n:])
-    (without,), (with_all,) = (replay_quality([one], asker, stride=4) for asker in (silent, right))
+    without, with_all = (replay_quality(one, asker, stride=4) for asker in (silent, right))
     assert [p.n_typed for p in without.places] == [p.n_typed for p in with_all.places]
     assert not any(p.is_exact or p.n_chars_saved or p.defects for p in without.places)
     assert all(p.is_exact and p.similarity == 1.0 for p in with_all.places if p.has_line)
@@ -36,7 +36,7 @@ def test_the_same_places_are_asked_at_whatever_is_suggested():
 
 def test_what_lies_inside_a_take_is_not_taken_again():
     asker = ScriptedAsker(lambda c, n: c.typed[n : n + 8])
-    (judged,) = replay_quality([case("x" * 20)], asker, stride=4)
+    judged = replay_quality(case("x" * 20), asker, stride=4)
     assert [place.n_chars_saved for place in judged.places] == [7, 0, 7, 0, 3]
 
 

@@ -115,7 +115,7 @@ def test_quality_keeps_what_was_judged_when_it_ends_early(cases, monkeypatch):
     replayed: list[str] = []
 
     def replay(asked, asker, *, stride):
-        replayed.append(asked[0].id)
+        replayed.append(asked.id)
         if len(replayed) == 5:  # of the second case the second way
             raise KeyboardInterrupt
         return replay_quality(asked, asker, stride=stride)

@@ -87,7 +87,8 @@ def test_a_package_is_capped_to_the_same_files_each_time():
 
 
 def test_a_shared_run_of_five_lines_is_seen():
-    seen = SeenTexts([code("a")])
+    seen = SeenTexts()
+    seen.add(code("a"))
     assert seen.share_seen(code("a")) == 1
     assert seen.share_seen(code("b")) == 0
     assert 0.2 < seen.share_seen(code("b") + code("a")) < 0.6
