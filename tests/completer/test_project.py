@@ -21,8 +21,6 @@ from speclsp.project.ignore import IgnoredFiles
 from speclsp.project.indexed_files import IndexedFiles
 from speclsp.settings import Settings
 from speclsp.statistics import IndexStats
-from speclsp.storage.locations import token_store_path
-from speclsp.storage.token_store import TokenStore
 
 
 def index_once(root: Path, *, persist: bool) -> None:
@@ -33,18 +31,6 @@ def index_once(root: Path, *, persist: bool) -> None:
     until(lambda: not project.stats().building)
     assert project.stats().n_files == 2
     project.close()
-
-
-def test_index_is_kept(tmp_path):
-    for name in ("a.py", "b.py"):
-        write(tmp_path / "p" / name, f"name = {name!r}\n" * 9)
-    index_once(tmp_path / "p", persist=True)
-    store = TokenStore.open()
-    (use,) = store.uses()
-    store.close()
-    assert use.n_tokens > 200
-    for path in token_store_path().parent.rglob("*"):
-        assert path.stat().st_mode & 0o077 == 0
 
 
 def test_without_persist_nothing_is_written_or_read(tmp_path):

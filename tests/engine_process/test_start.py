@@ -98,19 +98,6 @@ def test_the_engine_is_detached(engines):
 # --- what was left behind -------------------------------------------------------------------------
 
 
-def test_a_killed_engines_leftovers_are_replaced(engines):
-    first = engines.connect()
-    os.kill(first.pid, signal.SIGKILL)
-    assert first.socket.recv(1) == b""
-    assert first.process is not None
-    assert first.process.wait(10) == -signal.SIGKILL
-    assert first.place.socket.exists()
-    second = engines.connect()
-    with closing(second.socket):
-        assert second.pid != first.pid
-    first.socket.close()
-
-
 def test_a_stale_socket_and_a_stale_lock_file_do_not_matter(engines):
     place = engines.place()
     with socket.socket(socket.AF_UNIX) as stale:
