@@ -16,13 +16,6 @@ from training.presets import Shape
 _N_PACKAGES = 30
 """Packages that the card names; the manifest names all."""
 
-_ANSWER_ROWS = (
-    ("first line exact inside a line", "exact_mid_line"),
-    ("at a line's start", "exact_line_start"),
-    ("ended by itself", "ended"),
-    ("loops", "looping"),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:

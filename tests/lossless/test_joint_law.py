@@ -38,9 +38,6 @@ ALARM = 1e-4
 Context = tuple[int, int]
 START: Context = (0, 1)
 _TABLE = np.random.default_rng(11).dirichlet([0.7] * N_VOCAB, size=(N_VOCAB, N_VOCAB))
-_DRAFT_TABLE = 0.5 * _TABLE + 0.5 * np.random.default_rng(12).dirichlet(
-    [0.7] * N_VOCAB, size=(N_VOCAB, N_VOCAB)
-)
 
 
 def exact_law() -> np.ndarray:

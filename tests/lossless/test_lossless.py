@@ -77,7 +77,6 @@ DRAFTERS = (
     "oracle", "random", "adversarial", "empty", "draft", "draft-by-text", *TREES, *MERGED,
     *WITH_DRAFT_MODEL, *LOOKUPS,
 )  # fmt: skip
-WITH_TREES = {*TREES, *MERGED, *WITH_DRAFT_MODEL}
 
 
 def merger(mode: DraftMode, *more: Drafter) -> DraftMerger:
