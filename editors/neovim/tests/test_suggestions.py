@@ -99,6 +99,45 @@ def test_a_key_does_what_it_did_where_the_text_no_longer_fits(editor):
     editor.until(lambda: editor.line.rstrip() == START[:-1] != editor.line)
 
 
+LATEST_TEXT = """
+table.insert(require('speclsp.server').on_answer, function(_, _, items)
+  vim.g.text = items[1] and items[1].insertText
+end)
+"""
+
+
+def test_a_bracket_behind_the_cursor_stays_one_when_a_character_is_typed(editor):
+    start = "CUSTOMER_8 = make_customer("
+    editor.lua(LATEST_TEXT)
+    editor.keys("o")
+    editor.type(start + ")")
+    editor.keys("<Left>")
+    editor.until_ghost()
+    text = editor.nvim.vars["text"]
+    assert text.endswith(")"), "it replaces the bracket that is there"
+    editor.lua(NO_ANSWERS)
+    editor.keys(text[0])
+    editor.until(lambda: editor.line == f"{start}{text[0]})")
+    if (editor.suite, editor.backend) != ("forky", "auto"):
+        editor.until(lambda: editor.ghost == text[1:-1])
+    editor.keys("<Tab>q")
+    editor.until(lambda: editor.line == f"{start}{text}q")
+
+
+TAKE_BELOW = """
+local place = { row = 0, col = 4, behind = 0 }
+return require('speclsp.insert').insert(0, nil, { insertText = '\\n  x\\n)' }, place)
+"""
+
+
+def test_what_moved_to_the_next_line_is_replaced_there(bare):
+    bare.nvim.current.line = "foo()"
+    bare.keys("f)i<CR>")
+    bare.until(lambda: bare.lines == ["foo(", ")"])
+    assert bare.lua(TAKE_BELOW)
+    assert bare.lines == ["foo(", "  x", ")"]
+
+
 MAP_EXPR = """
 vim.keymap.set('i', '<F2>', function()
   return require('speclsp').accept() and '' or 'nothing'

@@ -4,11 +4,10 @@ local text = require('speclsp.text')
 
 local M = {}
 
----@class speclsp.Place what an item replaces; rows and columns from 0, columns in bytes
----@field row integer
----@field col integer
----@field end_row integer
----@field end_col integer
+---@class speclsp.Place what an item replaces, which ends in the cursor's line
+---@field row integer from 0
+---@field col integer bytes, from 0
+---@field behind integer bytes behind its end in that line
 
 --- Where an item stands now that more has been typed.
 ---@param bufnr integer
@@ -24,6 +23,14 @@ function M.typed(bufnr, place, insert_text)
   local lines = vim.api.nvim_buf_get_text(bufnr, place.row, place.col, cursor_row, cursor_col, {})
   local typed = table.concat(lines, '\n')
   return vim.startswith(insert_text, typed) and typed or nil
+end
+
+--- Where what an item replaces ends now.
+---@param place speclsp.Place
+---@return integer column in the cursor's line, not before the cursor
+function M.end_col(place)
+  local col = vim.api.nvim_win_get_cursor(0)[2]
+  return math.max(col, #vim.api.nvim_get_current_line() - place.behind)
 end
 
 --- Insert all of an item, or the beginning that `cut` leaves of what is not typed yet.
@@ -47,18 +54,12 @@ function M.insert(bufnr, client, item, place, cut)
   local is_whole = part == rest
   local row, col = unpack(vim.api.nvim_win_get_cursor(0))
   row = row - 1
-  local end_row, end_col = row, col
-  if is_whole then
-    -- Only the whole text stands for what it replaces behind the cursor.
-    end_row, end_col = place.end_row, place.end_col
-    if end_row < row or (end_row == row and end_col < col) then
-      end_row, end_col = row, col
-    end
-  end
+  -- Only the whole text stands for what it replaces behind the cursor.
+  local end_col = is_whole and M.end_col(place) or col
   -- Assigning the option starts a new undo block, in Insert mode too (:help undo-break).
   vim.o.undolevels = vim.o.undolevels
   local lines = vim.split(part, '\n', { plain = true })
-  vim.api.nvim_buf_set_text(bufnr, row, col, end_row, end_col, lines)
+  vim.api.nvim_buf_set_text(bufnr, row, col, row, end_col, lines)
   vim.api.nvim_win_set_cursor(0, { row + #lines, (#lines == 1 and col or 0) + #lines[#lines] })
   vim.o.undolevels = vim.o.undolevels
   if not is_whole then

@@ -56,13 +56,16 @@ local function ask(bufnr, kind)
   return true
 end
 
-local function place_of(item)
-  if item.range then
-    local row, col, end_row, end_col = item.range:to_extmark()
-    return { row = row, col = col, end_row = end_row, end_col = end_col }
-  end
+---@param item table the editor's
+---@param answered table the server's
+---@return speclsp.Place
+local function place_of(item, answered)
   local row, col = unpack(vim.api.nvim_win_get_cursor(0))
-  return { row = row - 1, col = col, end_row = row - 1, end_col = col }
+  row = row - 1
+  if item.range then
+    row, col = item.range:to_extmark()
+  end
+  return { row = row, col = col, behind = answered.speclspBehind }
 end
 
 ---@param item table the editor's
@@ -79,7 +82,7 @@ local function state_of(bufnr, item)
     return false, false
   end
   local whole = text.without_cr(item.insert_text)
-  local typed = insert.typed(bufnr, place_of(item), whole)
+  local typed = insert.typed(bufnr, place_of(item, {}), whole)
   return not typed or typed == whole, typed ~= nil and typed:find('\n', 1, true) ~= nil
 end
 
@@ -142,13 +145,13 @@ end
 function M.accept(bufnr, cut)
   local completor = completor_of(bufnr)
   local item = completor and completor.current
-  local ok, client, place = pcall(function()
-    return client_of(item), place_of(item)
+  local ok, client, place, ours = pcall(function()
+    local _, answered = completor:get_item(item._index)
+    return client_of(item), place_of(item, answered), answered
   end)
-  if not ok or not client then
-    return M.visible(bufnr) and vim.lsp.inline_completion.get({ bufnr = bufnr })
+  if not ok or not client or not place.behind then
+    return not cut and M.visible(bufnr) and vim.lsp.inline_completion.get({ bufnr = bufnr })
   end
-  local ours = { insertText = text.without_cr(item.insert_text), command = item.command }
   return insert.soon(function()
     if completor.current ~= item or not buffers.at_cursor(bufnr) then
       return false

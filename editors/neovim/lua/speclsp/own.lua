@@ -14,7 +14,6 @@ local namespace = vim.api.nvim_create_namespace('speclsp')
 ---@field items table[]
 ---@field index integer
 ---@field client_id integer
----@field tail string what the items replace behind the cursor, while none of it has been typed
 ---@field places speclsp.Place[] one for each item
 
 ---@type table<integer, speclsp.Shown>
@@ -70,10 +69,7 @@ local function draw(bufnr)
   end
   local row, col = unpack(vim.api.nvim_win_get_cursor(0))
   row = row - 1
-  local tail = ''
-  if place.end_row == row and place.end_col > col then
-    tail = vim.api.nvim_buf_get_text(bufnr, row, col, row, place.end_col, {})[1]
-  end
+  local tail = vim.api.nvim_get_current_line():sub(col + 1, insert.end_col(place))
   local lines = vim.split(item.insertText:sub(#typed + 1), '\n', { plain = true })
   local parts = text.parts_around(lines[1], tail) or { { 0, lines[1] } }
   local hint = #state.items > 1 and (' (%d/%d)'):format(state.index, #state.items) or nil
@@ -101,25 +97,14 @@ local function draw(bufnr)
 end
 
 local function place_of(bufnr, item, client)
-  if not item.range then
-    local row, col = unpack(vim.api.nvim_win_get_cursor(0))
-    return { row = row - 1, col = col, end_row = row - 1, end_col = col }
+  local row, col = unpack(vim.api.nvim_win_get_cursor(0))
+  row = row - 1
+  if item.range then
+    row = item.range.start.line
+    local line = vim.api.nvim_buf_get_lines(bufnr, row, row + 1, false)[1] or ''
+    col = text.byte_column(line, item.range.start.character, client.offset_encoding)
   end
-  local function byte_column(position)
-    local line = vim.api.nvim_buf_get_lines(bufnr, position.line, position.line + 1, false)[1] or ''
-    if client.offset_encoding == 'utf-8' then
-      return math.min(position.character, #line)
-    end
-    local is_utf16 = client.offset_encoding == 'utf-16'
-    local ok, idx = pcall(vim.str_byteindex, line, position.character, is_utf16)
-    return ok and idx or #line
-  end
-  return {
-    row = item.range.start.line,
-    col = byte_column(item.range.start),
-    end_row = item.range['end'].line,
-    end_col = byte_column(item.range['end']),
-  }
+  return { row = row, col = col, behind = item.speclspBehind }
 end
 
 local function take(bufnr, client, asked, result)

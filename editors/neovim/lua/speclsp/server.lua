@@ -230,18 +230,23 @@ local function fetch_latency()
   end, LATENCY_EVERY_MS)
 end
 
---- See each answer, and remove CRs, which Neovim's lines do not hold.
+--- See each answer, remove CRs, which Neovim's lines do not hold, and note how many bytes its line had
+--- behind what an item replaces: typing before them does not change that.
 local function watch_requests(client)
   local request = client.request
   local function watched(method, params, handler, bufnr, call)
     if method ~= INLINE or not handler then
       return call(method, params, handler, bufnr)
     end
+    local at = params.position
+    local line = vim.api.nvim_buf_get_lines(bufnr or 0, at.line, at.line + 1, false)[1] or ''
     return call(method, params, function(err, result, ctx, ...)
       local items = type(result) == 'table' and (result.items or result) or {}
       for _, item in ipairs(items) do
         if type(item.insertText) == 'string' then
           item.speclspText, item.insertText = item.insertText, text.without_cr(item.insertText)
+          local stop = item.range and item.range['end'] or at
+          item.speclspBehind = #line - text.byte_column(line, stop.character, client.offset_encoding)
         end
       end
       handler(err, result, ctx, ...)

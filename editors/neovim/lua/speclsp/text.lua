@@ -37,6 +37,18 @@ function M.utf16_length(text)
   return n_units
 end
 
+---@param line string
+---@param character integer an LSP position's
+---@param encoding string
+---@return integer bytes before it
+function M.byte_column(line, character, encoding)
+  if encoding == 'utf-8' then
+    return math.min(character, #line)
+  end
+  local ok, n_bytes = pcall(vim.str_byteindex, line, character, encoding == 'utf-16')
+  return ok and n_bytes or #line
+end
+
 --- How many UTF-16 units of `original`, which may hold CRs, its first `n_bytes` without them are.
 ---@param original string
 ---@param n_bytes integer of `without_cr(original)`
