@@ -197,6 +197,33 @@ def test_an_edit_stays_while_it_is_typed_and_another_key_drops_it(shop):
     shop.until(lambda: "line 5" in edit(shop))
 
 
+COUNTED = """
+local undotree, schedule = vim.fn.undotree, vim.schedule
+local n_trees, n_scheduled = 0, 0
+vim.fn.undotree = function(...)
+  n_trees = n_trees + 1
+  return undotree(...)
+end
+vim.schedule = function(...)
+  n_scheduled = n_scheduled + 1
+  return schedule(...)
+end
+vim.cmd([[%s/price/cost/]])
+vim.schedule = schedule
+vim.wait(100)
+vim.fn.undotree = undotree
+return { n_trees, n_scheduled }
+"""
+
+
+@pytest.mark.parametrize("next_edits", [True, False])
+def test_a_change_of_many_lines_is_looked_at_once(next_edits, shop):
+    shop.lua("require('speclsp.config').options.next_edits = ...", next_edits)
+    shop.nvim.current.buffer[:] = ["price = 1"] * 400
+    assert shop.lua(COUNTED) == ([1, 1] if next_edits else [0, 0])
+    assert shop.lines == ["cost = 1"] * 400
+
+
 def test_keys_do_what_they_did_where_no_edit_is_shown(shop):
     shop.nvim.command("nnoremap <Esc> <Cmd>let g:escaped = 1<CR>")
     shop.lua("require('speclsp.keys').set(require('speclsp.config').options.keys)")

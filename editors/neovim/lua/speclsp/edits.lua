@@ -41,6 +41,8 @@ local due
 --- What is known of the user, as tests/support/asking_client.py has it.
 local edited_row, is_wanted, last_key, inserted, asked_at = nil, false, 0, {}, nil
 local is_applying = false
+---@type { bufnr: integer, drops: boolean }|nil the changes of this turn of the event loop, if any
+local turn
 --- Whether the user has asked by hand and has not been answered.
 local is_by_hand = false
 ---@type table<integer, boolean>
@@ -372,8 +374,9 @@ local function is_undone(bufnr)
   return tree.seq_cur < tree.seq_last
 end
 
---- Keep what is shown where a change types the next characters of a hunk; else take it away.
-local function keep_or_drop(row, col, is_within_line, n_new)
+--- Keep what is shown where a change types the next characters of a hunk.
+---@return boolean kept else it is to be taken away
+local function keep(row, col, is_within_line, n_new)
   local kept
   for idx, hunk in ipairs(shown.hunks) do
     if is_within_line and n_new > 0 and row >= hunk.first and row < hunk.last then
@@ -403,38 +406,58 @@ local function keep_or_drop(row, col, is_within_line, n_new)
   if kept and kept > 0 then
     table.remove(shown.hunks, kept)
   end
-  if not kept or #shown.hunks == 0 then
-    return vim.schedule(M.drop)
+  return kept ~= nil and #shown.hunks > 0
+end
+
+--- Do once what the changes of a turn ask for: `:%s` makes thousands.
+local function settle()
+  local bufnr, drops = turn.bufnr, turn.drops
+  turn = nil
+  cancel()
+  if vim.api.nvim_buf_is_valid(bufnr) and is_undone(bufnr) then
+    -- Who undoes wants back what was there.
+    forget()
+    return M.drop()
   end
-  vim.schedule(draw)
+  if drops then
+    M.drop()
+  else
+    draw()
+  end
+  plan()
 end
 
 local function on_bytes(_, bufnr, _, row, col, _, old_rows, _, old_bytes, new_rows, _, new_bytes)
-  if is_applying or bufnr ~= vim.api.nvim_get_current_buf() or old_bytes + new_bytes == 0 then
+  if is_applying or not config.options.next_edits then
+    return
+  elseif bufnr ~= vim.api.nvim_get_current_buf() or old_bytes + new_bytes == 0 then
     return
   end
-  vim.schedule(cancel)
-  if is_undone(bufnr) then
-    -- Who undoes wants back what was there.
-    forget()
-    return vim.schedule(M.drop)
+  local is_first = not turn
+  if not turn then
+    turn = { bufnr = bufnr, drops = false }
+    vim.schedule(settle)
   end
-  if shown and shown.bufnr == bufnr then
-    keep_or_drop(row, col, old_rows == 0 and new_rows == 0, new_bytes)
+  if shown and shown.bufnr == bufnr and not turn.drops then
+    turn.drops = not keep(row, col, old_rows == 0 and new_rows == 0, new_bytes)
   end
   local now = now_ms()
   last_key = now
   inserted = vim.tbl_filter(function(one)
     return now - one.at <= PASTE_MS
   end, inserted)
-  inserted[#inserted + 1] = { at = now, n_bytes = new_bytes, n_rows = new_rows }
+  local latest = inserted[#inserted]
+  if is_first or not latest then
+    inserted[#inserted + 1] = { at = now, n_bytes = new_bytes, n_rows = new_rows }
+  else
+    latest.n_bytes, latest.n_rows = latest.n_bytes + new_bytes, latest.n_rows + new_rows
+  end
   local n_bytes, n_rows = 0, 0
   for _, one in ipairs(inserted) do
     n_bytes, n_rows = n_bytes + one.n_bytes, n_rows + one.n_rows
   end
   local is_paste = n_bytes >= PASTE_BYTES or n_rows >= PASTE_LINES
   edited_row, is_wanted = not is_paste and row or nil, false
-  vim.schedule(plan)
 end
 
 local function moved(bufnr)
