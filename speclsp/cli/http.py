@@ -131,7 +131,7 @@ def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[
     from speclsp.cli.window_completer import is_shared, make_completer  # noqa: PLC0415
 
     if is_shared(settings):
-        return partial(make_completer, settings), lambda: None
+        return partial(make_completer, settings, gives_up=False), lambda: None
     from speclsp.completer.engine import Engine  # noqa: PLC0415
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
 

@@ -16,10 +16,10 @@ from speclsp.settings import Settings
 logger = logging.getLogger(__name__)
 
 
-def make_completer(settings: Settings) -> Completer:
-    """Return the completer that the settings ask for."""
+def make_completer(settings: Settings, *, gives_up: bool = True) -> Completer:
+    """Return the completer that the settings ask for; see :class:`SharedCompleter`."""
     if is_shared(settings):
-        return SharedCompleter(settings, _link)
+        return SharedCompleter(settings, _link, gives_up=gives_up)
     # Imported here: a window that shares an engine needs neither NumPy nor llama.cpp.
     from speclsp.completer.local import LocalCompleter  # noqa: PLC0415
 

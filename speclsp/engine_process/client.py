@@ -78,7 +78,7 @@ class _Phase(enum.Enum):
     """None yet, or none any more: the loop connects, after a pause where that failed."""
     CONNECTED = enum.auto()
     STOPPED = enum.auto()
-    """None, since it was stopped on purpose: the next request connects."""
+    """None, since it was stopped on purpose or ended too often: the next request connects."""
     GIVEN_UP = enum.auto()
     """None until the settings change."""
     CLOSING = enum.auto()
@@ -108,8 +108,10 @@ class SharedCompleter:
     All state belongs to the event loop: what other threads ask for is done there, in its order.
     """
 
-    def __init__(self, settings: Settings, link: Link) -> None:
+    def __init__(self, settings: Settings, link: Link, *, gives_up: bool = True) -> None:
+        """``gives_up``: whether only other settings try an engine again that ended too often."""
         self._settings = settings
+        self._gives_up = gives_up
         self._link = link
         self._events = EventQueue()
         self._connection: wire.Connection[wire.EngineMessage] | None = None
@@ -638,10 +640,11 @@ class SharedCompleter:
         its_log = f" Its log is {place.log}." if place is not None else ""
         if self._restarts.ended():
             model = Path(settings.model).name or "its model"
+            again = "any change of settings" if self._gives_up else "a later request"
             hopeless = EngineUnavailableError(
                 f"the engine process ended {MAX_ENDS} times with {model}.{its_log}",
                 remedy="Choose another model, or other settings of the engine, such as "
-                "n_gpu_layers or ctx_size: any change of settings tries again.",
+                f"n_gpu_layers or ctx_size: {again} tries again.",
             )
             self._give_up(hopeless)
             self._fail(hopeless)
@@ -673,9 +676,9 @@ class SharedCompleter:
         self._fail(error)
 
     def _give_up(self, error: SpecLspError) -> None:
-        """Have no engine until the settings change."""
+        """Have no engine until the settings change, or else until the next request."""
         if self._phase is not _Phase.CLOSING:
-            self._move(_Phase.GIVEN_UP)
+            self._move(_Phase.GIVEN_UP if self._gives_up else _Phase.STOPPED)
         self._absence = error
         self._set_state("failed", str(error))
         self._events.problem(error.message, error.remedy)

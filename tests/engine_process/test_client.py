@@ -254,6 +254,22 @@ def test_three_ends_without_an_answer_are_one_problem_until_the_settings_change(
     assert ask(window).result(WAIT_S).generated.text == "completed"
 
 
+def test_without_other_settings_to_come_a_later_request_tries_again(scripted, monkeypatch):
+    monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    window = SharedCompleter(Settings(), scripted.engine.link, gives_up=False)
+    scripted.windows.append(window)
+    window.start()
+    window.open_document(document())
+    for n_made in (1, 2, 3):
+        crash(scripted, n_made)
+    until(lambda: window.state() == "failed")
+    assert len(scripted.made) == 3
+    assert ask(window, wait_for_model=True).result(WAIT_S).generated.text == "completed"
+    events = [*iter(lambda: window.next_event(0.05), None)]
+    (problem,) = [event for event in events if isinstance(event, Problem)]
+    assert problem.remedy.endswith("a later request tries again.")
+
+
 def test_an_engine_that_is_lost_while_it_starts_is_tried_three_times(scripted, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     lost = []

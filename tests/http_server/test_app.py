@@ -15,6 +15,7 @@ from speclsp_http import CODE, HEAD, INFILL, TIMEOUT_S, Server
 
 from speclsp.cli import http as http_command
 from speclsp.cli.window_completer import make_completer
+from speclsp.engine_process.restarts import MAX_ENDS
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real
@@ -266,16 +267,6 @@ def test_pages_and_other_hosts_are_refused(server):
     assert server.send("/health", Host=f"localhost:{server.port}")[0] == 200
 
 
-ENDLESS = {
-    **INFILL,
-    "raw": True,
-    "input_suffix": "",
-    "n_predict": -1,
-    "temperature": 2.0,
-    "min_p": 0,
-}
-
-
 def hang_up(server: Server, body: dict[str, Any]) -> None:
     """Ask, and leave before the answer."""
     data = json.dumps(body).encode()
@@ -289,35 +280,44 @@ def hang_up(server: Server, body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_client_that_hangs_up_is_cancelled(is_streamed, server):
     """Otherwise thousands of tokens would come before the next answer."""
+    endless = {
+        **INFILL,
+        "raw": True,
+        "input_suffix": "",
+        "n_predict": -1,
+        "temperature": 2.0,
+        "min_p": 0,
+    }
     for _ in range(4):
-        hang_up(server, {**ENDLESS, "stream": is_streamed})
+        hang_up(server, {**endless, "stream": is_streamed})
     assert server.ask("/infill", INFILL)["content"]
 
 
-def test_a_text_whose_engine_dies_ends_with_an_error(tmp_path):
+def test_a_text_whose_engine_dies_ends_with_an_error_and_the_next_has_another(tmp_path):
     server = Server(tmp_path, "--engine-exit-seconds", "1")
+    long = {"prompt": HEAD, "n_predict": -1, "temperature": 0, "stream": True}
+    asked = urllib.request.Request(f"{server.address}/completion", json.dumps(long).encode())
     try:
-        body = json.dumps({**ENDLESS, "stream": True}).encode()
-        asked = urllib.request.Request(f"{server.address}/infill", body)
-        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
-            assert json.loads(answer.readline().removeprefix(b"data: "))["content"]
-            engine_of(server).kill()
-            last = answer.read().strip().split(b"\n\n")[-1]
-        assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == 503
+        for _ in range(MAX_ENDS):
+            with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+                assert json.loads(answer.readline().removeprefix(b"data: "))["content"]
+                for engine in engines_of(server):
+                    engine.kill()
+                last = answer.read().strip().split(b"\n\n")[-1]
+            assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == 503
         assert server.ask("/infill", INFILL)["content"]
     finally:
         server.close()
 
 
-def engine_of(server: Server) -> psutil.Process:
-    """Return the process of a server's engine, which has the server's environment."""
-    (engine,) = [
+def engines_of(server: Server) -> list[psutil.Process]:
+    """Return the processes of a server's engine, which have the server's environment."""
+    return [
         process
         for process in psutil.process_iter(["cmdline", "environ"])
         if "run" in (process.info["cmdline"] or ())
         and (process.info["environ"] or {}).get("XDG_RUNTIME_DIR") == str(server.run)
     ]
-    return engine
 
 
 def test_clients_at_once_are_answered_by_their_own_texts(server):
