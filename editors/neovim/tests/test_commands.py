@@ -264,6 +264,22 @@ def test_a_server_that_hangs_is_replaced(bare, project, tmp_path):
     bare.until_ready()
 
 
+def test_a_server_that_never_answers_is_replaced_and_stopped(bare, project, tmp_path):
+    started = tmp_path / "started"
+    bare.setup(cmd=script(tmp_path / "server", f"echo $$ >> {started}; exec sleep 600"))
+    bare.open(project / "customers.py")
+
+    def alive() -> list[bool]:
+        pids = started.read_text().split() if started.exists() else []
+        return [Path("/proc", pid).exists() for pid in pids]
+
+    bare.until(lambda: alive() == [True])
+    bare.nvim.command("Speclsp restart")
+    bare.until(lambda: alive() == [False, True])
+    bare.lua("require('speclsp').stop()")
+    bare.until(lambda: alive() == [False, False])
+
+
 def test_a_server_that_dies_after_a_long_time_is_given_up_too(bare, project, tmp_path):
     broken = tmp_path / "broken"
     text = f'[ -e {broken} ] && exit 1; exec {bare.server} "$@"'

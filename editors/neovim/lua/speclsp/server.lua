@@ -435,9 +435,14 @@ function M.start()
   end
 end
 
+---@return vim.lsp.Client[] with those that have not answered `initialize`
+local function all_clients()
+  return vim.lsp.get_clients({ name = NAME, _uninitialized = true })
+end
+
 ---@param force boolean end the process, where it does not answer
 local function stop_clients(force)
-  for _, client in ipairs(vim.lsp.get_clients({ name = NAME })) do
+  for _, client in ipairs(all_clients()) do
     if is_method then
       client:stop(force)
     else
@@ -495,7 +500,7 @@ function M.restart()
     n_polls = n_polls + 1
     if timer:is_closing() then
       return
-    elseif M.client() and n_polls < MAX_STOP_POLLS then
+    elseif #all_clients() > 0 and n_polls < MAX_STOP_POLLS then
       if n_polls == MAX_STOP_POLLS / 2 then
         stop_clients(true)
       end
