@@ -72,10 +72,9 @@ class Engine:
     def start(self) -> None:
         """Begin to load the models, once."""
         with self._lock:
-            if self._is_started:
-                return
-            self._is_started = True
-        self.thread.start()
+            if not self._is_started:
+                self.thread.start()  # raises at the limit of the user's threads
+                self._is_started = True
 
     def begin_close(self) -> None:
         """Let no store wait long for other processes any more."""

@@ -360,6 +360,20 @@ def test_a_setting_that_no_prompt_fits_is_told_once_and_loads_nothing_anew(make,
     assert problem.remedy == "Raise n_prompt or ctx_size."
 
 
+def test_an_engine_whose_thread_could_not_start_starts_for_the_next_window(monkeypatch):
+    engine = Engine(Settings(persist=False), loader=ScriptedLoader("return 1"))
+    first, other = (LocalCompleter(Settings(persist=False), engine=engine) for _ in range(2))
+    with monkeypatch.context() as limited:
+        limited.setattr("threading.Thread.start", Mock(side_effect=RuntimeError("no more threads")))
+        with pytest.raises(RuntimeError):
+            first.start()
+    other.start()
+    until(lambda: other.state() == "ready", within_s=WAIT_S)
+    for window in (first, other):
+        window.close()
+    engine.close()
+
+
 def test_drafters_that_cannot_be_made_for_a_window_fail_its_request_only(monkeypatch):
     engine = Engine(Settings(persist=False), loader=ScriptedLoader("return 1"))
     first, other = (
