@@ -446,6 +446,20 @@ def server_pids(editor: Editor) -> list[int]:
     return [int(row.split()[0]) for row in found.stdout.splitlines() if "serve" in row]
 
 
+def test_the_ghost_text_of_a_killed_server_goes(bare, project):
+    bare.setup(max_restarts=0)
+    bare.open(project / "customers.py")
+    bare.until_ready()
+    bare.keys("G")
+    type_start(bare)
+    (pid,) = server_pids(bare)
+    os.kill(pid, signal.SIGKILL)
+    bare.until(lambda: bare.ghost == "")
+    bare.keys("<Tab>q")
+    bare.until(lambda: bare.line.endswith("q"))
+    assert bare.line[:-1].rstrip() == START
+
+
 def test_a_killed_server_comes_back(editor):
     type_start(editor)
     (pid,) = server_pids(editor)

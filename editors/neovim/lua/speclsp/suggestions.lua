@@ -192,6 +192,15 @@ function M.setup()
       end
     end,
   })
+  vim.api.nvim_create_autocmd('LspDetach', { -- of a server that died, too
+    group = group,
+    callback = function(event)
+      local client = vim.lsp.get_client_by_id(event.data.client_id)
+      if client and client.name == 'speclsp' then
+        M.backend().clear(event.buf)
+      end
+    end,
+  })
 end
 
 return M
