@@ -236,6 +236,29 @@ def test_keys_do_what_they_did_where_no_edit_is_shown(shop):
     shop.until(lambda: shop.lines[0].startswith("    def"))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "at", "added"),
+    [("абв", "агбв", 2, "г"), ("日本", "日曜本", 3, "曜"), ("é", "èé", 0, "è")],
+)
+def test_whole_characters_are_drawn(old, new, at, added, shop, model):
+    model.answer = rewriting(lambda region: region.replace(f"'{old}'", f"'{new}'"))
+    shop.nvim.current.buffer[1] = f"    result = '{old}'"
+    shop.nvim.command("Speclsp edit")
+    shop.until(lambda: edit(shop))
+    (mark,) = shop.lua(MARKS)
+    assert (mark[1], mark[4]) == (len("    result = '") + at, [added])
+
+
+def test_the_cursor_goes_behind_a_character_that_shares_its_last_byte(shop, model):
+    model.answer = rewriting(lambda region: region.replace("'é'", "'ǩ'"))
+    shop.nvim.current.buffer[1] = "    result = 'é'"
+    shop.nvim.command("Speclsp edit")
+    shop.until(lambda: edit(shop))
+    shop.keys("<Tab>")
+    shop.until(lambda: shop.lines[1] == "    result = 'ǩ'")
+    assert shop.nvim.current.window.cursor == (2, len("    result = 'ǩ".encode()))
+
+
 def test_lines_of_another_number_are_struck_and_stand_below(shop, model):
     new = "    result = sum(amounts)\n    if rate < 0:\n        raise ValueError(rate)\n    log()\n"
     model.answer = rewriting(

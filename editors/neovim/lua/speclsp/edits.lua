@@ -91,16 +91,23 @@ function M.drop()
   hide()
 end
 
----@return integer before bytes that two texts share at their beginnings
----@return integer after bytes that they share at their ends, behind those
+---@return integer before bytes of the characters that two texts share at their beginnings
+---@return integer after bytes of those that they share at their ends, behind those
 local function common(a, b)
   local before, most = 0, math.min(#a, #b)
   while before < most and a:byte(before + 1) == b:byte(before + 1) do
     before = before + 1
   end
+  if before < #a then
+    before = before + vim.str_utf_start(a, before + 1)
+  end
   local after = 0
   while after < most - before and a:byte(#a - after) == b:byte(#b - after) do
     after = after + 1
+  end
+  local at = #a - after + 1
+  if after > 0 and vim.str_utf_start(a, at) < 0 then
+    after = after - vim.str_utf_end(a, at) - 1
   end
   return before, after
 end
