@@ -50,6 +50,33 @@ def test_the_server_is_installed_and_started(log, bare, project):
     ]
 
 
+def test_an_environment_whose_python_is_gone_is_made_anew(log, bare, project):
+    programs = bare.home / "data" / "nvim" / "speclsp" / "environment" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "speclsp").write_text(f"#!{programs}/python\n")
+    (programs / "speclsp").chmod(0o755)
+    (programs / "python").symlink_to("/nowhere/python3")
+    bare.lua("require('speclsp').setup({})")
+    assert bare.lua("return require('speclsp').statusline()") == "speclsp not installed"
+    (programs / "python").unlink()  # as `venv --clear` does
+    bare.open(project / "customers.py")
+    bare.nvim.command("Speclsp install")
+    bare.until_ready()
+    assert f"|-m venv --clear {programs.parent}" in log.read_text()
+
+
+def test_a_step_that_cannot_start_is_named(log, bare):
+    python = log.with_name("bin") / "python3"
+    python.write_text(python.read_text().replace("mkdir -p", "exit 0; mkdir -p"))
+    bare.lua("require('speclsp').setup({})")
+    for n_times in (1, 2):
+        bare.nvim.command("Speclsp install")
+        bare.until(
+            lambda: bare.nvim.command_output("messages").count("failed (ENOENT: ") == n_times  # noqa: B023
+        )
+    assert bare.lua("return require('speclsp').statusline()") == "speclsp not installed"
+
+
 COMPILING = 'echo compiling; until [ -e "${0%/*}/done" ]; do sleep 0.05; done'
 
 

@@ -17,9 +17,10 @@ local function program(name)
   return vim.fs.joinpath(environment(), folder, is_windows and name .. '.exe' or name)
 end
 
----@return string|nil path of the installed server
+---@return string|nil path of the installed server; nil, too, where the Python that it was installed with is gone
 function M.server()
-  return vim.fn.executable(program('speclsp')) == 1 and program('speclsp') or nil
+  local is_there = vim.fn.executable(program('speclsp')) == 1 and vim.fn.executable(program('python')) == 1
+  return is_there and program('speclsp') or nil
 end
 
 --- What is installed: a released plugin carries the server's wheel, and a checkout is the server.
@@ -84,13 +85,16 @@ local function run(steps, env, note, done)
     end
   end
   local options = { text = true, env = env, stdout = heard, stderr = heard }
-  vim.system(step[2], options, vim.schedule_wrap(function(result)
+  local ran, problem = pcall(vim.system, step[2], options, vim.schedule_wrap(function(result)
     if result.code == 0 then
       run(steps, env, note, done)
     else
       done(('installing %s failed (exit status %d); see :Speclsp log'):format(step[1], result.code))
     end
   end))
+  if not ran then
+    done(('installing %s failed (%s)'):format(step[1], (problem:gsub('^.-:%d+: ', ''))))
+  end
 end
 
 --- Install the server, or update it.
