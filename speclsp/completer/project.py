@@ -6,13 +6,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from speclsp.documents import WorkspaceFolder
 from speclsp.drafting.drafter import TokenCorpus
 from speclsp.engine.weights import Tokenizer
-from speclsp.errors import SpecLspError, StoreError
+from speclsp.errors import SpecLspError
 from speclsp.events import EventQueue
 from speclsp.open_documents import Documents
 from speclsp.project.ignore import IGNORE_FILE, IgnoredFiles, root_of
@@ -66,7 +67,7 @@ class ProjectIndexes:
                 fingerprint,
                 settings=settings,
                 readers=readers,
-                token_store=_open_store(readers, self._limit) if is_kept else None,
+                open_store=partial(_open_store, readers, self._limit) if is_kept else None,
                 busy=self._busy,
             )
             index.start()
@@ -83,16 +84,12 @@ class ProjectIndexes:
         return True
 
 
-def _open_store(readers: Sequence[EventQueue], limit: WaitLimit | None) -> TokenStore | None:
+def _open_store(readers: Sequence[EventQueue], limit: WaitLimit | None) -> TokenStore:
     def warn(error: SpecLspError) -> None:
         for events in tuple(readers):
             events.warn(error)
 
-    try:
-        return TokenStore.open(warn, limit)
-    except StoreError as error:
-        readers[0].log("warning", f"tokens are not kept between sessions: {error}")
-        return None
+    return TokenStore.open(warn, limit)
 
 
 class Project:

@@ -67,16 +67,18 @@ class IndexedFiles:
         tokenize: Callable[[str], TokenArray],
         fingerprint: str,
         settings: Settings,
-        token_store: TokenStore | None,
+        open_store: Callable[[], TokenStore] | None,
         log: Callable[[LogLevel, str], None],
     ) -> None:
+        """``open_store`` opens the store of tokens at its first use; None for none."""
         self.corpus = Corpus()
         self._root = root
         self._tokenize = tokenize
         self._fingerprint = fingerprint
         self._settings = settings
         self._mask = masked if settings.mask_secrets else unmasked
-        self._token_store = token_store
+        self._open_store = open_store
+        self._token_store: TokenStore | None = None
         self._log = log
         self._reported_full = False
         # Guards what follows.
@@ -148,6 +150,12 @@ class IndexedFiles:
         records = list(self._records.values())
         contents = [record.content for record in records if record.content is not None]
         self._stored(lambda store: store.note_use(self._root, self._fingerprint, contents))
+
+    def close(self) -> None:
+        """Close the store; it is not used any more."""
+        store, self._token_store, self._open_store = self._token_store, None, None
+        if store is not None:
+            store.close()
 
     def set_open(self, paths: frozenset[str]) -> None:
         """Set the files open in buffers: the corpus hides their text on disk."""
@@ -258,11 +266,13 @@ class IndexedFiles:
 
     def _stored(self, ask: Callable[[TokenStore], TokenArray | None]) -> TokenArray | None:
         """Use the store; a failing store is reported once and no longer used."""
-        if self._token_store is None:
+        if self._open_store is None:
             return None
         try:
+            if self._token_store is None:
+                self._token_store = self._open_store()
             return ask(self._token_store)
         except StoreError as error:
-            self._token_store = None
+            self.close()
             self._log("warning", f"tokens are not kept between sessions: {error}")
             return None

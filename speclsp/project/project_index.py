@@ -61,7 +61,7 @@ class ProjectIndex:
     ``tokenize`` must be safe to call from another thread; ``fingerprint`` identifies its
     vocabulary.  ``busy`` returns whether a completion is being computed, for which indexing pauses.
     ``readers`` are the events of the windows that use the index; see :meth:`join`.
-    The index closes the token store when it stops.
+    ``open_store`` is called by the index's thread, which closes the store when it stops.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ProjectIndex:
         *,
         settings: Settings,
         readers: list[EventQueue],
-        token_store: TokenStore | None,
+        open_store: Callable[[], TokenStore] | None,
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._root = os.path.realpath(folder.root)
@@ -84,9 +84,8 @@ class ProjectIndex:
         """The beginning of the progress that the readers see now; None for none."""
         self._busy = busy
         self._settings = settings
-        self._token_store = token_store
         self._files = IndexedFiles(
-            self._root, tokenize, fingerprint, settings, token_store, self._log
+            self._root, tokenize, fingerprint, settings, open_store, self._log
         )
         self._opened: frozenset[str] = frozenset()
         self._wake = threading.Condition()
@@ -244,8 +243,7 @@ class ProjectIndex:
                 )
         if self._watcher is not None:
             self._watcher.close()
-        if self._token_store is not None:
-            self._token_store.close()
+        self._files.close()
         with self._wake:
             self._closing, self._scanning = True, False
             self._wake.notify_all()

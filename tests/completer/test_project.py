@@ -21,6 +21,7 @@ from speclsp.project.ignore import IgnoredFiles
 from speclsp.project.indexed_files import IndexedFiles
 from speclsp.settings import Settings
 from speclsp.statistics import IndexStats
+from speclsp.storage.token_store import TokenStore
 
 
 def index_once(root: Path, *, persist: bool) -> None:
@@ -71,6 +72,29 @@ def test_later_requests_do_not_wait_for_an_index_that_takes_long(tmp_path, monke
         project.wait_built(wait_s)
         assert project.stats().building
     may_end.set()
+    project.close()
+
+
+def test_nobody_waits_for_a_store_that_another_process_holds(tmp_path, monkeypatch):
+    write(tmp_path / "p" / "a.py", "name = 1\n" * 9)
+    may_open, open_store = threading.Event(), TokenStore.open
+    openers: list[str] = []
+
+    def held(*given):
+        openers.append(threading.current_thread().name)
+        may_open.wait(20)
+        return open_store(*given)
+
+    monkeypatch.setattr(TokenStore, "open", held)
+    settings = Settings()
+    project = Project(settings, EventQueue(), Documents(), ProjectIndexes(lambda: False))
+    project.take_tokenizer(ScriptedLoader().tokenizer(settings))
+    project.open_folder(WorkspaceFolder(root=str(tmp_path / "p"), name="p"))
+    assert not project.is_ignored(str(tmp_path / "p" / "a.py"))
+    may_open.set()
+    until(lambda: not project.stats().building)
+    assert project.stats().n_files == 1
+    assert openers == ["speclsp-index"]
     project.close()
 
 

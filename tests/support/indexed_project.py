@@ -73,7 +73,7 @@ class IndexUnderTest:
             fingerprint,
             settings=Settings(**settings),
             readers=[_Recorder(self.events)],
-            token_store=token_store,
+            open_store=(lambda: token_store) if token_store is not None else None,
             busy=busy,
         )
 
