@@ -251,6 +251,20 @@ def test_restart_and_reindex(editor):
     editor.until(lambda: editor.statistics()["index"]["n_files"] == 1)
 
 
+def test_a_home_folder_with_a_marker_is_no_project(bare, project, tmp_path):
+    bare.open(project / "customers.py")
+    root = "return require('speclsp.server').root_of(0)"
+    bare.nvim.command(f"cd {tmp_path}")
+    assert bare.lua(root) == str(project)
+    bare.lua("vim.env.HOME = ...", str(project))
+    assert bare.lua(root) is None
+    (project / "notes").mkdir()
+    bare.nvim.command(f"cd {project / 'notes'}")
+    assert bare.lua(root) is None
+    bare.nvim.command("edit new.py")
+    assert bare.lua(root) == str(project / "notes")
+
+
 def test_a_server_that_hangs_is_replaced(bare, project, tmp_path):
     hanging, again = tmp_path / "hanging.py", tmp_path / "again"
     hanging.write_text(HANGING)

@@ -177,20 +177,25 @@ end
 M.NO_PROJECT = 'speclsp: this file is in no project, so drafts come from open files alone; '
   .. 'open Neovim in its folder, or see root_markers in :help speclsp-options'
 
+---@param folder string
+---@return boolean whether it is a home folder or above it
+local function is_wide(folder)
+  return vim.startswith(vim.fs.normalize('~') .. '/', folder == '/' and folder or folder .. '/')
+end
+
 --- The project of a buffer: the folder with a root marker, else the working folder.
 --- A home folder and what is above it are no projects, lest everything be indexed.
 ---@param bufnr integer
 ---@return string|nil
 function M.root_of(bufnr)
   local root = vim.fs.root(bufnr, config.options.root_markers)
-  if root then
+  if root and not is_wide(root) then
     return root
   end
-  local cwd, home = vim.fs.normalize(vim.uv.cwd() or '/'), vim.fs.normalize('~')
+  local cwd = vim.fs.normalize(vim.uv.cwd() or '/')
   local file = vim.fs.normalize(vim.api.nvim_buf_get_name(bufnr))
-  local is_wide = vim.startswith(home .. '/', cwd == '/' and cwd or cwd .. '/')
   local is_inside = file == '' or vim.startswith(file, cwd .. '/')
-  return is_inside and not is_wide and cwd or nil
+  return is_inside and not is_wide(cwd) and cwd or nil
 end
 
 --- Add a buffer's folder to the one server, which holds the model for all folders.
