@@ -209,6 +209,8 @@ class ContextChunks:
         version, on_disk = self._outlined(root, current=not request.is_editors)
         with self._work:
             documents = {d.uri: d for d in self._documents.newest() if not self._is_ignored(d.file)}
+            for closed in self._names.keys() - self._project.roots():
+                del self._names[closed]
             if root and self._names.get(root, (None, None))[0] != version:
                 self._names[root] = (version, DefinitionTable(on_disk))
             chosen = tuple(self._candidates(request, root, documents))

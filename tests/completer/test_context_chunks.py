@@ -184,6 +184,20 @@ def test_what_is_gone_stays_hidden_after_a_choice_in_another_folder(project, tmp
     assert not project.chunks.may_show(request, "models.py")
 
 
+def test_the_names_of_a_closed_folder_are_forgotten(project, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    write(other / "models.py", MODELS)
+    elsewhere = request_between(CART, uri="new.py", path="new.py", file=str(other / "new.py"))
+    for _ in range(2):
+        project.index.open_folder(WorkspaceFolder(root=str(other), name="q"))
+        assert project.chunks.ranked(remade(elsewhere, origin="program"))
+        assert str(other) in project.chunks._names
+        project.index.close_folder(str(other))
+        project.open("cart.py", CART)
+        assert project.chosen("cart.py", CART)
+        assert [*project.chunks._names] == [str(project.root)]
+
+
 def test_what_is_excluded_by_new_settings_is_not_shown_any_more(tmp_path):
     for name in ("a", "b", "c"):
         write(
