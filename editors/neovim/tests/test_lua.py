@@ -137,6 +137,8 @@ def test_wrong_options_are_named(bare):
         ({"colour": 1}, 'there is no option "colour"'),
         ({"enabled": 1}, "enabled must be a boolean"),
         ({"backend": "vim"}, "backend must be"),
+        ({"filetypes": {"*": "no"}}, "filetypes must say true or false for each name"),
+        ({"filetypes": ["python"]}, "filetypes must say true or false for each name"),
         ({"keys": {"accept": 5}}, "keys.accept must be a key"),
         ({"keys": {"jump": "x"}}, 'there is no key "jump"'),
         ({"cmd": "/nowhere/speclsp"}, "/nowhere/speclsp is not an executable"),

@@ -92,6 +92,12 @@ function M.problems(given)
   if given.backend ~= nil and not one_of(given.backend, { 'auto', 'native', 'own' }) then
     problems[#problems + 1] = "backend must be 'auto', 'native' or 'own'"
   end
+  for name, enabled in pairs(type(given.filetypes) == 'table' and given.filetypes or {}) do
+    if type(name) ~= 'string' or type(enabled) ~= 'boolean' then
+      problems[#problems + 1] = 'filetypes must say true or false for each name, such as { python = true }'
+      break
+    end
+  end
   for name, key in pairs(type(given.keys) == 'table' and given.keys or {}) do
     if M.defaults.keys[name] == nil then
       problems[#problems + 1] = ('there is no key %q; see :help speclsp-keys'):format(tostring(name))
