@@ -315,6 +315,19 @@ def test_a_server_that_always_dies_is_given_up(bare, project):
     assert bare.nvim.command_output("messages").count("times in a row") == 1
 
 
+def test_health_examines_the_model_of_the_settings(bare):
+    bare.setup(settings={"model": "/nowhere/model.gguf"})
+    bare.nvim.command("checkhealth speclsp")
+    (error,) = [line for line in bare.lines if "ERROR" in line]
+    assert "/nowhere/model.gguf" in error
+
+
+def test_health_says_that_the_examination_took_too_long(bare, tmp_path):
+    bare.setup(cmd=script(tmp_path / "server", '[ "$1" = doctor ] && exit 124; echo speclsp 1'))
+    bare.nvim.command("checkhealth speclsp")
+    assert "speclsp doctor did not end within 60 seconds" in "\n".join(bare.lines)
+
+
 def test_health_names_what_is_missing(bare, project):
     bare.nvim.command("checkhealth speclsp")
     assert "setup() has not been called" in "\n".join(bare.lines)

@@ -161,12 +161,7 @@ function subcommands.explain()
   local row, column = unpack(vim.api.nvim_win_get_cursor(0))
   local before = vim.api.nvim_get_current_line():sub(1, column)
   local place = ('%s:%d:%d'):format(file, row, vim.fn.strchars(before) + 1)
-  local args = { client.config.cmd[1], 'explain', place }
-  for name, value in vim.spairs(client.settings.speclsp) do
-    if type(value) == 'number' or type(value) == 'string' and value ~= '' then
-      vim.list_extend(args, { '--' .. name:gsub('_', '-'), tostring(value) })
-    end
-  end
+  local args = vim.list_extend({ client.config.cmd[1], 'explain', place }, server.setting_options())
   vim.notify('speclsp: explaining the suggestion; the model is loaded for it')
   vim.system(args, { text = true }, function(done)
     vim.schedule(function()

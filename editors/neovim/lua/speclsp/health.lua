@@ -3,6 +3,10 @@ local M = {}
 
 local health = vim.health
 
+local DOCTOR_MS = 60000
+--- The exit status that vim.system gives what it ended.
+local TIMED_OUT = 124
+
 local function check_editor()
   health.start('Editor')
   if vim.fn.has('nvim-0.10') == 0 then
@@ -85,7 +89,12 @@ local function check_server()
   if model and model.is_trial then
     health.warn('The small trial model is in use', ':Speclsp model lists what fits this computer')
   end
-  local doctor = vim.system({ cmd[1], 'doctor' }, { text = true, timeout = 60000 }):wait()
+  local command = vim.list_extend({ cmd[1], 'doctor' }, server.setting_options())
+  local doctor = vim.system(command, { text = true, timeout = DOCTOR_MS }):wait()
+  if doctor.code == TIMED_OUT then
+    local late = ('speclsp doctor did not end within %d seconds'):format(DOCTOR_MS / 1000)
+    health.warn(late, 'Run it in a terminal: ' .. table.concat(command, ' '))
+  end
   for _, line in ipairs(vim.split(vim.trim(doctor.stdout or ''), '\n')) do
     if vim.startswith(line, 'problem') then
       health.error((line:gsub('^problem%s*', '')))

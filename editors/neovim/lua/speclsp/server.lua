@@ -158,6 +158,21 @@ function M.set(settings)
   end
 end
 
+--- The settings as options of a command in a terminal; those of setup() where no server runs.
+---@return string[]
+function M.setting_options()
+  local client = M.client()
+  local settings = client and client.settings.speclsp
+    or require('speclsp.models').with_choice(config.options.settings)
+  local options = {}
+  for name, value in vim.spairs(settings) do
+    if type(value) == 'number' or type(value) == 'string' and value ~= '' then
+      vim.list_extend(options, { '--' .. name:gsub('_', '-'), tostring(value) })
+    end
+  end
+  return options
+end
+
 --- Ask for the statistics, which writes no log.
 ---@param done fun(statistics: table)
 ---@return boolean asked
