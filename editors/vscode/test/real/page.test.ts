@@ -414,7 +414,7 @@ test("a prompt that takes longer is asked for again without a key", async () => 
     writeFileSync(file, JSON.stringify({ ...known, "speclsp.deadlineMs": 1 }));
   }
   const nLate = (): number =>
-    workbench.log().match(/ completion \w+: deadline, 0 tokens/g)?.length ?? 0;
+    workbench.log().match(/ completion \w+: deadline/g)?.length ?? 0;
   await doUntil(
     "time runs out",
     () => editor.type("@"),
@@ -423,7 +423,7 @@ test("a prompt that takes longer is asked for again without a key", async () => 
   await editor.page.waitForTimeout(2000);
   const before = nLate();
   await editor.type("@");
-  await until("one key is followed by four requests", () => nLate() >= before + 4);
+  await until("one key is followed by three requests", () => nLate() >= before + 3);
   for (const [idx, file] of files.entries()) writeFileSync(file, former[idx] ?? "");
   await editor.untilStatus(/speclsp: ready/);
 });
