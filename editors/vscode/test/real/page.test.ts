@@ -413,8 +413,7 @@ test("a prompt that takes longer is asked for again without a key", async () => 
     const known = JSON.parse(former[idx] ?? "{}") as Record<string, unknown>;
     writeFileSync(file, JSON.stringify({ ...known, "speclsp.deadlineMs": 1 }));
   }
-  const nLate = (): number =>
-    workbench.log().match(/ completion \w+: deadline/g)?.length ?? 0;
+  const nLate = (): number => workbench.log().match(/ completion \w+: deadline/g)?.length ?? 0;
   await doUntil(
     "time runs out",
     () => editor.type("@"),
