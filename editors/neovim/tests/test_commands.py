@@ -78,6 +78,15 @@ def test_the_suggestion_at_the_cursor_is_explained(editor):
     editor.keys("q")
 
 
+def test_a_file_that_cannot_be_written_is_not_explained(editor):
+    editor.nvim.command("setlocal readonly")
+    editor.keys("ox<Esc>")
+    editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "n")
+    with pytest.raises(NvimError, match="the file is not written: E45"):
+        editor.nvim.command("Speclsp explain")
+    assert "stack traceback" not in editor.nvim.command_output("messages")
+
+
 def messages_with(editor: Editor, words: str) -> str:
     return str(
         editor.until(lambda: m if words in (m := editor.nvim.command_output("messages")) else "")

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,22 @@ def test_asked_in_vain_says_why(shop):
     shop.nvim.command("Speclsp toggle buffer")
     shop.nvim.command("Speclsp edit")
     messages_with(shop, "speclsp: suggestions are off in this buffer; ")
+
+
+def test_only_a_hand_made_ask_that_is_not_typed_over_says_why(shop, model):
+    model.answer = rewriting(lambda region: region)
+    shop.lua("require('speclsp').ask_for_edit()")
+    shop.keys("x")  # which cancels it, and is followed by an ask of the plugin's own
+    shop.until(lambda: shop.lines[0] == CODE.splitlines()[0][1:])
+    shop.until(lambda: shop.statistics()["edits"]["n_asked"] >= 1)
+    time.sleep(0.3)
+    assert "no next edit here" not in shop.nvim.command_output("messages")
+
+
+@pytest.mark.parametrize("action", ["accept", "decline"])
+def test_a_command_says_that_no_edit_is_shown(action, shop):
+    shop.nvim.command(f"Speclsp edit {action}")
+    messages_with(shop, "speclsp: no next edit is shown; :Speclsp edit asks for one.")
 
 
 def test_a_model_that_proposes_none_is_named(bare, project):

@@ -156,7 +156,11 @@ function subcommands.explain()
     return
   end
   if vim.bo.modified then
-    vim.cmd('write')
+    local written, problem = pcall(vim.cmd, 'write')
+    if not written then
+      vim.notify('speclsp: the file is not written: ' .. problem:gsub('^.-(E%d+: )', '%1'), vim.log.levels.ERROR)
+      return
+    end
   end
   local row, column = unpack(vim.api.nvim_win_get_cursor(0))
   local before = vim.api.nvim_get_current_line():sub(1, column)
@@ -222,10 +226,11 @@ function subcommands.edit(action)
   local speclsp = require('speclsp')
   if not server.client() then
     not_running()
-  elseif action == 'accept' then
-    speclsp.accept_edit()
-  elseif action == 'decline' then
-    speclsp.decline_edit()
+  elseif action then
+    local is_done = action == 'accept' and speclsp.accept_edit() or action == 'decline' and speclsp.decline_edit()
+    if not is_done then
+      vim.notify('speclsp: no next edit is shown; :Speclsp edit asks for one.')
+    end
   elseif speclsp.edit() then
     vim.notify('speclsp: next edit, ' .. speclsp.edit())
   else

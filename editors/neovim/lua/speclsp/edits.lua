@@ -419,7 +419,7 @@ end
 --- Do once what the changes of a turn ask for: `:%s` makes thousands.
 local function settle()
   local bufnr, drops = turn.bufnr, turn.drops
-  turn = nil
+  turn, is_by_hand = nil, false
   cancel()
   if vim.api.nvim_buf_is_valid(bufnr) and is_undone(bufnr) then
     -- Who undoes wants back what was there.
@@ -585,6 +585,7 @@ function M.setup()
   vim.api.nvim_create_autocmd({ 'BufLeave', 'WinLeave' }, {
     group = group,
     callback = function()
+      is_by_hand = false
       forget()
       M.drop()
     end,
