@@ -30,6 +30,8 @@ _NEAR_BEFORE: Final = 30
 _NEAR_AFTER: Final = 8
 """Lines around the cursor whose names count."""
 _MAX_DEFINITIONS: Final = 16
+_BEST_DEFINITION: Final = 0.3
+"""A score below that of any edit: where both compete for the room, edits save more."""
 _MAX_FILES: Final = 3
 """A name that more files define is left out, unless it is imported from one of them."""
 _LEAST_COMMON: Final = 6
@@ -131,7 +133,7 @@ def _definition(name: str, path: str, lines: Sequence[str], rank: int) -> Contex
         first_line=found.line,
         reason="definition",
         detail=f"defines {name}",
-        score=0.99 - rank / 1000,
+        score=_BEST_DEFINITION - rank / 1000,
     )
 
 

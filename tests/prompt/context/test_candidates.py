@@ -41,7 +41,7 @@ def test_of_two_candidates_with_the_same_lines_the_better_stays():
     assert ranked([other, worse, better], "") == [better, other]
 
 
-def test_a_place_has_one_key_for_each_reason():
+def test_a_place_has_one_key_for_each_reason_and_edits_come_first():
     text = "limit = 3\n"
     typed = "from models import limit\n"
     request = PlacedRequest(
@@ -55,7 +55,11 @@ def test_a_place_has_one_key_for_each_reason():
     )
     table = DefinitionTable({"models.py": outline_of("models.py", text)})
     (definition,) = definition_candidates(request, table, lambda _: text, "")
-    region = EditedRegion(uri="u", path="models.py", first_line=0, end_line=1, number=0)
-    (edited,) = edited_candidates([region], {"u": text.split("\n")})
+    regions = [
+        EditedRegion(uri="u", path="models.py", first_line=0, end_line=1, number=number)
+        for number in range(9)
+    ]
+    *_, edited = edited_candidates(regions, {"u": text.split("\n")})
     assert definition.key != edited.key
+    assert definition.score < edited.score
     assert definition.text == edited.text == text.rstrip("\n")
