@@ -158,6 +158,16 @@ def test_tab_applies_an_edit_in_insert_mode(shop):
     assert shop.nvim.api.get_mode()["mode"] == "i"
 
 
+def test_an_expr_mapping_applies_an_edit_behind_it(shop):
+    accept = "return require('speclsp').accept() and '' or 'nothing'"
+    shop.lua(f"vim.keymap.set('i', '<F2>', function() {accept} end, {{ expr = true }})")
+    renamed(shop)
+    shop.keys("A<F2>")
+    shop.until(lambda: "in amounts:" in text(shop))
+    shop.until(lambda: shop.statistics()["edits"]["n_accepted"] == 1)
+    assert "nothing" not in text(shop)
+
+
 def test_the_completion_menu_keeps_its_tab_beside_an_edit(shop):
     shop.nvim.command("set completeopt=menuone,noinsert,noselect")
     renamed(shop)

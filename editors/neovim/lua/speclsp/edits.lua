@@ -4,6 +4,7 @@
 --- it is while its text is typed.
 local buffers = require('speclsp.buffers')
 local config = require('speclsp.config')
+local insert = require('speclsp.insert')
 local server = require('speclsp.server')
 local suggestions = require('speclsp.suggestions')
 local text = require('speclsp.text')
@@ -483,6 +484,46 @@ end
 
 -- What keys do -----------------------------------------------------------------------------------
 
+---@param edit speclsp.Edit
+---@return integer rows by which the last hunk has moved
+local function replace_lines(edit)
+  -- Assigning the option starts a new undo block, in Insert mode too (:help undo-break).
+  vim.o.undolevels = vim.o.undolevels
+  local shift = 0
+  for idx = #edit.hunks, 1, -1 do
+    local hunk = edit.hunks[idx]
+    vim.api.nvim_buf_set_lines(edit.bufnr, hunk.first, hunk.last, false, hunk.lines)
+    shift = shift + (idx < #edit.hunks and #hunk.lines - #hunk.old or 0)
+  end
+  vim.o.undolevels = vim.o.undolevels
+  return shift
+end
+
+---@param edit speclsp.Edit
+---@return boolean applied
+local function apply(edit)
+  if shown ~= edit or not M.visible() then
+    return false
+  end
+  is_applying = true
+  local ok, shift = pcall(replace_lines, edit)
+  is_applying = false
+  if not ok then
+    error(shift, 0)
+  end
+  hide()
+  -- The cursor goes behind what is new.
+  local last = edit.hunks[#edit.hunks]
+  local before, after = common(table.concat(last.old, '\n'), table.concat(last.lines, '\n'))
+  local whole = table.concat(last.lines, '\n')
+  local head = vim.split(whole:sub(1, math.max(before, #whole - after)), '\n', { plain = true })
+  local row = math.min(last.first + shift + #head, vim.api.nvim_buf_line_count(edit.bufnr))
+  vim.api.nvim_win_set_cursor(0, { row, #head[#head] })
+  server.execute('speclsp.acceptedEdit', { edit.id })
+  M.want()
+  return true
+end
+
 --- Go to a far edit, or apply a near one; false where none is shown.
 ---@return boolean
 function M.accept()
@@ -499,28 +540,9 @@ function M.accept()
     draw()
     return true
   end
-  hide()
-  is_applying = true
-  -- Assigning the option starts a new undo block, in Insert mode too (:help undo-break).
-  vim.o.undolevels = vim.o.undolevels
-  local last = edit.hunks[#edit.hunks]
-  local before, after = common(table.concat(last.old, '\n'), table.concat(last.lines, '\n'))
-  local shift = 0
-  for idx = #edit.hunks, 1, -1 do
-    local hunk = edit.hunks[idx]
-    vim.api.nvim_buf_set_lines(bufnr, hunk.first, hunk.last, false, hunk.lines)
-    shift = shift + (idx < #edit.hunks and #hunk.lines - #hunk.old or 0)
-  end
-  vim.o.undolevels = vim.o.undolevels
-  is_applying = false
-  -- The cursor goes behind what is new.
-  local whole = table.concat(last.lines, '\n')
-  local head = vim.split(whole:sub(1, math.max(before, #whole - after)), '\n', { plain = true })
-  local row = math.min(last.first + shift + #head, vim.api.nvim_buf_line_count(bufnr))
-  vim.api.nvim_win_set_cursor(0, { row, #head[#head] })
-  server.execute('speclsp.acceptedEdit', { edit.id })
-  M.want()
-  return true
+  return insert.soon(function()
+    return apply(edit)
+  end)
 end
 
 --- Take the edit away, and let the server propose it no more; false where none is shown.
