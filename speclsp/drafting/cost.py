@@ -30,7 +30,8 @@ and change their kernels at 8.  A pass of another size counts for the nearest on
 
 _N_KEPT: Final = 5
 """Latest times of a shape.  Disturbances only add time, so a low quantile is close to the truth:
-it ignores three disturbed passes of five, and two undisturbed ones replace a wrong value."""
+it ignores three disturbed passes of five, and two undisturbed ones replace a wrong value, while
+drafts of that length seem to pay."""
 _N_KEPT_SINGLE: Final = 15
 _N_AGAIN: Final = 3
 """Tokens of a pass that evaluates two again."""

@@ -11,7 +11,6 @@ from recording_server import RecordingServer, recording_server
 pytestmark = pytest.mark.real
 
 CODE = "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n"
-"""The parameter is renamed, and its use is not."""
 
 
 def asking(msg_id: int, **params: Any) -> dict[str, Any]:

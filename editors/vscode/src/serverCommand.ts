@@ -58,7 +58,7 @@ async function named(setting: string, machine: Machine): Promise<string> {
   throw new ServerCommandError(`speclsp.server.path: there is no executable ${setting}.`);
 }
 
-/** Settings as options of the command line: numbers and texts alone. */
+/** Settings as options of the command line: numbers and texts alone, which decide on the models. */
 export function asOptions(given: Record<string, unknown>): string[] {
   return Object.entries(given).flatMap(([name, value]) => {
     const isPlain = typeof value === "number" || (typeof value === "string" && value !== "");
@@ -98,9 +98,12 @@ export async function run(
     });
     const stop = (): void => {
       if (child.pid === undefined) return;
+      if (isWindows) {
+        spawn("taskkill", ["/pid", String(child.pid), "/t", "/f"]).on("error", () => child.kill());
+        return;
+      }
       try {
-        if (isWindows) spawn("taskkill", ["/pid", String(child.pid), "/t", "/f"]);
-        else process.kill(-child.pid);
+        process.kill(-child.pid);
       } catch {
         // It has ended.
       }
@@ -114,12 +117,14 @@ export async function run(
     };
     child.stdout.on("data", hear);
     child.stderr.on("data", hear);
-    child.on("error", (error) => {
-      resolve({ code: null, output: output + error.message });
-    });
-    child.on("close", (code) => {
+    const end = (code: number | null): void => {
       abort?.removeEventListener("abort", stop);
       resolve({ code, output });
+    };
+    child.on("error", (error) => {
+      output += error.message;
+      end(null);
     });
+    child.on("close", end);
   });
 }

@@ -38,7 +38,7 @@ _LEAST_COMMON: Final = 6
 """So are shorter names of lower case letters, as ``next``."""
 _NAME: Final = re.compile(r"[^\W\d]\w{2,}")
 _IMPORT: Final = re.compile(
-    r"\s*(?:(?:pub )?use|import|from|#\s*include|export .* from|.*require\()"
+    r"\s*(?:(?:(?:pub )?use|import|from|#\s*include|export .* from)\b|.*\brequire\()"
 )
 _MAX_EDITS: Final = 6
 

@@ -42,6 +42,7 @@ _NO_NAMES: Final = frozenset(
 )
 _PYTHON_FIELD: Final = re.compile(r"\s*(?:(?:async\s+)?def\s|class\s|\w+\s*[:=])")
 _END_OF_TYPEDEF: Final = re.compile(r"\}\s*(\w{3,})\s*;")
+_NOTHING: Final[tuple[Kind, str, int]] = ("type", "", 0)
 
 _EXPORT: Final = r"\s*(?:export\s+)?(?:default\s+)?(?:declare\s+)?"
 _PUBLIC: Final = r"\s*(?:pub(?:\([^)]*\))?\s+)?"
@@ -211,23 +212,24 @@ def definitions_in(path: str, lines: Sequence[str]) -> Iterator[Definition]:
     for number, line in enumerate(lines):
         if not line or len(line) > _MAX_LINE or _NO_DEFINITION.match(line):
             continue
-        found = next(
-            ((kind, match[1]) for kind, p in patterns if (match := p.match(line))), None
-        ) or _end_of_typedef(line)
-        if found is not None and len(found[1]) > 2 and found[1] not in _NO_NAMES:
-            start = number
-            if line.startswith("}"):
-                start -= sum(1 for _ in takewhile(_is_inner, reversed(lines[:number]))) + 1
-            yield Definition(found[1], max(0, start), found[0])
+        found = ((kind, match[1], number) for kind, p in patterns if (match := p.match(line)))
+        kind, name, start = next(found, None) or _end_of_typedef(lines, number) or _NOTHING
+        if len(name) > 2 and name not in _NO_NAMES:
+            yield Definition(name, start, kind)
 
 
-def _end_of_typedef(line: str) -> tuple[Kind, str] | None:
-    match = _END_OF_TYPEDEF.match(line)
-    return None if match is None else ("type", match[1])
-
-
-def _is_inner(line: str) -> bool:
-    return not line.startswith("typedef")
+def _end_of_typedef(lines: Sequence[str], number: int) -> tuple[Kind, str, int] | None:
+    """Return the type that a line such as ``} name;`` ends, with the line of its typedef."""
+    match = _END_OF_TYPEDEF.match(lines[number])
+    if match is None:
+        return None
+    for start in range(number - 1, -1, -1):
+        line = lines[start].rstrip()
+        if line.startswith("typedef") and not line.endswith(";"):
+            return "type", match[1], start
+        if line.startswith(("}", "typedef")):
+            break
+    return None
 
 
 def shown_definition(path: str, lines: Sequence[str], definition: Definition) -> list[str]:

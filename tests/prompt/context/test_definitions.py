@@ -102,6 +102,12 @@ def test_calls_define_nothing():
     assert not [*definitions_in("a.c", lines)]
 
 
+@pytest.mark.parametrize("above", [[], ["typedef int number_t;"], ["typedef struct {", "} t;"]])
+def test_a_variable_of_a_type_without_a_name_is_no_type(above):
+    lines = [*above, "static struct {", "    int a;", "} cache_state;"]
+    assert "cache_state" not in [one.name for one in definitions_in("a.c", lines)]
+
+
 def test_a_type_is_shown_with_its_fields():
     assert shown("a.py", PYTHON, "Shelf") == (
         'class Shelf(Base):\n    """Holds books."""\n    width: int\n    books: list[Book]\n'

@@ -436,7 +436,7 @@ local function settle()
 end
 
 local function on_bytes(_, bufnr, _, row, col, _, old_rows, _, old_bytes, new_rows, _, new_bytes)
-  if is_applying or not config.options.next_edits then
+  if is_applying or not (shown or config.options.next_edits) then
     return
   elseif bufnr ~= vim.api.nvim_get_current_buf() or old_bytes + new_bytes == 0 then
     return

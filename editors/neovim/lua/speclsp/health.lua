@@ -93,7 +93,8 @@ local function check_server()
   local doctor = vim.system(command, { text = true, timeout = DOCTOR_MS }):wait()
   if doctor.code == TIMED_OUT then
     local late = ('speclsp doctor did not end within %d seconds'):format(DOCTOR_MS / 1000)
-    health.warn(late, 'Run it in a terminal: ' .. table.concat(command, ' '))
+    -- Without the options, since an address may hold a key.
+    health.warn(late, ('Run it in a terminal: %s doctor'):format(cmd[1]))
   end
   for _, line in ipairs(vim.split(vim.trim(doctor.stdout or ''), '\n')) do
     if vim.startswith(line, 'problem') then
