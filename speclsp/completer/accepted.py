@@ -289,8 +289,8 @@ class AcceptedTexts:
         secrets = {text[start:end] for text, places in known for start, end in places}
         if stored is not None or not self._is_kept:
             self._named.clear()
-        if secrets:
-            self.forget(Pieces(sorted(secrets)))
+        if pieces := Pieces(sorted(secrets)):
+            self.forget(pieces)
 
     def _remove_secret(self) -> None:
         """Remove from the store what became secret; later, while it cannot be written."""

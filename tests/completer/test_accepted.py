@@ -14,7 +14,7 @@ from waiting import until
 
 from speclsp.completer import accepted
 from speclsp.completer.accepted import AcceptedTexts
-from speclsp.completer.learned_files import LearnedFiles, learn_into
+from speclsp.completer.learned_files import LearnedFiles, LearnInto, learn_into
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import AcceptedText, WorkspaceFolder, name_of
 from speclsp.drafting.drafter import sum_of
@@ -357,6 +357,26 @@ def test_a_text_is_forgotten_by_its_name_and_all_else_with_its_letters():
     assert kept.texts.wait_done(WAIT_S)
     assert kept.drafted_from() == b"area = width * height\n"
     kept.close()
+
+
+def test_a_secret_too_short_to_be_found_is_looked_for_once_in_a_store_that_fails(monkeypatch):
+    events = EventQueue()
+    texts = AcceptedTexts(Settings(), events, LearnedFiles(events))
+    waiting = AcceptedText(path="a.py", file="/r/a.py", before="", text="pin = 'Kq8'\n")
+    texts.take(waiting, "/r", LearnInto())
+    asked: list[AcceptedStore] = []
+
+    def full(store: AcceptedStore) -> list[str]:
+        asked.append(store)
+        if len(asked) < 9:
+            raise StoreError("the disk is full.")
+        return []
+
+    monkeypatch.setattr(AcceptedStore, "texts", full)
+    texts.forget_learned(waiting.name, ((7, 10),))
+    assert texts.wait_done(WAIT_S)
+    assert len(asked) == 1
+    texts.close()
 
 
 def test_what_became_a_secret_is_removed_later_if_another_process_writes(monkeypatch):
