@@ -63,8 +63,8 @@ class LearnedFiles:
         self._lock = threading.Lock()
         self._files: dict[Path, LearnedFile] = {}
         self._reported: set[str] = set()
-        self._secret = Pieces(())
-        """Pieces of secrets of which the files may still have n-grams."""
+        self._secrets: tuple[str, ...] = ()
+        """Secrets of which the files may still have n-grams."""
         self._may_hold: set[LearnInto] = set()
         """Where these were to be learned."""
         self._n_forgetting = 0
@@ -122,7 +122,7 @@ class LearnedFiles:
     @property
     def has_secret(self) -> bool:
         """Whether the files may still have n-grams of secrets."""
-        return bool(self._secret)
+        return bool(self._secrets)
 
     def begin_to_forget(self, pieces: Pieces) -> None:
         """Draft from no file until the next :meth:`forget` has ended."""
@@ -130,42 +130,51 @@ class LearnedFiles:
         with self._lock:
             self._n_forgetting += 1
             if targets or self._files:
-                self._secret = self._secret.joined(pieces)
+                self._secrets = tuple(dict.fromkeys((*self._secrets, *pieces.secrets)))
                 self._may_hold |= targets
 
     def forget(self, vocabulary: Vocabulary | None) -> None:
         """Take the n-grams within secrets out of the files that take what is learned.
 
-        What is left, without a vocabulary or since a file cannot be written, the next call takes.
+        What is left, without a vocabulary or since a file cannot be used, the next call takes.
         """
         with self._lock:
-            secret, may_hold = self._secret, tuple(self._may_hold)
-        is_changed, is_left = False, vocabulary is None
+            secrets = self._secrets
+        is_changed, is_left = False, True
         try:
-            if secret and vocabulary is not None:
-                for into in may_hold:
-                    self.begin(into, vocabulary)
-                for file in tuple(self._files.values()):
+            if vocabulary is not None:
+                n_failed = 0
+                for file in self._learning() if secrets else ():
                     try:
-                        is_changed = file.forget(secret.secrets, vocabulary) or is_changed
+                        is_changed = file.forget(secrets, vocabulary) or is_changed
                     except StoreError as error:
-                        is_changed = is_left = True  # it may be read in part
+                        is_changed, n_failed = True, n_failed + 1  # it may be read in part
                         self._report(error)
+                is_left = n_failed > 0
         finally:
             with self._lock:
-                if self._secret is secret and not is_left:
-                    self._secret, self._may_hold = Pieces(()), set()
+                if self._secrets == secrets and not is_left:
+                    self._secrets, self._may_hold = (), set()
                 self.n_forgotten += is_changed
                 self._n_forgetting -= 1
 
     def report_left(self) -> None:
         """Report the files that may still have n-grams of secrets."""
-        for into in self._may_hold if self._secret else ():
-            file = self.target(into)
-            if file is not None and file.path.exists():
-                message = f"{file.path} may still hold n-grams of what became a secret."
-                remedy = "Remove the file: a new one is created for what is learned."
-                self._report(StoreError(message, remedy=remedy))
+        for file in self._learning() if self._secrets else ():
+            message = f"{file.path} may still hold n-grams of what became a secret."
+            remedy = "Remove the file: a new one is created for what is learned."
+            self._report(StoreError(message, remedy=remedy))
+
+    def _learning(self) -> list[LearnedFile]:
+        """Return the files that have, or may have, what was learned where secrets were to be."""
+        with self._lock:
+            may_hold = tuple(self._may_hold)
+        targets = [self.target(into) for into in may_hold]  # which adds their files to the others
+        with self._lock:
+            files = tuple(self._files.values())
+        return [
+            file for file in files if file.path.exists() and (file in targets or file.may_learn())
+        ]
 
     def fold_all(self) -> None:
         """Add the journals to their files."""

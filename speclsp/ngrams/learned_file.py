@@ -75,6 +75,13 @@ class LearnedFile:
         header = own_layout.read_header(self.path)
         return header is not None and bool(header.learned_id)
 
+    def may_learn(self) -> bool:
+        """Whether :meth:`begin` took the file, or it is speclsp's own or cannot be read."""
+        try:
+            return self._vocabulary is not None or self.is_own()
+        except StoreError:
+            return True
+
     def begin(self, vocabulary: VocabularyIdentity) -> str:
         """Create the file if there is none, and return the id of the texts that it counts.
 
@@ -154,11 +161,8 @@ class LearnedFile:
     def forget(self, secrets: Sequence[str], vocabulary: Vocabulary) -> bool:
         """Take the n-grams within secrets out of the file and its journal; return if it had any.
 
-        Nothing is done before :meth:`begin`, and where there is no file.
+        Nothing is done where there is no file.
         """
-        begun = self._vocabulary
-        if begun is None or begun.fingerprint != vocabulary.fingerprint:
-            return False
         if state_of(self.path) is None:
             return False
         with self._lock, self._locked(self._journal):

@@ -379,6 +379,20 @@ def test_a_secret_too_short_to_be_found_is_looked_for_once_in_a_store_that_fails
     texts.close()
 
 
+def test_the_files_of_another_vocabulary_keep_a_secret_until_theirs_is_loaded(tmp_path):
+    file = tmp_path / "learned.ngrams"
+    kept = Kept(lookup_cache_dynamic=(str(file),))
+    kept.take("", f"join({SECRET}, other)\n")
+    kept.use("other")
+    kept.texts.forget(Pieces([SECRET]))
+    assert kept.texts.wait_done(WAIT_S)
+    kept.use("bytes")
+    kept.close()
+    tables = open_statistics(file, None).tables
+    assert tables.followers(tuple(SECRET[2].encode())) == {}
+    assert tables.followers((ord("o"),)) == {ord("i"): 1, ord("t"): 1}
+
+
 def test_what_became_a_secret_is_removed_later_if_another_process_writes(monkeypatch):
     kept = Kept()
     kept.take("p = '", f"{SECRET}'\n")

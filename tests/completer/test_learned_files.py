@@ -9,22 +9,24 @@ from typing import Any
 
 import pytest
 from llama_cpp_statistics import saved
-from scripted_models import ScriptedLoader
+from scripted_models import ByteVocabulary, ScriptedLoader
 from typed_requests import document_of, request_between, result_of
 from waiting import until
 
 from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import learned_files
+from speclsp.completer.learned_files import LearnedFiles, LearnInto
 from speclsp.completer.local import LocalCompleter
 from speclsp.documents import AcceptedText, TextEdit
 from speclsp.drafting.drafter import sum_of
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import ModelNotFoundError, StoreError
-from speclsp.events import LogLine, Problem
+from speclsp.events import EventQueue, LogLine, Problem
 from speclsp.ngrams import files, journal
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.learned_file import LearnedFile
+from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import BusyError
@@ -330,6 +332,72 @@ def test_what_became_a_secret_is_taken_out_once_the_file_can_be_written(begin, p
     assert in_file(path, SECRET[2]) == {}
     assert in_file(path, "o") == {"i": 1, "t": 1}
     assert session.problems() == ["the disk is full."]
+
+
+def test_what_became_a_secret_is_taken_out_once_the_file_can_be_read(begin, path):
+    session = begin(lookup_cache_dynamic=[str(path)])
+    session.use_file()
+    session.accept("", f"join({SECRET}, other)")
+    session.completer._accepted.update_files()
+    assert session.completer._accepted.wait_done(WAIT_S)
+    session.completer.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])
+    later = begin(lookup_cache_dynamic=[str(path)])
+    forget_secret(later)
+    path.write_bytes(whole)
+    later.completer.close()
+    assert in_file(path, SECRET[2]) == {}
+    assert in_file(path, "o") == {"i": 1, "t": 1}
+    assert not any("a secret" in problem for problem in later.problems())
+
+
+@pytest.fixture
+def events():
+    return EventQueue()
+
+
+@pytest.fixture
+def learning(events, path):
+    """A file that learned a secret, and the files of which it is one."""
+    made = LearnedFiles(events, targets=lambda: [LearnInto((path,))])
+    begun = made.begin(LearnInto((path,)), ByteVocabulary())
+    assert begun is not None
+    tokens = ByteVocabulary().tokenize(f"join({SECRET}, other)")
+    assert made.add(begun[0], tokens, 0, begun[1])
+    made.fold_all()
+    assert in_file(path, SECRET[2])
+    return made
+
+
+def test_no_file_is_created_to_take_secrets_out(learning, path):
+    path.unlink()
+    learning.begin_to_forget(Pieces([SECRET]))
+    learning.forget(ByteVocabulary())
+    assert not path.exists()
+    assert not learning.has_secret
+
+
+def test_secrets_are_taken_out_whatever_their_number_and_length(learning, path):
+    for secret in ("x" * 100_001, SECRET):
+        learning.begin_to_forget(Pieces([secret]))
+    for _ in range(2):
+        learning.forget(ByteVocabulary())
+    assert in_file(path, SECRET[2]) == {}
+
+
+def test_files_that_no_window_names_any_more_are_told_and_those_of_others_are_not(
+    events, path, learning, tmp_path
+):
+    learning._targets = tuple
+    other = tmp_path / "team.bin"
+    other.write_bytes(saved({(97,): {98: 4}}))
+    learning.of(other)
+    learning.begin_to_forget(Pieces([SECRET]))
+    learning.forget(None)
+    learning.report_left()
+    told = [event for event in iter(lambda: events.next(0.0), None) if isinstance(event, Problem)]
+    assert [str(path) in problem.message for problem in told] == [True]
 
 
 def test_what_is_accepted_before_there_is_a_vocabulary_is_written_at_the_end(begin, path):
