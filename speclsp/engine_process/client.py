@@ -12,7 +12,7 @@ import enum
 import itertools
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Set
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -51,12 +51,13 @@ _CLOSE_S: Final = 0.5
 _ELSEWHERE_LACKS: Final = ("drafts and context from open files only",)
 """What an engine on another machine cannot do: the folders are not there."""
 _MAX_LEARNED: Final = 500
-"""Accepted texts that wait for the next engine, and messages about what it has to forget."""
+"""Accepted texts that wait for the next engine, and names of those that it has to forget."""
 
 
 _OF_FOLDERS: Final = (wire.OpenFolder, wire.CloseFolder, wire.Reindex)
 """Messages that an engine on another machine is not sent."""
 
+_NO_SECRETS: Final = wire.ForgetSecrets(())
 _STARTING: Final = EngineUnavailableError("the engine is starting, and the model is loading.")
 _CLOSING: Final = EngineUnavailableError("the server is shutting down.")
 
@@ -124,9 +125,10 @@ class SharedCompleter:
         """Why requests fail while there is no connection."""
         self._learned: deque[AcceptedText] = deque(maxlen=_MAX_LEARNED)
         """Accepted texts to send to the next engine."""
-        self._forgotten: deque[wire.Forget | wire.ForgetSecrets] = deque(maxlen=_MAX_LEARNED)
-        """What the next engine is to forget, unless an answer to a later request shows that this
-        one was told."""
+        self._forgotten: deque[wire.Forget] = deque(maxlen=_MAX_LEARNED)
+        self._secrets = _NO_SECRETS
+        """What the next engine is to forget, unless a model's answer to a later request shows that
+        this one did."""
         self._waiting: dict[int, _Pending] = {}
         """The requests without an answer, by number."""
         self._numbers = itertools.count(1)
@@ -285,9 +287,11 @@ class SharedCompleter:
 
     def _change(self, document: Document, edit: TextEdit, hidden: tuple[Place, ...]) -> None:
         former = self._documents.get(document.uri)
-        if former is not None:
-            self._note_secrets(former.text[start:end] for start, end in hidden)
-        self._documents.change(document, edit, hidden)
+        is_told = self._documents.change(document, edit, hidden)
+        if former is None or not hidden or self._documents.is_kept_here(document.file):
+            return
+        secrets = [former.text[start:end] for start, end in hidden]
+        self._forget_secrets(secrets, is_told=is_told)
 
     def save_document(self, uri: str) -> None:
         """Note that a document was written to its file."""
@@ -376,28 +380,23 @@ class SharedCompleter:
         """Let the engine forget what holds a piece of secrets, now or when one is connected."""
         self._post(self._forget_secrets, secrets)
 
-    def _forget_secrets(self, secrets: tuple[str, ...]) -> None:
-        message = self._note_secrets(secrets)
-        if message is not None:
-            self._send(message)
-
-    def _note_secrets(self, secrets: Iterable[str]) -> wire.ForgetSecrets | None:
-        """Note what the next engine has to forget.
+    def _forget_secrets(self, secrets: Iterable[str], *, is_told: bool = False) -> None:
+        """Note what the next engine has to forget, and tell this one unless it ``is_told``.
 
         An engine on another machine, which may never have had the letters, is not told them.
         """
         kept = () if self._settings.engine_listens else clipped(secrets)
-        if not kept:
-            return None
-        message = wire.ForgetSecrets(kept)
-        self._forgotten.append(message)
-        return message
+        if kept:
+            noted = dict.fromkeys((*self._secrets.secrets, *kept))
+            self._secrets = wire.ForgetSecrets(clipped(noted))
+            if not is_told:
+                self._send(wire.ForgetSecrets(kept))
 
     def _to_forget(self) -> tuple[wire.Forget | wire.ForgetSecrets, ...]:
         """Return what an engine is told to forget before it is asked anything."""
-        if not self._settings.engine_listens:
+        if self._settings.engine_listens or self._secrets is _NO_SECRETS:
             return tuple(self._forgotten)
-        return tuple(one for one in self._forgotten if isinstance(one, wire.Forget))
+        return (*self._forgotten, self._secrets)
 
     def _refusal(self, request: Request[Any]) -> SpecLspError | None:
         """Return why a request cannot be served now."""
@@ -590,10 +589,16 @@ class SharedCompleter:
         if isinstance(message, wire.Failed):
             pending.future.set_exception(_error(message))
         else:
-            told = set(map(id, pending.forgotten))
-            unsure = [one for one in self._forgotten if id(one) not in told]
-            self._forgotten = deque(unsure, maxlen=_MAX_LEARNED)
+            if message.result.stats.n_predicted:  # others may come before what is forgotten
+                self._prune(set(map(id, pending.forgotten)))
             pending.future.set_result(message.result)
+
+    def _prune(self, told: Set[int]) -> None:
+        """Drop the messages with these ids: the next engine need not get them."""
+        unsure = [one for one in self._forgotten if id(one) not in told]
+        self._forgotten = deque(unsure, maxlen=_MAX_LEARNED)
+        if id(self._secrets) in told:
+            self._secrets = _NO_SECRETS
 
     def _take_event(self, event: Event) -> None:
         if isinstance(event, StateChanged):

@@ -71,12 +71,17 @@ class SharedDocuments:
         self._ignored.renew(self.settings.exclude)
         self._share(document, wire.OpenDocument(self.without_path(document)))
 
-    def change(self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()) -> None:
-        """Take the next version of an open document, and which letters are secrets now."""
-        if self._documents.pop(document.uri, None) is not None:
-            self._documents[document.uri] = document
-            change = wire.ChangeDocument(document.uri, document.version, edit, hidden)
-            self._share(document, change)
+    def change(self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()) -> bool:
+        """Take the next version of an open document, and which letters are secrets now.
+
+        Return whether the engine gets that as a change, and so learns which letters those are.
+        """
+        if self._documents.pop(document.uri, None) is None:
+            return False
+        self._documents[document.uri] = document
+        is_change = self.has(document.uri)
+        change = wire.ChangeDocument(document.uri, document.version, edit, hidden)
+        return self._share(document, change) and is_change
 
     def save(self, uri: str) -> None:
         """Note that a document was written to its file."""

@@ -447,8 +447,10 @@ def test_an_ignored_file_whose_path_is_no_utf_8_stays_in_the_window(scripted, tm
     window.submit(asked, CancellationToken()).result(WAIT_S)
     (request,) = scripted.completer.asked
     assert [change.file for change in request.request.plain.changes] == [f"{tmp_path}/caf?/open.py"]
+    masked = dataclasses.replace(document("MASKED\n", 2), file=str(folder / "private.py"))
+    window.change_document(masked, TextEdit(0, 5, "MASKED"), ((0, 5),))
     scripted.settle(window)
-    assert "learn" not in [call[0] for call in scripted.completer.calls]
+    assert not {"learn", "forget_secrets"} & {call[0] for call in scripted.completer.calls}
     window.close()
     events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
     assert sum("no UTF-8" in event for event in events) == 1
@@ -980,6 +982,49 @@ def test_what_an_engine_was_not_told_to_forget_the_next_one_is(scripted):
 
 async def _waiting(window):
     return [text.text for text in window._learned], [one.name for one in window._forgotten]
+
+
+def next_engine(scripted: Scripted, window: SharedCompleter) -> list[tuple]:
+    """Let the engine crash, and return what the next one is told to forget."""
+    n_made = len(scripted.made)
+    scripted.engine.drop()
+    until(lambda: len(scripted.made) > n_made and window._connection)
+    scripted.settle(window)
+    return [call for call in scripted.completer.calls if call[0] == "forget_secrets"]
+
+
+def test_an_answer_that_no_model_gave_does_not_show_that_a_secret_is_forgotten(scripted):
+    scripted.script = lambda asked: asked.future.set_result(asked.request.plain.empty("cancelled"))
+    window = scripted.with_document()
+    window.forget_secrets(("hunter22",))
+    ask(window).result(WAIT_S)
+    scripted.script = None
+    assert next_engine(scripted, window) == [("forget_secrets", ("hunter22",))]
+    ask(window).result(WAIT_S)
+    assert next_engine(scripted, window) == []
+
+
+def test_what_the_next_engine_has_to_forget_is_one_bounded_message(scripted):
+    window = scripted.window()
+    for number in range(9):
+        window.forget_secrets((f"{number}{'x' * 60_000}",))
+    ((_, secrets),) = next_engine(scripted, window)
+    assert [secret[0] for secret in secrets] == ["0", "1"]
+
+
+def test_the_engine_is_told_what_became_a_secret_in_a_change_that_it_does_not_get(
+    scripted, monkeypatch
+):
+    monkeypatch.setattr(wire, "MAX_CHARS", 1_000)
+    window = scripted.window()
+    short = document("x = 'hunter22'\n")
+    window.open_document(short)
+    long = change(window, short, 2, TextEdit(5, 13, "M" * 2_000), ((5, 13),))
+    change(window, long, 3, TextEdit(0, 2_000, "M"), ((9, 17),))
+    scripted.settle(window)
+    assert scripted.completer.hidden == []
+    told = [call[1] for call in scripted.completer.calls if call[0] == "forget_secrets"]
+    assert told == [("hunter22",), ("MMMMMMMM",)]
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
