@@ -116,7 +116,8 @@ class HttpEngine:
     ) -> None:
         """``read_key`` returns the present key; it is called after a failure."""
         self._url = _base_url(url)
-        self._path = self._url.path.rstrip("/")
+        self._paths = self._url.raw_path.decode().rstrip("/"), self._url.path.rstrip("/")
+        """The path as it is sent, and without percent-encoding; empty for none."""
         self._address = str(self._url.copy_with(path="/")).rstrip("/")
         """Without the path, which may be a key."""
         self._kind = kind
@@ -497,7 +498,7 @@ class HttpEngine:
 
     def _quotable(self, words: str, sent: str) -> str:
         """Return a server's message without key and path, cut where it repeats the request."""
-        for hidden in filter(None, (self._key, self._path)):
+        for hidden in filter(None, (self._key, *self._paths)):
             words = words.replace(hidden, "…")
         words = " ".join(words.split())
         words, sent = words[:_N_SHOWN], " ".join(sent.split())

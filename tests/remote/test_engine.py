@@ -350,9 +350,12 @@ def test_an_error_quotes_no_prompt(asking):
         assert " ".join(quoted.split())[:16] not in str(found.value)
 
 
-def test_an_error_shows_no_path_of_the_address():
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [("/gw/sk-live-abcdefghijklmnop/x", "…"), ("/gw/schlüssel ab/x", "…"), ("", ""), ("/", "")],
+)
+def test_an_error_shows_no_path_of_the_address(path, shown):
     """A gateway's path may be a key."""
-    path = "/gw/sk-live-abcdefghijklmnop/x"
 
     def script(request: Request) -> Iterable[bytes]:
         return [response(401, {"error": {"message": f"no {request.path} here"}})]
@@ -362,7 +365,7 @@ def test_an_error_shows_no_path_of_the_address():
         with pytest.raises(RemoteError) as found:
             engine.connect()
         engine.close()
-    words = "refuses the key with status 401 (no …/v1/models here)"
+    words = f"refuses the key with status 401 (no {shown}/v1/models here)"
     assert f"at {server.url} {words}" in str(found.value)
 
 
