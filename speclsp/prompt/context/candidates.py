@@ -12,6 +12,7 @@ from typing import Final
 
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.definitions import (
+    NAME,
     DefinitionTable,
     definitions_in,
     language_of,
@@ -36,7 +37,6 @@ _MAX_FILES: Final = 3
 """A name that more files define is left out, unless it is imported from one of them."""
 _LEAST_COMMON: Final = 6
 """So are shorter names of lower case letters, as ``next``."""
-_NAME: Final = re.compile(r"[^\W\d]\w{2,}")
 _IMPORT: Final = re.compile(
     r"\s*(?:(?:(?:pub )?use|import|from|#\s*include|export .* from)\b|.*\brequire\()"
 )
@@ -81,9 +81,9 @@ def definition_candidates(
     before = request.prefix.split("\n")
     after = request.suffix.split("\n", _NEAR_AFTER)[:_NEAR_AFTER]
     imports = "\n".join(line for line in before if _IMPORT.match(line))
-    imported = frozenset(_NAME.findall(imports))
+    imported = frozenset(NAME.findall(imports))
     near = [*before[: -_NEAR_BEFORE - 1 : -1], *after]
-    names = dict.fromkeys(name for line in near for name in _NAME.findall(line))
+    names = dict.fromkeys(name for line in near for name in NAME.findall(line))
     lines = request.text.split("\n")
     own = {one.name: lines[one.line] for one in definitions_in(request.path, lines)}
     seen = frozenset(visible.split("\n"))

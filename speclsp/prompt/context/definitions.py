@@ -32,7 +32,8 @@ _MAX_LINE: Final = 400
 
 Kind = Literal["function", "type", "constant"]
 
-_NAME: Final = re.compile(r"[^\W\d]\w{2,}")
+NAME: Final = re.compile(r"[^\W\d]\w{2,}")
+"""Names of three characters and more."""
 _COMMENT: Final = re.compile(r"\s*(?:///?|/\*\*?|\*|#(?!\s*(?:include|define|if|endif|\[)))")
 _NO_DEFINITION: Final = re.compile(r"\s*(?:return|else|throw|case|goto|delete|if|for|while)\b")
 _NO_NAMES: Final = frozenset(
@@ -42,7 +43,6 @@ _NO_NAMES: Final = frozenset(
 )
 _PYTHON_FIELD: Final = re.compile(r"\s*(?:(?:async\s+)?def\s|class\s|\w+\s*[:=])")
 _END_OF_TYPEDEF: Final = re.compile(r"\}\s*(\w{3,})\s*;")
-_NOTHING: Final[tuple[Kind, str, int]] = ("type", "", 0)
 
 _EXPORT: Final = r"\s*(?:export\s+)?(?:default\s+)?(?:declare\s+)?"
 _PUBLIC: Final = r"\s*(?:pub(?:\([^)]*\))?\s+)?"
@@ -180,14 +180,13 @@ _LANGUAGES: Final[Sequence[tuple[str, Sequence[tuple[Kind, str]]]]] = (
         ),
     ),
 )
-_PATTERNS: Final = {
-    suffix: [(kind, re.compile(pattern)) for kind, pattern in patterns]
-    for suffixes, patterns in _LANGUAGES
-    for suffix in suffixes.split()
+_PATTERNS: Final = [
+    [(kind, re.compile(pattern)) for kind, pattern in patterns] for _, patterns in _LANGUAGES
+]
+_BY_SUFFIX: Final = {
+    suffix: number for number, (suffixes, _) in enumerate(_LANGUAGES) for suffix in suffixes.split()
 }
-_GROUPS: Final = {
-    suffix: group for group, (suffixes, _) in enumerate(_LANGUAGES) for suffix in suffixes.split()
-}
+"""Indexes of languages by the suffixes of their files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,32 +200,33 @@ class Definition:
 
 def language_of(path: str) -> int | None:
     """Return a number that files have in common which use each other's definitions, if any."""
-    return _GROUPS.get(PurePosixPath(path).suffix)
+    return _BY_SUFFIX.get(PurePosixPath(path).suffix)
 
 
 def definitions_in(path: str, lines: Sequence[str]) -> Iterator[Definition]:
     """Yield what a file defines; nothing of a language without patterns."""
-    patterns = _PATTERNS.get(PurePosixPath(path).suffix, ())
-    if not patterns:
+    language = language_of(path)
+    if language is None:
         return
+    patterns = _PATTERNS[language]
     for number, line in enumerate(lines):
         if not line or len(line) > _MAX_LINE or _NO_DEFINITION.match(line):
             continue
-        found = ((kind, match[1], number) for kind, p in patterns if (match := p.match(line)))
-        kind, name, start = next(found, None) or _end_of_typedef(lines, number) or _NOTHING
-        if len(name) > 2 and name not in _NO_NAMES:
-            yield Definition(name, start, kind)
+        hits = (Definition(m[1], number, kind) for kind, p in patterns if (m := p.match(line)))
+        one = next(hits, None) or _end_of_typedef(lines, number)
+        if one is not None and len(one.name) > 2 and one.name not in _NO_NAMES:
+            yield one
 
 
-def _end_of_typedef(lines: Sequence[str], number: int) -> tuple[Kind, str, int] | None:
-    """Return the type that a line such as ``} name;`` ends, with the line of its typedef."""
+def _end_of_typedef(lines: Sequence[str], number: int) -> Definition | None:
+    """Return the type that a line such as ``} name;`` ends, at the line of its typedef."""
     match = _END_OF_TYPEDEF.match(lines[number])
     if match is None:
         return None
     for start in range(number - 1, -1, -1):
         line = lines[start].rstrip()
         if line.startswith("typedef") and not line.endswith(";"):
-            return "type", match[1], start
+            return Definition(match[1], start, "type")
         if line.startswith(("}", "typedef")):
             break
     return None
@@ -251,7 +251,7 @@ def _documentation(lines: Sequence[str], first: int) -> list[str]:
     """Return the first line with words of the comment above a line."""
     above = [*takewhile(lambda one: one.strip().startswith(("@", "#[")), lines[:first][::-1])]
     comment = [*takewhile(_COMMENT.match, lines[: first - len(above)][::-1])]
-    return [line for line in reversed(comment) if _NAME.search(line)][:1]
+    return [line for line in reversed(comment) if NAME.search(line)][:1]
 
 
 def _signature(lines: Sequence[str], *, is_python: bool) -> list[str]:
