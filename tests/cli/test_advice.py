@@ -58,7 +58,6 @@ def advice(*options: str, **more: int) -> list[str]:
 def test_the_drafters_generated_tokens_add_up(mode):
     log = "\n".join(block("--mode", mode, "--spec-type", "suffix,ngram-simple,ngram-cache"))
     total = re.search(r"draft acceptance rate = .*\( *(\d+) accepted / +(\d+) generated\)", log)
-    assert total is not None
     accepted, generated = map(int, total.groups())
     assert generated >= accepted > 0
     of_drafters = re.findall(

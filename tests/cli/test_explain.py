@@ -124,7 +124,6 @@ def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(project, layo
                 )
             )
             result = complete_when_ready(completer, request.plain, CancellationToken())
-            assert result is not None
             stats.append(result.stats)
     finally:
         completer.close()
@@ -248,7 +247,6 @@ def test_the_next_edit_and_its_prompt(project):
     assert "<|file_sep|>cart.py.diff\noriginal:\n" in said.text
     assert "__MASKED_SECRET__" in said.text
     assert "hunter22" not in result.stdout
-    assert said.result is not None
     assert (said.result["edit"] is None) == bool(said.result["withheld"])
     assert said.result["divergences"]
     assert all(0 < one["probability"] <= 1 for one in said.result["divergences"])

@@ -60,13 +60,11 @@ class Kept:
     def drafted_from(self, root: str = "/r") -> bytes:
         of_root = self.texts.of_root(root)
         assert self.texts.wait_done(WAIT_S)
-        assert of_root is not None
         return bytes(of_root.tokens.tolist())
 
     def followers(self, ngram: bytes, root: str = "/r") -> dict[str, int]:
         of_root = self.texts.of_root(root)
         assert self.texts.wait_done(WAIT_S)
-        assert of_root is not None
         found = sum_of(of_root.counts_without(()), tuple(ngram))
         return {chr(token): count for token, count in found.items()}
 

@@ -417,7 +417,6 @@ def test_a_file_that_is_removed_is_told_and_the_store_counts(begin, path):
     path.unlink()
     until(lambda: session.count("a") and path.exists())
     header = open_statistics(path, None).header
-    assert header is not None
     assert former is not None
     until(lambda: header.learned_id in session.completer._statistics.current().learned_ids)
     assert header.learned_id != former.learned_id

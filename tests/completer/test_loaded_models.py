@@ -127,7 +127,6 @@ def test_next_edits_are_drafted_as_far_as_the_curve_lets_pay(events):
             lambda problem: events.problem(problem.message, problem.remedy),
             EDIT_DRAFTERS,
         )
-        assert proposer is not None
         proposer.begin(
             DraftContext(prompt=(0,), regions=(region,), n_vocab=200, verify_curve=curve)
         )
@@ -151,7 +150,6 @@ def test_the_draft_model_comes_last_wherever_it_is_named(events):
     with_draft = dataclasses.replace(weights, draft=model)
     settings = Settings(drafters="draft,ngram_mod", mode="first")
     proposer = make(events, settings, (tokenizer, with_draft))
-    assert proposer is not None
     assert list(proposer.stats()) == ["ngram-mod", "draft"]
 
 
@@ -167,11 +165,9 @@ def test_a_draft_model_beside_the_default_drafters_is_told_how_it_drafts():
 
 def test_settings_of_drafters_are_told_where_speculation_is_off():
     problem = given_without_speculation(resolve([{"draft": 8, "speculation": False}]).settings)
-    assert problem is not None
     assert problem.message == "speculation is off, so nothing reads draft_max."
     assert "--no-speculation" in problem.remedy
     model = given_without_speculation(Settings(speculation=False, spec_draft_model="x.gguf"))
-    assert model is not None
     assert "spec_draft_model" in model.message
     assert given_without_speculation(Settings(speculation=False)) is None
     assert given_without_speculation(resolve([{"draft": 8}]).settings) is None

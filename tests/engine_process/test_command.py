@@ -146,7 +146,6 @@ def test_the_log_is_followed_through_its_renaming(engines):
     command = [sys.executable, "-m", "speclsp", "engine", "log", "-f", "--lines", "1"]
     connection = engines.connect()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
-        assert follower.stdout is not None
         assert "serves" in follower.stdout.readline()
         connection.socket.sendall(b"log 3")
         assert "line 0" in follower.stdout.readline()

@@ -28,7 +28,6 @@ EXITS_AT_ONCE = Settings(engine_exit_seconds=0)
 
 def n_windows(connection: PlainConnection) -> int:
     status = status_of(connection.place)
-    assert status is not None
     return int(status["n_windows"])
 
 
@@ -36,7 +35,6 @@ def test_the_status_tells_what_runs(engines):
     connection = engines.connect()
     with closing(connection.socket):
         status = status_of(connection.place)
-    assert status is not None
     assert status["pid"] == connection.pid
     assert status["n_windows"] == 1
     assert status["models"] == ["echo"]  # what the engine adds
@@ -80,7 +78,6 @@ def test_the_engine_ends_after_its_last_window(engines):
         stack.callback(windows[0].socket.close)
         assert is_running(windows[0].pid)
     wait_for_end(windows[0].pid)
-    assert windows[0].process is not None
     assert windows[0].process.wait(10) == 0
     place = windows[0].place
     assert not place.socket.exists()
@@ -119,7 +116,6 @@ def test_a_signal_ends_the_engine_orderly(engines, number):
     for window in windows:
         with closing(window.socket):
             assert window.socket.recv(1) == b""
-    assert windows[0].process is not None
     assert windows[0].process.wait(10) == 0
     assert not windows[0].place.socket.exists()
 
@@ -222,7 +218,6 @@ def test_an_engine_that_may_start_no_thread_goes_on_and_ends_orderly(engines, mo
         assert window.recv(1) == b"x"
         os.kill(connection.pid, signal.SIGTERM)
         assert window.recv(1) == b""
-    assert connection.process is not None
     assert connection.process.wait(10) == 0
     assert not connection.place.socket.exists()
     assert len(engines.pids()) == 1

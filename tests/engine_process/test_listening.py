@@ -59,7 +59,6 @@ class Elsewhere:
             command, env=self.environment, stdout=subprocess.PIPE, text=True, cwd=self.folder
         )
         self.processes.append(process)
-        assert process.stdout is not None
         line = process.stdout.readline()
         assert f"Process {process.pid} listens at" in line
         return line.split(" listens at ")[1].split(";")[0]

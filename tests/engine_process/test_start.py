@@ -35,7 +35,6 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root may act for 
 def ask(windows: list[subprocess.Popen[str]], what: str) -> list[str]:
     """Tell all windows at once, then collect their answers."""
     for window in windows:
-        assert window.stdin is not None
         window.stdin.write(f"{what}\n")
         window.stdin.flush()
     return [window.stdout.readline().strip() for window in windows if window.stdout is not None]
@@ -54,7 +53,6 @@ def test_eight_windows_at_once_make_one_engine(engines):
         ]
         for window in windows:
             stack.callback(window.kill)
-            assert window.stdout is not None
             assert window.stdout.readline() == "ready\n"
         killed: set[int] = set()
         for number in range(N_ROUNDS):
@@ -81,7 +79,6 @@ def test_the_second_window_finds_the_first_ones_engine(engines):
         assert second.process is None
         assert running_engines() == [first.place]
         info = read_info(first.place)
-        assert info is not None
         assert info.pid == first.pid
 
 
@@ -114,7 +111,6 @@ def hold_lock(engines: Engines) -> subprocess.Popen[bytes]:
         "with engine_place(Settings()).locked(60): print(flush=True); time.sleep(600)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert holder.stdout is not None
     holder.stdout.readline()
     holder.stdout.close()
     return holder
@@ -495,7 +491,6 @@ def test_another_users_window_is_dropped(engines):
             os._exit(9)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     status = status_of(place)
-    assert status is not None
     assert status["n_windows"] == 1
     connection.socket.close()
 
@@ -528,7 +523,6 @@ def test_a_relative_model_is_found_by_the_engine(engines, tmp_path, monkeypatch)
     (tmp_path / "model.gguf").touch()
     connection = engines.connect(Settings(model="model.gguf"))
     info = read_info(connection.place)
-    assert info is not None
     assert info.model == str(tmp_path / "model.gguf")
     connection.socket.close()
 

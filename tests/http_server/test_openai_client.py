@@ -45,7 +45,6 @@ def test_a_completion_streams_as_it_is_given_whole(client):
     )
     (choice,) = whole.choices
     assert (choice.finish_reason, whole.object) == ("length", "text_completion")
-    assert whole.usage is not None
     assert whole.usage.completion_tokens == N_STREAMED
     assert whole.usage.total_tokens == whole.usage.prompt_tokens + N_STREAMED
     parts = [
@@ -76,7 +75,6 @@ def test_stops_suffixes_scores_and_seeds(client):
     assert (cut.text, cut.finish_reason) == (text.partition(word)[0], "stop")
     assert "total" in create(suffix="\n").choices[0].text
     scored = create(logprobs=2).choices[0].logprobs
-    assert scored is not None
     assert len(scored.to_dict()["content"]) == 12
     drawn = [create(temperature=1.5, seed=seed).choices[0].text for seed in (5, 5, 6)]
     assert drawn[0] == drawn[1] != drawn[2]

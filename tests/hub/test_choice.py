@@ -44,16 +44,12 @@ def test_a_word_that_is_neither_file_nor_preset_is_an_error(name):
 
 def test_a_draft_model_of_its_own_takes_the_place_of_the_presets():
     preset = choice_of(Settings(model="qwen2.5-coder-7b-q8_0-draft"))
-    assert preset is not None
     assert preset.draft is not None
     other = choice_of(Settings(model="qwen2.5-coder-7b-q8_0-draft", spec_draft_model="a/b:Q8_0"))
-    assert other is not None
     assert (other.target, str(other.draft)) == (preset.target, "a/b:Q8_0")
     by_file = choice_of(Settings(model="qwen2.5-coder-7b-q8_0-draft", spec_draft_model="/d.gguf"))
-    assert by_file is not None
     assert by_file.draft is None
     alone = choice_of(Settings(model="/t.gguf", spec_draft_model="qwen2.5-coder-0.5b-q8_0"))
-    assert alone is not None
     assert (alone.target, alone.name) == (None, "qwen2.5-coder-0.5b-q8_0")
 
 
@@ -128,13 +124,10 @@ def test_a_model_for_next_edits_is_named_as_the_target_is():
     assert edit_choice_of(Settings()) is None
     assert edit_choice_of(Settings(edit_model="/e.gguf")) is None
     preset = edit_choice_of(Settings(edit_model="zeta-2-q4_k_m", engine_url="http://desk:8080"))
-    assert preset is not None
     assert (preset.title, preset.draft) == ("zed-industries_zeta-2 Q4_K_M", None)
     with_draft = edit_choice_of(Settings(edit_model="qwen2.5-coder-7b-q8_0-draft"))
-    assert with_draft is not None
     assert with_draft.draft is None
     repository = edit_choice_of(Settings(edit_model="a/b:Q8_0"))
-    assert repository is not None
     assert str(repository.target) == "a/b:Q8_0"
     assert without_names(Settings(edit_model="a/b")) == Settings()
     with pytest.raises(SettingsError, match="no preset"):

@@ -321,7 +321,6 @@ async def test_a_method_of_our_own_has_typed_params_a_snapshot_and_cancellation(
     async def text(params: TextParams) -> str:
         await asyncio.sleep(params.how_long)
         buffer = wire.server.session.documents.as_of_arrival(params.text_document.uri)
-        assert buffer is not None
         return buffer.text
 
     wire.server.feature(method)(text)

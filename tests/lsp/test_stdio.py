@@ -31,14 +31,12 @@ class Process:
         self._decoder = FrameDecoder()
 
     def write(self, data: bytes) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.write(data)
 
     def send(self, **message: Any) -> None:
         self.write(frame(json.dumps({"jsonrpc": "2.0", **message}).encode()))
 
     def read(self) -> bool:
-        assert self.process.stdout is not None
         data = self.process.stdout.read(65536)
         for piece in self._decoder.feed(data or b""):
             # Nothing but frames may come.
@@ -163,7 +161,6 @@ def test_stray_output_does_not_break_the_wire(server):
 def test_end_of_input_ends_the_server(server):
     server.initialize()
     server.complete()
-    assert server.process.stdin is not None
     server.process.stdin.close()
     server.process.stdin = None
     assert server.end() == (1, b"")
@@ -171,7 +168,6 @@ def test_end_of_input_ends_the_server(server):
 
 
 def test_end_of_input_before_initialize(server):
-    assert server.process.stdin is not None
     server.process.stdin.close()
     server.process.stdin = None
     assert server.end() == (1, b"")
@@ -210,7 +206,6 @@ def test_signals_end_the_session_cleanly(number, server):
 
 def test_client_that_stops_reading(server):
     server.initialize()
-    assert server.process.stdout is not None
     server.process.stdout.close()
     # Where the server is quick it has ended before all is sent.
     with contextlib.suppress(BrokenPipeError):
@@ -241,7 +236,6 @@ def test_huge_content_length(server):
     server.initialize()
     server.write(b"Content-Length: 999999999999\r\n\r\n{}")
     assert server.answer(None)["error"]["code"] == -32700
-    assert server.process.stdin is not None
     server.process.stdin.close()
     server.process.stdin = None
     assert server.end()[0] == 1
@@ -270,8 +264,6 @@ def started_by(script: str) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
     process.stdin.write(frame(b"{"))
     process.stdin.flush()
     process.stdout.read(1)  # the server is there
@@ -280,8 +272,6 @@ def started_by(script: str) -> subprocess.Popen[bytes]:
 
 def test_nohup_is_respected():
     process = started_by('trap "" HUP; exec "$@"')
-    assert process.stdin is not None
-    assert process.stdout is not None
     process.send_signal(signal.SIGHUP)
     process.stdin.write(frame(b'{"jsonrpc":"2.0","id":77,"method":"x"}'))
     process.stdin.close()

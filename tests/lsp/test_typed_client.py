@@ -18,7 +18,6 @@ URI = "file:///home/user/project/a.py"
 async def neovim(lsp_client: LanguageClient) -> AsyncIterator[None]:
     """A client that has inline completion, and everything that Neovim has."""
     able = client_capabilities("neovim")
-    assert able.text_document is not None
     able.text_document.inline_completion = types.InlineCompletionClientCapabilities()
     await lsp_client.initialize_session(
         types.InitializeParams(capabilities=able, root_uri="file:///home/user/project")
@@ -60,7 +59,6 @@ async def test_ghost_text(neovim):
     assert isinstance(result, types.InlineCompletionList)
     (item,) = result.items
     assert item.insert_text == " # 5+1"
-    assert item.command is not None
     params = types.ExecuteCommandParams(item.command.command, item.command.arguments)
     assert await neovim.workspace_execute_command_async(params) is None
     stats = await neovim.workspace_execute_command_async(

@@ -118,7 +118,6 @@ def test_alternatives_are_known_behind_the_first_text():
     kept.made(request_at("a¦"), "xbc", alternatives=(other,))
     assert kept.found("ax¦") == "bc"
     known = kept.ledger.find(request_at("axy¦"), 0)
-    assert known is not None
     generated = known.suggestion.generated
     assert (known.rest.text, generated.completion_id, generated.mean_logprob) == (
         "z", "other", -1.0,
