@@ -40,8 +40,19 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
         yield served
 
 
+def begin(wire: LspWire, command: str, **argument: Any) -> int:
+    return wire.request(EXECUTE, {"command": command, "arguments": [argument]})
+
+
 async def run(wire: LspWire, command: str, **argument: Any) -> Any:
     return await wire.ask(EXECUTE, {"command": command, "arguments": [argument]})
+
+
+async def refusal(wire: LspWire, command: str, **argument: Any) -> str:
+    """Return the message of a command that fails, in words for the user."""
+    error = (await wire.answer(begin(wire, command, **argument)))["error"]
+    assert error["code"] == -32803
+    return str(error["message"])
 
 
 def choose(wire: LspWire, title: str | None) -> None:
@@ -73,11 +84,8 @@ async def test_the_overview_shows_no_more_than_the_host_of_a_remote_engine(start
 
 async def test_pull_and_use(hub, start):
     wire = await start(PROGRESS)
-    refused = await wire.answer(
-        wire.request(EXECUTE, {"command": "speclsp.useModel", "arguments": [{"name": NAME}]})
-    )
-    assert refused["error"]["code"] == -32803
-    assert f"speclsp models pull {NAME}" in refused["error"]["message"]
+    refused = await refusal(wire, "speclsp.useModel", name=NAME)
+    assert f"speclsp models pull {NAME}" in refused
     assert not hub.asked
     (path,) = (await run(wire, "speclsp.pullModel", name=NAME))["paths"]
     assert Path(path).read_bytes() == GGUF
@@ -130,8 +138,7 @@ def test_a_download_tells_the_time_left(n_received, n_left, seconds, words):
 async def test_a_cancelled_download_goes_on_later(hub, start):
     wire = await start(PROGRESS)
     hub.hold = threading.Event()
-    argument = {"command": "speclsp.pullModel", "arguments": [{"name": NAME}]}
-    asked = wire.request(EXECUTE, argument)
+    asked = begin(wire, "speclsp.pullModel", name=NAME)
     steps = await wire.until(
         lambda: [p for p in wire.params_of("$/progress") if "percentage" in p["value"]]
     )
@@ -147,8 +154,7 @@ async def test_a_cancelled_download_goes_on_later(hub, start):
 async def test_a_cancelled_request_cancels_its_download(hub, start):
     wire = await start()
     hub.hold = threading.Event()
-    argument = {"command": "speclsp.pullModel", "arguments": [{"name": NAME}]}
-    asked = wire.request(EXECUTE, argument)
+    asked = begin(wire, "speclsp.pullModel", name=NAME)
     await wire.until(hub.ranges)
     wire.notify("$/cancelRequest", {"id": asked})
     assert (await wire.answer(asked))["error"]["code"] == -32800
@@ -158,11 +164,9 @@ async def test_a_cancelled_request_cancels_its_download(hub, start):
 async def test_a_failed_download_is_one_message_with_its_remedy(hub, start):
     hub.damaged = {preset(NAME).target.file}
     wire = await start()
-    params = {"command": "speclsp.pullModel", "arguments": [{"name": NAME}]}
-    error = (await wire.answer(wire.request(EXECUTE, params)))["error"]
-    assert error["code"] == -32803
-    assert "checksum" in error["message"]
-    assert "again" in error["message"]
+    message = await refusal(wire, "speclsp.pullModel", name=NAME)
+    assert "checksum" in message
+    assert "again" in message
 
 
 @pytest.mark.parametrize(
@@ -183,11 +187,9 @@ async def test_a_hostile_hub_is_one_message(name, start, monkeypatch, tmp_path):
     wire = await start()
     with scripted_server(lambda request: behaviour.answer(world, request)) as server:
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        params = {"command": "speclsp.pullModel", "arguments": [{"name": "owner/model"}]}
-        error = (await wire.answer(wire.request(EXECUTE, params)))["error"]
-    assert error["code"] == -32803
-    assert behaviour.says in error["message"]
-    assert error["message"].isprintable()
+        message = await refusal(wire, "speclsp.pullModel", name="owner/model")
+    assert behaviour.says in message
+    assert message.isprintable()
     assert "Traceback" not in wire.logged
 
 
