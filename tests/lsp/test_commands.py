@@ -32,13 +32,15 @@ async def test_command_of_an_item_reports_its_acceptance(wire):
     ]
 
 
-async def test_statistics_are_logged_and_returned(wire):
+async def test_statistics_are_returned_and_logged_by_the_command_alone(wire):
     wire.open("x")
     await wire.ghost(0, 1)
-    result = await run(wire, "speclsp.showStatistics")
-    stats = msgspec.convert(result, SessionStats)
-    assert stats == wire.server.session.window.statistics()
-    assert wire.logged.count("draft acceptance") == 1
+    for n_logged, ask in enumerate(
+        (lambda: wire.ask("speclsp/statistics", None), lambda: run(wire, "speclsp.showStatistics"))
+    ):
+        stats = msgspec.convert(await ask(), SessionStats)
+        assert stats == wire.server.session.window.statistics()
+        assert wire.logged.count("draft acceptance") == n_logged
 
 
 async def test_advice_is_about_the_clients_settings(start):
@@ -49,16 +51,6 @@ async def test_advice_is_about_the_clients_settings(start):
     await run(wire, "speclsp.showStatistics")
     assert "advice: ngram-mod proposed nothing in 62 of 62 calls" in wire.logged
     assert "raise `n_predict` (32) above `draft_min` (48)" in wire.logged
-
-
-async def test_live_statistics_write_no_log(wire):
-    wire.open("x")
-    await wire.ghost(0, 1)
-    stats = msgspec.convert(await wire.ask("speclsp/statistics", None), SessionStats)
-    assert stats == wire.server.session.window.statistics()
-    assert "draft acceptance" not in wire.logged
-    wire.server.session.window = None
-    assert (await wire.ask("speclsp/statistics", {}))["n_requests"] == 0
 
 
 async def test_statistics_come_every_so_many_completions(wire, monkeypatch):
@@ -137,6 +129,7 @@ async def test_wrong_commands(command, wire):
 
 async def test_statistics_without_a_completer_are_empty(wire):
     wire.server.session.window = None
+    assert (await wire.ask("speclsp/statistics", {}))["n_requests"] == 0
     assert (await run(wire, "speclsp.showStatistics"))["n_requests"] == 0
     assert await run(wire, "speclsp.accepted", "x") is None
 

@@ -52,14 +52,6 @@ async def test_lines_end_as_the_files_do(plain, newline):
     (item,) = (await plain.ask(METHOD, at(1, 8)))["items"]
     assert item["textEdit"]["newText"] == f"{newline}    a = 1{newline}    return a"
     assert item["label"] == "a = 1"
-
-
-async def test_several_lines_are_labelled_by_the_first(plain):
-    plain.open("def f():")
-    plain.completer.script = lambda asked: asked.answer("\n    a = 1\n    return `a`")
-    (item,) = (await plain.ask(METHOD, at(0, 8)))["items"]
-    assert item["label"] == "a = 1"
-    assert item["textEdit"]["newText"] == "\n    a = 1\n    return `a`"
     assert item["documentation"]["kind"] == "markdown"
     assert item["documentation"]["value"].startswith("```python\n")
 

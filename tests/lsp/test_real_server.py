@@ -21,7 +21,7 @@ from speclsp import embedded
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.events import LogLine, Progress, StateChanged
 from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import open_statistics, write
+from speclsp.ngrams.files import write
 from speclsp.statistics import SessionStats
 from tests.support.server_process import InlineItem, ServerProcess
 
@@ -202,39 +202,6 @@ async def test_ghost_text_while_the_index_is_still_building(project, tmp_path, s
     assert heard.messages == []
 
 
-async def test_a_suggestion_that_is_typed_as_it_stands_costs_no_target_pass(tmp_path, start):
-    heard = await start(tmp_path, persist=False, multiline="always", idle_work="prompts")
-    before = (
-        "def area(width, height):\n    return width * height\n\n\n"
-        "class Box:\n    def __init__(self, width, height):"
-    )
-    after = "\n\n\nprint(area(1, 2))\n"
-    path = tmp_path / "boxes.py"
-
-    async def ask(typed: str) -> str:
-        heard.server.change(before + typed + after)
-        lines = (before + typed).split("\n")
-        items = await heard.server.inline_completion(len(lines) - 1, len(lines[-1]))
-        return items[0].insert_text if items else ""
-
-    heard.server.open(path, before + after)
-    lines = before.split("\n")
-    text = (await heard.ghost(len(lines) - 1, len(lines[-1]))).insert_text
-    assert "\n" in text
-    assert len(text) > 10
-    first = await heard.statistics()
-    for n_typed in range(1, len(text)):
-        assert await ask(text[:n_typed]) == text[n_typed:]
-    for n_typed in (5, 4, 3):  # and back
-        assert await ask(text[:n_typed]) == text[n_typed:]
-    last = await heard.statistics()
-    assert last.totals.n_target_passes == first.totals.n_target_passes
-    assert last.totals.n_prompt_evaluated == first.totals.n_prompt_evaluated
-    assert last.n_memory == len(text) + 2
-    await heard.server.inline_completion(0, 0)  # leaves it
-    assert (await heard.statistics()).n_shown == 1
-
-
 async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(tmp_path, start):
     """As ``cp`` does it: the file that the server looks n-grams up in is cut to nothing first."""
     vocabulary = load_vocabulary(embedded.embedded_target())
@@ -288,34 +255,3 @@ async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(tmp_
             await ask()
     process = heard.server._process
     assert process.returncode is None
-
-
-async def test_what_is_accepted_reaches_the_users_statistics_file_and_no_workspaces(
-    tmp_path, start
-):
-    of_user, of_workspace = tmp_path / "user.ngrams", tmp_path / "workspace.ngrams"
-    text = "def total(items):\n    "
-
-    async def accept_in(heard: Heard) -> None:
-        heard.server.open(tmp_path / "a.py", text)
-        item = await heard.ghost(1, 4)
-        heard.server.change(text + item.insert_text)
-        await heard.server.accept(item)
-        heard.server.change(text + item.insert_text + "\n\n")
-        lines = (text + item.insert_text).count("\n") + 2
-        await heard.server.inline_completion(lines, 0)
-        assert await heard.server.shutdown() == 0
-
-    heard = await start(tmp_path)
-    heard.server.push(
-        {"lookup_cache_dynamic": [str(of_workspace)], "lookup_cache_update": "accepted"}
-    )
-    await heard.until(lambda: heard.messages)
-    await accept_in(heard)
-    assert any("does not exist" in line.message for line in heard.messages)
-    assert not of_workspace.exists()
-    await accept_in(await start(tmp_path, "--lookup-cache-dynamic", str(of_user)))
-    async with asyncio.timeout(TIMEOUT_S):  # a shared engine ends after its last window
-        while not of_user.exists() or not open_statistics(of_user, None).n_ngrams:
-            await asyncio.sleep(0.01)
-    assert not of_workspace.exists()

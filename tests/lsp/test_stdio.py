@@ -87,18 +87,6 @@ def server() -> Iterator[Process]:
     started.process.communicate()
 
 
-def test_session_from_initialize_to_exit(server):
-    server.initialize()
-    server.open("a = 1\n")
-    server.send(id=1, method=INLINE, params=at(0, 5))
-    assert server.answer(1)["result"]["items"][0]["insertText"] == " # 5+1"
-    server.send(id=2, method="shutdown")
-    assert server.answer(2)["result"] is None
-    server.send(method="exit")
-    assert server.end() == (0, b"")
-    assert "draft acceptance" in str(server.messages)
-
-
 def test_everything_in_one_write(server):
     server.initialize()
     server.open("wait")
@@ -173,28 +161,6 @@ def test_end_of_input_before_initialize(server):
     assert server.end() == (1, b"")
 
 
-def test_a_request_sees_the_document_as_of_its_arrival(server):
-    server.initialize()
-    server.open("ab\n")
-
-    def changed(version: int, text: str) -> bytes:
-        params = {
-            "textDocument": {"uri": URI, "version": version},
-            "contentChanges": [{"text": text}],
-        }
-        body = {"jsonrpc": "2.0", "method": "textDocument/didChange", "params": params}
-        return frame(json.dumps(body).encode())
-
-    request = {"jsonrpc": "2.0", "id": 1, "method": INLINE, "params": at(1, 4)}
-    one_read = (
-        changed(2, "ab\ncdef\nxyz"),
-        frame(json.dumps(request).encode()),
-        changed(3, "ab\ncdef #\nxyz"),
-    )
-    server.write(b"".join(one_read))
-    assert server.answer(1)["result"]["items"][0]["insertText"] == " 7+4"
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_the_session_cleanly(number, server):
     server.initialize()
@@ -230,15 +196,6 @@ def test_garbage_between_frames(server):
     server.open("a")
     server.send(id=1, method=INLINE, params=at(0, 1))
     assert len(server.answer(1)["result"]["items"]) == 1
-
-
-def test_huge_content_length(server):
-    server.initialize()
-    server.write(b"Content-Length: 999999999999\r\n\r\n{}")
-    assert server.answer(None)["error"]["code"] == -32700
-    server.process.stdin.close()
-    server.process.stdin = None
-    assert server.end()[0] == 1
 
 
 @pytest.mark.parametrize("command", ["serve", "complete"])
