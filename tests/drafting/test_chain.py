@@ -86,12 +86,27 @@ def test_a_drafter_that_raises_is_left_out_until_the_next_request(call):
     assert chain.stats()["failing"].n_draft_calls == (0 if call == "begin" else 1)
 
 
-@pytest.mark.parametrize("answer", [None, Draft(("x",)), Draft((None,)), Draft((1.5,)), 7])
-def test_what_is_no_draft_counts_as_a_failure(answer):
-    chain = DraftMerger([ScriptedDrafter([answer])])
+@pytest.mark.parametrize("mode", ["first", "tree"])
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (None, "it returned NoneType, not speclsp.drafting.drafter.Draft."),
+        ([1, 2], "it returned list, not speclsp.drafting.drafter.Draft."),
+        (Draft(("x",)), ""),
+        (Draft((None,)), ""),
+        (Draft((1.5,)), ""),
+        (Draft((1,), "", 2.0), ""),
+        (Draft((1,), "", None), ""),
+        (Draft((1,), "", 2, (None,)), ""),
+    ],
+)
+def test_what_is_no_draft_counts_as_a_failure(answer, says, mode: DraftMode):
+    chain = DraftMerger([ScriptedDrafter([answer])], mode=mode)
     chain.begin(CONTEXT)
     assert chain.propose([], 8) == NO_TREE
-    assert len(chain.failures) == 1
+    (failure,) = chain.failures
+    assert failure.message.startswith("drafter 'scripted' failed in draft(): TypeError: ")
+    assert failure.message.endswith(says)
 
 
 @pytest.mark.parametrize(

@@ -237,15 +237,6 @@ class TestSources:
             (token,) = merger.propose([], 15).tokens
             assert (token, type(token), merger.failures) == (1, int, ())
 
-    @pytest.mark.parametrize(
-        "draft",
-        [Draft((1,), "", 2.0), Draft((1,), "", None), Draft((1,), "", 2, (None,))],  # type: ignore[arg-type]
-    )
-    def test_a_draft_with_what_is_no_number_drops_its_drafter(self, draft):
-        merger = merged(ScriptedDrafter([draft]))
-        assert merger.propose([], 15) == DraftTree()
-        assert "TypeError" in merger.failures[0].message
-
     @pytest.mark.parametrize("source", ["", "a", "a:b", "a/b"])
     def test_names_and_sources_may_be_anything(self, source):
         odd = Branching(Candidate([1], source, 4))

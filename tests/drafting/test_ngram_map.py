@@ -39,11 +39,6 @@ def test_k_drafts_what_followed_the_last_place():
     assert drafted(k(), where("abX__ab")) == ""
 
 
-def test_k_needs_fewer_tokens_of_history_than_upstream():
-    # Upstream drafts nothing before 2n + m tokens, and no value of fewer than m tokens.
-    assert drafted(k(n=2, m=48), where("ab.ab")) == ".ab" * 16
-
-
 @pytest.mark.parametrize(("min_hits", "expected"), [(1, "YYYYYY"), (2, "YYYYYY"), (3, "")])
 def test_min_hits_of_k(min_hits, expected):
     assert drafted(k(min_hits=min_hits), where("abcXXXXXX_abcYYYYYY_abc")) == expected
@@ -79,13 +74,6 @@ K4V = {
     "one value": (where("abcXXX_abc"), "XXX"),
     "twice as often as the other": (where("abcXXX_abcXXX_abcYYY_abc"), "XXX"),
     "not twice as often": (where("abcXXX_abcYYY_abc"), ""),
-    "twice as often as the others together": (where(4 * "abcX.." + "abcY..abcZ..abc"), "X.."),
-    "not twice as often as the others": (where(3 * "abcX.." + "abcY..abcZ..abc"), ""),
-    "the four most frequent of five values count": (
-        where("abcR..abcS..abcT..abcU.." + 6 * "abcX.." + "abc"),
-        "X..",
-    ),
-    "none of the four dominates": (where("abcR..abcS..abcT..abcU.." + 5 * "abcX.." + "abc"), ""),
     "the chosen value, not the latest": (where("abcXYZ_abcXYZ_abcUVW_abc"), "XYZ"),
     "values are told apart by m tokens": (where("abcXYZ1abcXYZ2abc"), "XYZ"),
     "values of other buffers count": (where("abcXXX_abc", "abcYYY", ["abcXXX"]), "XXX"),

@@ -17,47 +17,6 @@ def make(n: int = 3, m: int = 6, min_hits: int = 1):
     return create(Settings(spec_ngram_size_n=n, spec_ngram_size_m=m, spec_ngram_min_hits=min_hits))
 
 
-CASES = {
-    "before the cursor": (where("abcdefghi__abc"), "defghi"),
-    "the nearest place before the cursor": (where("abcX_abcYvwxyz_abc"), "Yvwxyz"),
-    "behind the cursor": (where("__abc", "..abcXYZ"), "XYZ"),
-    "the nearest place behind the cursor": (where("__abc", ".abcXYZabcUVW"), "XYZabc"),
-    "before the cursor first": (where("abcXXXXXX_abc", ".abcYYYYYY"), "XXXXXX"),
-    "in another open buffer": (where("__abc", "", ["..abcXYZ"]), "XYZ"),
-    "the most recently used buffer": (where("__abc", "", ["abcXYZ", "abcUVW"]), "XYZ"),
-    "the last place of a buffer": (where("__abc", "", ["abcXYZ_abcUVW"]), "UVW"),
-    "this buffer first": (where("__abc", "abcXYZ", ["abcUVW"]), "XYZ"),
-    "fewer tokens than n are drafted": (where("__abc", "abcX"), "X"),
-    "nothing behind the place": (where("__abc", "__abc", ["abc"]), ""),
-    "fewer than n tokens match": (where("abXYZ__ab"), ""),
-    "less text than n": (where("ab", "abc"), ""),
-    "no text at all": (where(), ""),
-    "a loop is drafted round": (where("xyzabababab"), "ababab"),
-    "no place across two buffers": (where("__abc", "ab", ["cX", "_ab"]), ""),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_what_is_drafted(case):
-    context, expected = CASES[case]
-    assert drafted(make(), context) == expected
-
-
-def test_generated_tokens_are_looked_up_and_looked_up_in():
-    context = where("abcdef__", "..xyz123")
-    assert drafted(make(), context, "abc") == "def__a"
-    assert drafted(make(), context, "xyz") == "123"
-    assert drafted(make(), context, "pqrs__pqr") == "s__pqr"
-
-
-def test_a_request_may_follow_any_other():
-    """One drafter through many versions drafts as a new one does."""
-    drafter = make()
-    for context, expected in CASES.values():
-        assert drafted(drafter, context) == expected
-        assert drafted(drafter, context, "??") == ""
-
-
 @pytest.mark.parametrize(("min_hits", "expected"), [(1, "YYYYYY"), (2, "YYYYYY"), (3, "")])
 def test_min_hits_places_are_needed(min_hits, expected):
     context = where("abcXXXXXX_abcYYYYYY_abc")

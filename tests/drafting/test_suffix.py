@@ -87,14 +87,6 @@ class TestBuffers:
         generated = list(ids("o(bar) f"))
         assert found(made.candidates(generated, 9))[0] == ("oo(b", "buffer", 10)
 
-    def test_a_match_crosses_no_border(self):
-        made = drafter(context("b", "xa", ["b1", "a"]), n_draft=3)
-        assert found(matches(made, 1)) == [("1", "open", 1)]
-
-    def test_a_continuation_ends_with_its_text(self):
-        made = drafter(context("ab", "ab12"), n_draft=9)
-        assert found(matches(made, 1)) == [("12", "buffer", 2)]
-
     def test_nothing_to_match(self):
         assert matches(drafter(context()), 1) == []
         assert drafter(context("abc")).candidates([], 9) == []

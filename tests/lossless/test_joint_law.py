@@ -162,9 +162,7 @@ def trees_of(kind: str) -> dict[Context, list[DraftTree]]:
         else:
             depth_bias = {"random chains": 1.0, "deep trees": 0.8, "wide trees": 0.1}[kind]
             trees[context] = [
-                usable_tree(
-                    random_tree(generator, n_nodes, N_VOCAB, depth_bias=depth_bias), 12, N_VOCAB, 9
-                )
+                usable_tree(random_tree(generator, n_nodes, N_VOCAB, depth_bias=depth_bias), 12, 9)
                 for n_nodes in generator.integers(0, 13, N_TREES).tolist()
             ]
     return trees

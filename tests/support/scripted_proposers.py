@@ -1,7 +1,6 @@
 """Proposers of token trees that behave in one extreme way each, for the tests of losslessness."""
 
 from collections.abc import Callable, Sequence
-from operator import index
 
 import numpy as np
 
@@ -39,7 +38,7 @@ class TreeProposer:
 
     def propose(self, generated: Sequence[int], n_max: int) -> DraftTree:
         context = self.contexts[-1]
-        tree = usable_tree(self._make(generated), n_max, context.n_vocab, context.n_branches)
+        tree = usable_tree(self._make(generated), n_max, context.n_branches)
         if tree.tokens:
             self.trees.append(tree)
         return tree
@@ -143,47 +142,24 @@ def adversarial_trees(output: Sequence[int], n_vocab: int, n_branches: int = 4) 
     return TreeProposer(make)
 
 
-def usable_tree(tree: DraftTree, n_max: int, n_vocab: int, n_branches: int) -> DraftTree:
+def usable_tree(tree: DraftTree, n_max: int, n_branches: int) -> DraftTree:
     """Return what of ``tree`` the target can verify; earlier nodes go before later ones.
 
-    Left out are nodes that are no token id, that repeat a sibling, whose parent was left out or
-    does not stand before them, that would make more than ``n_branches`` leaves, and all above
-    ``n_max``.  ``n_vocab`` 0 means that the vocabulary's size is not known.  Raises TypeError for
-    what is no integer at all.
+    Left out are nodes that repeat a sibling, whose parent was left out, that would make more than
+    ``n_branches`` leaves, and all above ``n_max``.
     """
-    kept: dict[int, int] = {-1: -1}
-    n_children: dict[int, int] = {}
-    seen: set[tuple[int, int]] = set()
-    order: list[int] = []
-    tokens: list[int] = []
-    parents: list[int] = []
-    n_leaves = 1
-    for node, (raw_token, raw_parent) in enumerate(zip(tree.tokens, tree.parents, strict=False)):
-        token, parent = index(raw_token), kept.get(index(raw_parent))
-        if len(order) >= n_max:
-            break
-        if parent is None or token < 0 or (n_vocab and token >= n_vocab):
+    kept, edges, n_leaves = {-1: -1}, list[tuple[int, int]](), 1
+    for node, (token, parent) in enumerate(zip(tree.tokens, tree.parents, strict=True)):
+        above = kept.get(parent)
+        if above is None or (above, token) in edges or len(edges) >= n_max:
             continue
-        branches_off = n_children.get(parent, 0) > 0
-        if (parent, token) in seen or (branches_off and n_leaves >= n_branches):
+        branches_off = any(above == other for other, _ in edges)
+        if branches_off and n_leaves >= n_branches:
             continue
-        seen.add((parent, token))
         n_leaves += branches_off
-        n_children[parent] = n_children.get(parent, 0) + 1
-        kept[node] = len(order)
-        order.append(node)
-        tokens.append(token)
-        parents.append(parent)
-    if not order:
-        return NO_TREE
-    return DraftTree(
-        tuple(tokens),
-        tuple(parents),
-        tuple(tree.sources[node] if node < len(tree.sources) else "" for node in order),
-        tuple(tree.probabilities[node] for node in order)
-        if len(tree.probabilities) == len(tree.tokens)
-        else (),
-    )
+        kept[node] = len(edges)
+        edges.append((above, token))
+    return tree_of(edges)
 
 
 def n_leaves(tree: DraftTree) -> int:

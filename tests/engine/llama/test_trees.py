@@ -107,7 +107,7 @@ def small_tree(generator: np.random.Generator, n_nodes: int) -> Any:
     from scripted_proposers import usable_tree
 
     tree = random_tree(generator, n_nodes, N_VOCAB, depth_bias=float(generator.random()))
-    return usable_tree(tree, n_nodes, N_VOCAB, N_BRANCHES)
+    return usable_tree(tree, n_nodes, N_BRANCHES)
 
 
 def test_each_nodes_logits_are_those_of_its_path_decoded_alone(
