@@ -45,7 +45,6 @@ _NonNegative = Annotated[int, msgspec.Meta(ge=0, le=MAX_INT)]
 _Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT)]
 _Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 _NgramSize = Annotated[int, msgspec.Meta(ge=1, le=1024)]
-_NgramDraftSize = Annotated[int, msgspec.Meta(ge=0, le=1024)]
 _MinusOneOrMore = Annotated[int, msgspec.Meta(ge=-1, le=MAX_INT)]
 _Threads = Annotated[int, msgspec.Meta(ge=-1, le=512)]
 """More threads than 512 end ggml."""

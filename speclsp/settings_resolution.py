@@ -1,8 +1,8 @@
 """Options in any spelling become :class:`~speclsp.settings.Settings`.
 
 A name may be written ``n_gpu_layers``, ``n-gpu-layers`` or ``nGpuLayers``, or by an alias.
-A wrong value is reported, and the previous value is kept.  A setting of a former version is
-reported with its replacement.
+A wrong value is reported, and the previous value is kept.  An option of llama.cpp that is
+no setting is reported with what to set instead.
 """
 
 from __future__ import annotations
@@ -144,32 +144,15 @@ _CANONICAL: dict[str, str] = {
 
 
 _NO_SETTINGS: dict[str, str] = {
-    _normal(spelling): f"{spellings.split()[0]} was removed: {instead}"
+    _normal(spelling): f"{spellings.split()[0]} is no setting: {instead}"
     for spellings, instead in {
-        "min_confidence": "set min_probability, the least joint probability.",
-        "exclude_automatic": "set exclude; the files that it names get no suggestions.",
-        "statistics_every": "they are logged after every 50 completions, and by the command "
-        "speclsp.showStatistics.",
-        "preset hf_repo hfr": "set model to the name.",
+        "hf_repo hfr": "set model to the name.",
         "hf_file": "set model to OWNER/NAME:FILE.gguf.",
         "spec_draft_hf hf_repo_draft hfrd": "set spec_draft_model to the name.",
         "hf_token": "set the environment variable HF_TOKEN, or run `hf auth login`.",
-        "prefetch": "set idle_work; `prompts` switches the prefetch off.",
-        "on_battery": "set idle_work; `always` works on battery, too.",
-        "n_prefix n_suffix": "set n_prompt; the text after the cursor takes a quarter of it.",
-        "n_line_end": "set t_max_predict_ms, the milliseconds after which a suggestion ends with "
-        "its line.",
-        "spec_draft_batch_size batch_size_draft": "the draft model follows batch_size.",
-        "spec_draft_ubatch_size ubatch_size_draft": "the draft model follows ubatch_size.",
-        "spec_draft_flash_attn flash_attn_draft": "the draft model follows flash_attn.",
         "spec_draft_override_tensor override_tensor_draft otd": "set spec_draft_ngl, the draft "
         "model's layers on the GPU.",
-        "n_jump": "the first request at another place evaluates 192 tokens, the rest follows in "
-        "idle time.",
-        "max_document_size": "documents of more than 4 million characters get no suggestions.",
-        "max_index_tokens": "the index of a folder holds 20 million tokens; set exclude.",
         "fit_ctx": "`fit` makes the KV cache no smaller than 2,048 tokens; set ctx_size.",
-        "engine_drafts": "a remote engine is sent no drafts.",
         "spec_ngram_simple_size_n spec_ngram_map_k_size_n spec_ngram_map_k4v_size_n": "set "
         "spec_ngram_size_n.",
         "spec_ngram_simple_size_m spec_ngram_map_k_size_m spec_ngram_map_k4v_size_m": "set "
@@ -178,15 +161,10 @@ _NO_SETTINGS: dict[str, str] = {
         "spec_ngram_min_hits.",
         "spec_ngram_mod_n_max spec_ngram_cache_n_max": "set draft_max.",
         "spec_ngram_mod_n_min": "set draft_min.",
-        "min_ngram_size": "a match of prompt-lookup has three tokens, or max_ngram_size if fewer.",
-        "max_file_size": "files of more than 512 KiB are not indexed.",
-        "max_files": "20,000 files of a folder are indexed; set exclude.",
-        "min_edit_confidence": "every next edit is shown, with its probability.",
-        "draft_sampling": "the draft model drafts its most probable tokens at every temperature.",
     }.items()
     for spelling in spellings.split()
 }
-"""Normal spellings of former settings, with what to set or do instead."""
+"""Normal spellings of llama.cpp's options that are no settings, with what to set or do instead."""
 
 
 class NotNeeded(NamedTuple):
@@ -242,8 +220,8 @@ _NO_SETTINGS |= {
 }
 
 
-def former_setting(name: str) -> str | None:
-    """Return what replaces a former setting or makes one needless; None for any other name."""
+def instead_of(name: str) -> str | None:
+    """Return what to set instead of an option of llama.cpp, or why to leave it out; else None."""
     return _NO_SETTINGS.get(_normal(name))
 
 
@@ -322,9 +300,6 @@ def _converted(
     """Return the valid options by canonical name; with a language, those that it may override."""
     values: dict[str, Any] = {}
     for spelling, value in options.items():
-        if _normal(spelling) == "minconfidence" and value == 0:
-            values.setdefault("min_probability", 0.0)  # it showed every suggestion
-            continue
         try:
             name = _named(spelling, language_id)
             if value is not None:
@@ -347,7 +322,7 @@ def _converted(
 
 
 _WITHOUT_OPTIONS: Final = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-cache")
-"""Drafters that once had options of their own."""
+"""Drafters of ours that have no options of their own."""
 
 
 def _options(
@@ -363,9 +338,9 @@ def _options(
             where = f"drafter_options.{drafter}.{option}"
             name = known.get(_normal(option))
             if name is None:
-                former = former_setting(f"spec_{drafter}_{option}") or former_setting(option)
+                instead = instead_of(f"spec_{drafter}_{option}") or instead_of(option)
                 has = ", ".join(table) or "none"
-                message = f"{where}: {former}" if former else f"{where} is unknown: it has {has}."
+                message = f"{where}: {instead}" if instead else f"{where} is unknown: it has {has}."
                 problems.append(SettingProblem(where, message))
                 continue
             try:
@@ -381,7 +356,7 @@ def _named(spelling: str, language_id: str) -> str:
     if name is None:
         close = get_close_matches(_normal(spelling), _CANONICAL, n=1)
         meant = f" Did you mean {_CANONICAL[close[0]]}?" if close else ""
-        raise SettingsError(former_setting(spelling) or f"unknown setting {spelling!r}.{meant}")
+        raise SettingsError(instead_of(spelling) or f"unknown setting {spelling!r}.{meant}")
     if language_id and not info(name).per_language:
         raise SettingsError("not a setting that a language may override.")
     return name

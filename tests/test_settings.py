@@ -135,28 +135,19 @@ def test_changed_names_what_differs():
     assert settings.changed(Settings(), Settings(n_predict=5, seed=3)) == ("n_predict", "seed")
 
 
-@pytest.mark.parametrize("spelling", ["n_line_end", "nLineEnd"])
-def test_a_setting_of_a_former_version_names_what_to_set_instead(spelling):
-    (problem,) = resolve([{spelling: 16}]).problems
-    assert "t_max_predict_ms" in problem.message
-    (problem,) = resolve([{"languages": {"python": {spelling: 16}}}]).problems
-    assert "t_max_predict_ms" in problem.message
-
-
 @pytest.mark.parametrize(
     ("spelling", "instead"),
     [
-        ("excludeAutomatic", "set exclude"),
-        ("statistics_every", "after every 50"),
-        ("n-suffix", "n_prompt"),
-        ("specDraftBatchSize", "batch_size"),
-        ("flash-attn-draft", "flash_attn"),
+        ("hfRepo", "set model"),
+        ("override-tensor-draft", "spec_draft_ngl"),
         ("otd", "spec_draft_ngl"),
+        ("spec_ngram_mod_n_max", "draft_max"),
     ],
 )
-def test_a_former_setting_says_what_counts_now(spelling, instead):
+def test_an_option_of_llama_cpp_that_is_no_setting_names_what_to_set_instead(spelling, instead):
     (problem,) = resolve([{spelling: 16}]).problems
-    assert "was removed" in problem.message
+    assert instead in problem.message
+    (problem,) = resolve([{"languages": {"python": {spelling: 16}}}]).problems
     assert instead in problem.message
 
 
@@ -279,13 +270,3 @@ def test_a_wrong_option_of_a_drafter_is_named_and_the_others_stay(options, where
     assert problem.name in problem.message
     assert words in problem.message
     assert resolve([given]).settings.drafter_options == {"theirs": {"n": 32}}
-
-
-@pytest.mark.parametrize("name", ["min_confidence", "minConfidence"])
-def test_the_former_confidence_of_0_still_shows_all_and_others_are_reported(name):
-    for options in ({name: 0}, {name: 0.0}):
-        resolved = resolve([options])
-        assert (resolved.settings.min_probability, resolved.problems) == (0.0, ())
-    resolved = resolve([{name: 0.15}])
-    assert resolved.settings.min_probability == Settings().min_probability
-    assert ["min_probability" in problem.message for problem in resolved.problems] == [True]

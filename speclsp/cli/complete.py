@@ -95,14 +95,7 @@ def complete(
         _complete_once(resolved, headless, document_at(project, at[0], at[1]), at[2])
         return
     if prompt is not None:
-        document = Document(
-            uri="prompt:",
-            path="",
-            repo_name=headless.repo_name,
-            language_id="",
-            version=1,
-            text=prompt,
-        )
+        document = Document(uri="prompt:", repo_name=headless.repo_name, text=prompt)
         _complete_once(resolved, headless, document, len(prompt))
         return
     write = partial(write_line, resolved.log_level)

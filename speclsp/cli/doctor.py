@@ -187,7 +187,6 @@ def _trial(window: Window) -> Finding:
         path="doctor.py",
         repo_name="doctor",
         language_id="python",
-        version=1,
         text=_TRIAL_PREFIX + "\n",
     )
     window.open_document(document)

@@ -19,7 +19,13 @@ import click
 import msgspec
 from rich.filesize import decimal
 
-from speclsp.cli.options import SettingsCommand, given_settings, prepare_to_serve
+from speclsp.cli.options import (
+    SettingsCommand,
+    given_settings,
+    json_option,
+    prepare_to_serve,
+    print_json,
+)
 from speclsp.embedded import TITLE
 from speclsp.engine_process.place import (
     EngineInfo,
@@ -46,7 +52,6 @@ logger = logging.getLogger(__name__)
 
 _NATIVE_DEBUG = "llama.cpp: debug:"
 _FOLLOW_S = 0.2
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 
 
 class _EngineGroup(click.Group):
@@ -183,12 +188,12 @@ def _served(server: EngineServer, models: Engine) -> dict[str, Any]:
 
 
 @engine.command()
-@_AS_JSON
+@json_option
 def status(*, as_json: bool) -> None:
     """Show the running engines: models, windows, memory, requests, uptime."""
     rows = [row for place in running_engines() if (row := _status_row(place)) is not None]
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
     if not rows:
         click.echo("No engine is running.")
@@ -199,7 +204,7 @@ def status(*, as_json: bool) -> None:
 
 
 @engine.command()
-@_AS_JSON
+@json_option
 @click.argument("pids", metavar="[PROCESS]...", type=int, nargs=-1)
 def stop(pids: tuple[int, ...], *, as_json: bool) -> None:
     """End the running engines, or those with these process numbers.
@@ -224,7 +229,7 @@ def stop(pids: tuple[int, ...], *, as_json: bool) -> None:
             f"No engine has the process number {min(unknown)}; `speclsp engine status` lists them."
         )
     if as_json:
-        _print_json(rows)
+        print_json(rows)
     else:
         for row in rows:
             if row["stopped"]:
@@ -338,7 +343,3 @@ def _duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}"
-
-
-def _print_json(data: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(data)).decode())

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from speclsp.answers import EditResult
 from speclsp.cancellation import CancellationToken
-from speclsp.cli.options import SettingsCommand, given_settings
+from speclsp.cli.options import SettingsCommand, given_settings, print_json
 from speclsp.cli.without_editor import (
     NO_DEADLINE_MS,
     document_at,
@@ -87,7 +87,7 @@ def explain(
             found = None
             if result is not None:
                 found = {**structs.asdict(result), "edit": edit_of(result, document.text)}
-            _print_json(edit, result=found)
+            _print_explained(edit, result=found)
         else:
             _print_edit(Console(highlight=False, markup=False), place, document.text, edit, result)
         return
@@ -95,15 +95,14 @@ def explain(
         raise click.UsageError("--before belongs to --next-edit.")
     prompt, suggestion, why_not = _explain(resolved, document, offset, folder)
     if as_json:
-        _print_json(prompt, suggestion=suggestion, why_not=why_not)
+        _print_explained(prompt, suggestion=suggestion, why_not=why_not)
     else:
         _print(Console(highlight=False, markup=False), place, prompt, suggestion, why_not)
 
 
-def _print_json(explained: PromptExplanation | EditExplanation, **found: object) -> None:
+def _print_explained(explained: PromptExplanation | EditExplanation, **found: object) -> None:
     """Print the prompt at a place, and what the model makes of it, as one object."""
-    members = {**msgspec.to_builtins(explained), **found}
-    click.echo(msgspec.json.format(msgspec.json.encode(members), indent=2))
+    print_json({**msgspec.to_builtins(explained), **found})
 
 
 def _explain(

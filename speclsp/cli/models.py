@@ -26,6 +26,8 @@ from speclsp.cli.options import (
     SettingsCommand,
     given_settings,
     hf_token_option,
+    json_option,
+    print_json,
     repository_name,
 )
 from speclsp.hub import cache
@@ -34,8 +36,6 @@ from speclsp.hub.memory import Memory, find_memory
 from speclsp.hub.presets import PRESETS, recommend, recommend_for_edits
 from speclsp.hub.references import model_title
 from speclsp.settings import Settings
-
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 
 
 @click.group()
@@ -48,7 +48,7 @@ def models() -> None:
 
 
 @models.command("recommend")
-@_AS_JSON
+@json_option
 def recommend_model(*, as_json: bool) -> None:
     """Name the best preset for this machine's GPU or CPU."""
     memory = find_memory()
@@ -56,7 +56,7 @@ def recommend_model(*, as_json: bool) -> None:
     best = rows[recommend(memory)]
     target, edit_model = recommend_for_edits(memory)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "memory": msgspec.to_builtins(memory),
                 "recommended": best,
@@ -77,7 +77,7 @@ def recommend_model(*, as_json: bool) -> None:
 
 
 @models.command("list")
-@_AS_JSON
+@json_option
 def list_models(*, as_json: bool) -> None:
     """Show the presets, what fits this machine, and what is downloaded."""
     memory = find_memory()
@@ -90,7 +90,7 @@ def list_models(*, as_json: bool) -> None:
     ]
     if as_json:
         data = {"memory": msgspec.to_builtins(memory), "recommended": recommend(memory)}
-        _print_json({**data, "presets": rows, "others": others})
+        print_json({**data, "presets": rows, "others": others})
         return
     console = Console(markup=False, highlight=False)
     table = Table(box=SIMPLE_HEAD, title=memory_text(memory), title_justify="left")
@@ -120,7 +120,7 @@ def list_models(*, as_json: bool) -> None:
     "--spec-draft-hf", "--hf-repo-draft", "-hfd", "draft", default="", metavar="REPO",
     help="Download this draft model, too.",
 )  # fmt: skip
-@_AS_JSON
+@json_option
 def pull(name: str, repository: str, hf_file: str, draft: str, *, as_json: bool) -> None:
     """Download a model, or a target and a draft model; an interrupted download is resumed."""
     # Imported here: the other commands open no connection.
@@ -152,7 +152,7 @@ def pull(name: str, repository: str, hf_file: str, draft: str, *, as_json: bool)
         )
     paths = [str(parts[0]) for parts in choice.files().values()]
     if as_json:
-        _print_json({"name": choice.name, "title": choice.title, "paths": paths})
+        print_json({"name": choice.name, "title": choice.title, "paths": paths})
         return
     for path in paths:
         click.echo(path)
@@ -185,19 +185,19 @@ def _show_places(n_done: int, n_all: int) -> None:
 
 @models.command()
 @click.argument("name")
-@_AS_JSON
+@json_option
 def path(name: str, *, as_json: bool) -> None:
     """Print where the files of a downloaded model lie, the target's before the draft model's."""
     paths = [str(found) for found in _files(named(name))]
     if as_json:
-        _print_json({"paths": paths})
+        print_json({"paths": paths})
     else:
         click.echo("\n".join(paths))
 
 
 @models.command()
 @click.argument("name")
-@_AS_JSON
+@json_option
 def remove(name: str, *, as_json: bool) -> None:
     """Remove a model's files from the cache; other programs lose them too.
 
@@ -212,7 +212,7 @@ def remove(name: str, *, as_json: bool) -> None:
     if own is not None and named(own).is_downloaded:
         click.echo(f"Kept the draft model: `speclsp models remove {own}` removes it.", err=True)
     if as_json:
-        _print_json({"paths": [str(found) for found in paths], "freed_bytes": freed})
+        print_json({"paths": [str(found) for found in paths], "freed_bytes": freed})
     else:
         click.echo(f"Removed {len(paths)} files, {decimal(freed)}.")
 
@@ -229,7 +229,3 @@ def memory_text(memory: Memory) -> str:
 def _files(choice: Choice) -> list[Path]:
     """Return all parts of all models of a choice.  Raises ModelNotFoundError."""
     return [part for parts in choice.files().values() for part in parts]
-
-
-def _print_json(data: Any) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2))

@@ -22,7 +22,7 @@ import msgspec
 from speclsp import settings
 from speclsp.errors import SettingsError
 from speclsp.hub.presets import LLAMA_CPP_NAMES
-from speclsp.settings_resolution import NOT_NEEDED, convert, former_setting, resolve
+from speclsp.settings_resolution import NOT_NEEDED, convert, instead_of, resolve
 
 _SWITCH_INTERVAL_S: Final = 0.0005
 """Seconds that the engine's thread may run Python code while the event loop waits.
@@ -111,14 +111,14 @@ class SettingsCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; llama.cpp's flags for models are names of models.
 
-        An option of a former version is an error that names what to set instead.
+        An option of llama.cpp that has none here is an error that names what to set instead.
         """
         flags = {f"--{name}": f"--model={name}" for name in LLAMA_CPP_NAMES}
         args = [flags.get(arg, arg) for arg in args]
         known = {spelling for parameter in self.params for spelling in parameter.opts}
         # Asked first, since click takes `-otd` for `-o` with the value `td`.
         for option in (arg.partition("=")[0] for arg in args if arg.startswith("-")):
-            instead = former_setting(option.strip("-").removeprefix("no-"))
+            instead = instead_of(option.strip("-").removeprefix("no-"))
             if instead and option not in known:
                 raise click.UsageError(f"{option}: {instead}", ctx)
         try:
@@ -179,6 +179,14 @@ def _tell_not_needed(
     """Tell that an option, if it is given, has no effect."""
     if value not in (None, False):
         click.echo(f"info: {parameter.opts[0]} is not needed: {why}.", err=True)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+
+
+def print_json(data: object) -> None:
+    """Print JSON in lines that a person can read."""
+    click.echo(msgspec.json.format(msgspec.json.encode(data)).decode())
 
 
 show_timings_option = click.option(

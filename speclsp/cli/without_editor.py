@@ -170,8 +170,6 @@ def document_at(folder: Path, file: Path, text: str) -> Document:
         uri=file.as_uri(),
         path=file.relative_to(folder).as_posix() if inside else file.name,
         repo_name=repository_name(folder),
-        language_id="",
-        version=1,
         text=text,
         file=str(file),
     )

@@ -156,10 +156,10 @@ def test_help_shows_a_commands_own_options_and_where_the_settings_are(command):
     assert len(run.stdout.splitlines()) < 40
 
 
-def test_an_option_of_a_former_version_names_what_to_set_instead():
-    result = CliRunner().invoke(SettingsCommand("serve"), ["--n-line-end", "16"])
+def test_an_option_of_llama_cpp_that_there_is_none_of_names_what_to_set_instead():
+    result = CliRunner().invoke(SettingsCommand("serve"), ["--spec-ngram-mod-n-max", "16"])
     assert result.exit_code == 2
-    assert "t_max_predict_ms" in result.stderr
+    assert "set draft_max" in result.stderr
 
 
 SERVER_OPTIONS = [
