@@ -21,10 +21,10 @@ class Document:
     """
 
     uri: str
-    path: str
-    language_id: str
-    version: int
     text: str
+    path: str = ""
+    language_id: str = ""
+    version: int = 1
     file: str = ""
     repo_name: str = ""
     workspace: str = ""

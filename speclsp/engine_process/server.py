@@ -25,10 +25,9 @@ from speclsp.engine_process.transport import Streams, in_daemon_thread
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.event_pump import EventPump, post
 from speclsp.events import Event, Problem, Progress, StateChanged
-from speclsp.requests import Q, Request
+from speclsp.requests import Q
 from speclsp.seam import Completer
-from speclsp.settings import PER_REQUEST, Settings
-from speclsp.settings_resolution import resolve
+from speclsp.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +43,6 @@ _PACE: Final = 4
 _DISMISS_S: Final = 0.5
 _STATISTICS_S: Final = 1.0
 """Least seconds between the statistics that follow answers."""
-_MAX_LOGGED: Final = 500
-"""Characters of a log line about a window's settings."""
-
 
 MakeCompleter = Callable[[Settings], Completer]
 """Makes the completer of a window."""
@@ -158,8 +154,6 @@ class _Window:
         self._folders: dict[str, None] = {}
         self._documents: dict[str, Document] = {}
         """The newest versions, by the URIs with the window's number."""
-        self._has_logged_settings = False
-        """Whether the log names a wrong setting of the window's requests."""
 
     async def serve(self, make_completer: MakeCompleter) -> None:
         """Handle the window's messages until it disconnects."""
@@ -276,23 +270,9 @@ class _Window:
 
     def _ask(self, completer: Completer, message: wire.Ask) -> None:
         self._n_requests += 1
-        if self._own is not None and not self._has_logged_settings:
-            self._log_wrong_settings(message.request)
         token = self._tokens[message.number] = CancellationToken()
         future: Future[Any] = completer.submit(self._scoped(message.request), token)
         future.add_done_callback(partial(post, self._loop, self._answer, completer, message.number))
-
-    def _log_wrong_settings(self, request: Request[Any]) -> None:
-        """Log the settings of a request of another machine that are left out; once for a window."""
-        chosen = request.overrides, request.settings
-        others = sorted({*request.overrides, *request.settings} - PER_REQUEST)
-        allowed = [{name: s[name] for name in s if name in PER_REQUEST} for s in chosen]
-        wrong = [problem.message for problem in resolve(allowed).problems]
-        wrong += [f"no request may set {name}." for name in others]
-        if wrong:
-            self._has_logged_settings = True
-            line = " ".join(" ".join(wrong).split())  # names may have line breaks
-            logger.warning("left out of a window's requests: %s", line[:_MAX_LOGGED])
 
     def _scoped(self, request: Q) -> Q:
         scope = self._scope

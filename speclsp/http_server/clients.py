@@ -164,7 +164,7 @@ class Client:
     def _become(self, text: str) -> Document:
         former = self._document
         if former is None:
-            document = _document(self._uri, text)
+            document = Document(uri=self._uri, text=text)
             self._completer.open_document(document)
         elif text == former.text:
             return former
@@ -179,7 +179,7 @@ class Client:
         if text != self._prediction:
             self._prediction = text
             if text:
-                self._completer.open_document(_document(self._prediction_uri, text))
+                self._completer.open_document(Document(uri=self._prediction_uri, text=text))
             else:
                 self._completer.close_document(self._prediction_uri)
 
@@ -268,7 +268,3 @@ class Clients:
                 client.close()
         self._clients.clear()
         self._close_engine()
-
-
-def _document(uri: str, text: str) -> Document:
-    return Document(uri=uri, path="", file="", repo_name="", language_id="", version=1, text=text)
