@@ -146,8 +146,8 @@ class DocumentPrompts:
             planned = question.continued(self._planned)
             if planned is not None:
                 return planned
-        near = current if is_full else None
-        planned = question.fresh(near, question.renewed(current.chunks))
+        near = current if is_full else self._with_suffix(question)
+        planned = question.fresh(near, question.renewed((near or current).chunks))
         if is_full and planned.tokens == prompt.tokens:
             return None
         self._planned = planned.window
@@ -179,18 +179,29 @@ class DocumentPrompts:
 
     def _short(self, question: PromptQuestion, n_reusable: NReusable) -> FimPrompt:
         """Return a new prompt: a full one if it is cheap enough, else a short one."""
-        near = self._windows[0] if self._windows else None
+        near = self._with_suffix(question) or next(iter(self._windows), None)
         full = question.fresh(near, near.chunks if near else NO_CHUNKS)
-        n_reused = n_reusable(full.tokens)
-        n_full = len(full.tokens) - n_reused
+        n_full = len(full.tokens) - n_reusable(full.tokens)
         if n_full <= question.n_first:
             return full
-        chunks = full.window.chunks if n_reused >= full.window.chunks.n_tokens else NO_CHUNKS
-        n_prompt = min(question.n_first + chunks.n_tokens, question.budget.n_prompt)
-        less = replace(question, budget=replace(question.budget, n_prompt=n_prompt))
-        short = less.fresh(None, chunks)
-        n_short = len(short.tokens) - n_reusable(short.tokens)
+        short, n_short = full, n_full
+        for chunks in dict.fromkeys((full.window.chunks, NO_CHUNKS)):
+            n_prompt = min(question.n_first + chunks.n_tokens, question.budget.n_prompt)
+            less = replace(question, budget=replace(question.budget, n_prompt=n_prompt))
+            short = less.fresh(None, chunks)
+            n_short = len(short.tokens) - n_reusable(short.tokens)
+            if n_short <= question.n_first:
+                break  # Chunks that would have to be evaluated follow in idle time.
         return short if n_short < n_full else full
+
+    def _with_suffix(self, question: PromptQuestion) -> PromptWindow | None:
+        """Return the last full window that shows what stands after the cursor, if any.
+
+        Where the suffix comes first, a prompt with another one reuses nothing.
+        """
+        suffix, n_prompt = question.text.suffix, question.budget.n_prompt
+        full = (w for w in self._windows if w.n_limit >= n_prompt and w.suffix.text)
+        return next((w for w in full if suffix.startswith(w.suffix.text)), None)
 
     def _remember(self, window: PromptWindow) -> None:
         """Put a window first, in place of the one that it continues."""

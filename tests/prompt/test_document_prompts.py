@@ -134,6 +134,19 @@ def test_a_jump_nearby_shares_the_beginning(session):
     )
 
 
+def test_a_line_changed_above_leaves_a_suffix_that_comes_first(load_model):
+    session = Session(load_model("codestral"))
+    above = SOURCE.rindex("\n", 0, HERE - 100)
+    session.at(HERE)
+    session.settle()
+    session.chunks = (CHUNK,)
+    session.at(above)
+    session.settle()
+    edited = SOURCE[:above] + "\n    x = 1" + SOURCE[above:HERE]
+    assert session.ask(edited, SOURCE[HERE:]) <= N_FIRST
+    assert session.prompt.window.n_limit == BUDGET.n_prompt
+
+
 def test_places_are_bounded(session):
     for n in range(2 * N_PROMPTS):
         session.at(line_end(2_000 * (n + 1)))
