@@ -38,6 +38,7 @@ from speclsp.engine.weights import Tokenizer
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import ScanTally, scan
 from speclsp.project.source_text import read_source
+from speclsp.prompt import prompt as prompt_module
 from speclsp.prompt import windows
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks
 from speclsp.prompt.context.candidates import definition_candidates, ranked
@@ -69,6 +70,8 @@ class Variant:
     share: float = 0.25
     """Of the prompt, for other files."""
     n_prompt: int = 1024
+    suffix_share: float = prompt_module.SUFFIX_SHARE
+    """Of the rest, for the text after the cursor."""
     n_before: int = _ALL
     n_after: int = _ALL
     """Lines of the file that the prompt may show."""
@@ -88,10 +91,14 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "512 tokens": Variant(n_prompt=512),
     "2048 tokens": Variant(n_prompt=2048),
     "no names": Variant(has_names=False),
-    "no lines after": Variant(n_after=0),
-    "12 lines after": Variant(n_after=12),
+    "suffix 0": Variant(suffix_share=0.0),
+    "suffix 1/16": Variant(suffix_share=0.0625),
+    "suffix 1/8": Variant(suffix_share=0.125),
+    "suffix 1/2": Variant(suffix_share=0.5),
     "40 lines before": Variant(n_before=40),
     "anchor at the line": Variant(n_above=0),
+    "anchor a line above": Variant(n_above=1),
+    "anchor two lines above": Variant(n_above=2),
     "plain, 120 and 40 lines": Variant(
         kinds="", n_before=120, n_after=40, has_names=False, n_above=0
     ),
@@ -208,7 +215,10 @@ class PlacePrompts:
             suffix="".join(request.suffix.splitlines(keepends=True)[: variant.n_after]),
         )
         budget = PromptBudget(n_prompt=variant.n_prompt, n_chunks=n_chunks)
-        with patch.object(windows, "N_LINES_ABOVE", variant.n_above):
+        with (
+            patch.object(windows, "N_LINES_ABOVE", variant.n_above),
+            patch.object(prompt_module, "SUFFIX_SHARE", variant.suffix_share),
+        ):
             laid_out = layout.fresh(text, budget, near=None, chunks=chunks)
         return laid_out.tokens, laid_out.window.chunks.n_tokens
 

@@ -36,6 +36,9 @@ from speclsp.vocabulary_protocol import Vocabulary
 _N_NAME_CHARS: Final = 256
 """Most characters of a path or a repository name; a path keeps its end."""
 
+SUFFIX_SHARE: Final = 0.25
+"""Of the tokens that are left for the text, for the part after the cursor, at most."""
+
 _N_MIDDLE_TOKENS: Final = 200
 """Most tokens between anchor and cursor, and at most a quarter of those before the cursor."""
 
@@ -47,7 +50,7 @@ _RESERVED: Final = 0.6
 class PromptBudget:
     """Most tokens of a prompt, and of the context from other files in it, 0 for none.
 
-    The suffix has a quarter of what special tokens, names and chunks leave, the prefix the rest.
+    The prefix has what special tokens, names, chunks and the suffix leave.
     """
 
     n_prompt: int
@@ -174,7 +177,7 @@ class PromptLayout:
         suffix = suffix_window(
             text.suffix[n_hidden:],
             near_suffix,
-            room // 4,
+            int(room * SUFFIX_SHARE),
             lambda part: encode_text(self.vocabulary, part, spaced=self._is_spaced("suffix")),
         )
         n_before = room - len(suffix.tokens)

@@ -135,6 +135,7 @@ def test_each_factor_changes_the_prompt(prompts):
     whole = prompts(base)
     assert "print(total([1, 2]))" in whole
     assert "print(total([1, 2]))" not in prompts(dataclasses.replace(base, n_after=1))
+    assert "print(" not in prompts(dataclasses.replace(base, suffix_share=0.0))
     assert "from adding" not in prompts(dataclasses.replace(base, n_before=2))
     assert "sums" in whole
     assert "sums" not in prompts(dataclasses.replace(base, has_names=False))
