@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 from indexed_project import write
-from msgspec import structs
 from recorded_edits import RecordedAnswer, recorded_answers
 from scripted_models import ScriptedLoader
 from scripted_remote import ScriptedRemote
 from secret_forms import planted_secrets
 from shared_engine import AcrossSocket
 from typed_requests import document_of
+from waiting import until
 
-from speclsp.answers import EditResult
+from speclsp.answers import CompletionResult, EditResult
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import loaded_models
 from speclsp.completer.edits import edit_format
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document, TextEdit, WorkspaceFolder
-from speclsp.edits.edit import hunks, smallest_edit, why_withheld
+from speclsp.documents import Document, WorkspaceFolder
+from speclsp.edits.edit import smallest_edit
 from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, Region
 from speclsp.embedded import embedded_draft
 from speclsp.engine.remote_target import RemoteLoader
@@ -99,10 +99,8 @@ class Edited:
         self.path = path
         self.version = 0
         completer.start()
-        end = time.monotonic() + WAIT_S
-        while completer.state() == "loading":  # an engine gets a document as it is by then
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        # An engine gets a document as it is by then.
+        until(lambda: completer.state() != "loading")
 
     def close(self) -> None:
         self.window.close()
@@ -115,10 +113,23 @@ class Edited:
         self.window.open_document(document_of(text, uri=URI, path=self.path, language_id="python"))
 
     def ask(self, offset: int, **fields: Any) -> EditResult:
-        request = EditRequest(
-            uri=URI, version=self.version, offset=offset, wait_for_model=True, **fields
-        )
+        return self.answer(asking(offset, version=self.version, **fields))
+
+    def answer(self, request: EditRequest) -> EditResult:
         return asyncio.run(self.window.next_edits.next_edit(request, CancellationToken()))
+
+    def complete(self, offset: int, trigger: Any = "invoked") -> CompletionResult:
+        request = CompletionRequest(
+            uri=URI, version=self.version, offset=offset, wait_for_model=True, trigger=trigger
+        )
+        return asyncio.run(self.window.complete(request, CancellationToken()))
+
+    def events(self) -> list[Any]:
+        return [*iter(lambda: self.window.completer.next_event(0.1), None)]
+
+
+def asking(offset: int, **fields: Any) -> EditRequest:
+    return EditRequest(**{"uri": URI, "version": 1, **fields}, offset=offset, wait_for_model=True)
 
 
 def edited_text(result: EditResult, text: str) -> str:
@@ -142,52 +153,9 @@ def make(closed):
 # What real models answered
 
 
-def recorded_of_zeta_2() -> list[RecordedAnswer]:
-    return [one for one in recorded_answers() if one.model == "zeta-2"]
-
-
 @pytest.fixture
 def remote():
     return ReplayingRemote("zeta-2")
-
-
-@pytest.mark.parametrize("kind", [LocalCompleter, AcrossSocket])
-def test_recorded_answers_become_edits(make, kind, remote):
-    """Whole buffers, by what the answer says; or the filter that withholds it."""
-    n_edits = n_withheld = 0
-    for one in recorded_of_zeta_2():
-        text, region = one.source.text, one.prompt.region
-        if one.edit_format.region(text, one.source.cursor).end != region.end or region.start:
-            continue  # that client chose its region by other rules
-        remote.answer = one.answer + ">>>>>>> UPDATED\n"
-        edited = make(remote, kind=kind, edit_format="zeta-2", path=one.source.path)
-        before = text
-        for change in one.changes[-1:]:
-            before = text.replace(change.new, change.old, 1) if change.new.strip() else text
-        edited.become(before)
-        edited.become(text)
-        result = edited.ask(one.source.cursor)
-        new = one.edit_format.rewritten(one.prompt, one.answer)
-        assert new is not None
-        why = why_withheld(
-            one.prompt.old,
-            new,
-            cursor=one.source.cursor,
-            edit_format=one.edit_format,
-            is_whole=True,
-            changes=one.changes if before != text else (),
-        )
-        assert (result.withheld or None) == why, one.scenario
-        if not result.hunks:
-            n_withheld += 1
-            continue
-        n_edits += 1
-        assert edited_text(result, text) == new, one.scenario
-        shown = text
-        for hunk in reversed(result.hunks):
-            shown = hunk.applied_to(shown)
-        assert shown == new
-    assert (n_edits, n_withheld) == (11, 8)
 
 
 class AsRecorded(EditFormat):
@@ -232,6 +200,10 @@ def test_all_98_answers_make_exact_buffers_or_stay_quiet(make, monkeypatch, remo
             counts[result.withheld] += 1
         else:
             after = edited_text(result, one.source.text)
+            shown = one.source.text
+            for hunk in reversed(result.hunks):
+                shown = hunk.applied_to(shown)
+            assert shown == after
             counts["exact" if after.rstrip() == one.expected.rstrip() else "other"] += 1
     # "other" edits are the model's own text, and not the scenario's.
     assert counts == {
@@ -341,9 +313,7 @@ def test_what_was_declined_is_not_proposed_again_until_its_lines_change(remote, 
         uri="file:///b.py", path="b.py", language_id="python", version=1, text=CODE
     )
     edited.window.open_document(elsewhere)
-    there = EditRequest(uri=elsewhere.uri, version=1, offset=0, wait_for_model=True)
-    proposed = asyncio.run(edited.window.next_edits.next_edit(there, CancellationToken()))
-    assert proposed.hunks
+    assert edited.answer(asking(0, uri=elsewhere.uri)).hunks
     other = CODE.replace("result = 0", "total = 0")
     edited.become(other)
     remote.answer = other.replace("= 0", "= 0.0") + ">>>>>>> UPDATED\n"
@@ -396,9 +366,8 @@ def test_an_edit_of_a_text_that_changed_meanwhile_is_kept_for_what_is_typed_of_i
     edited.become(CODE)
     new = CODE + "    return result\n"
     remote.answer = new + ">>>>>>> UPDATED\n"
-    asked = EditRequest(uri=URI, version=1, offset=len(CODE) - 2, wait_for_model=True)
     edited.become(CODE + "    ret\n")
-    late = asyncio.run(edited.window.next_edits.next_edit(asked, CancellationToken()))
+    late = edited.answer(asking(len(CODE) - 2, version=1))
     assert (late.hunks, late.withheld) == ((), "changed")
     rest = edited.ask(len(CODE) + 7)
     assert smallest_edit(rest.hunks, CODE + "    ret\n").text == "urn result"
@@ -425,10 +394,7 @@ def test_an_accepted_suggestion_is_marked_while_the_cursor_is_still_in_it(remote
     begun = CODE + "    return "
     edited.become(begun)
     remote.answer = "result"
-    request = CompletionRequest(
-        uri=URI, version=1, offset=len(begun), wait_for_model=True, trigger="invoked"
-    )
-    suggested = asyncio.run(edited.window.complete(request, CancellationToken()))
+    suggested = edited.complete(len(begun))
     assert suggested.generated.text == "result"
     edited.become(begun + suggested.generated.text)
     edited.window.accepted(suggested.generated.completion_id)
@@ -443,11 +409,13 @@ def test_the_trail_outlives_the_engine(make, remote):
     edited.become(CODE)
     completer = edited.window.completer
     completer.threaded.drop()
-    end = time.monotonic() + WAIT_S
-    while not remote.sent:
-        assert time.monotonic() < end
+
+    def is_sent():
         with contextlib.suppress(EngineUnavailableError):
             edited.ask(0)
+        return remote.sent
+
+    until(is_sent)
     assert len(completer.threaded.sockets) == 2
     assert "-def total(numbers):\n" in remote.sent[-1][0].text
 
@@ -483,10 +451,7 @@ def test_changes_of_other_folders_and_ignored_files_are_not_in_the_prompt(make, 
             document_of(old, uri=uri, path=file.name, language_id="python", file=str(file))
         )
         window.change_document(uri, 2, CODE)
-    request = EditRequest(
-        uri=(tmp_path / "one/a.py").as_uri(), version=2, offset=9, wait_for_model=True
-    )
-    asyncio.run(window.next_edits.next_edit(request, CancellationToken()))
+    edited.answer(asking(9, uri=(tmp_path / "one/a.py").as_uri(), version=2))
     (prompt, _params) = remote.sent[0]
     shown = [place for place in places if f"numbers_of_{place}" in prompt.text]
     assert shown == ["one/other.py", "one/a.py"]
@@ -554,9 +519,7 @@ def test_a_model_without_a_format_says_so_once(make):
     edited.become(CODE)
     for _ in range(2):
         assert edited.ask(0).is_empty
-    lines: list[str] = []
-    while (event := edited.window.completer.next_event(0.1)) is not None:
-        lines.append(getattr(event, "message", ""))
+    lines = [str(event) for event in edited.events()]
     assert sum("no next edits: the model is not known" in line for line in lines) == 1
     said = edited.window.statistics().next_edits
     assert said.startswith("none: the model is not known to propose them (embedded")
@@ -728,11 +691,9 @@ def test_an_api_of_prefix_and_suffix_says_so_once(make, kind, can, remote):
     edited = make(remote)
     edited.become(CODE)
     assert [edited.ask(0).is_empty for _ in range(2)] == [not can] * 2
-    lines: list[str] = []
-    while (event := edited.window.completer.next_event(0.1)) is not None:
-        lines.append(getattr(event, "message", ""))
     reason = f"no next edits: {kind}'s API takes no prompts but prefix and suffix."
-    assert sum(reason in line for line in lines) == (not can)
+    told = [getattr(event, "message", "") for event in edited.events()]
+    assert sum(reason in line for line in told) == (not can)
     assert edited.window.statistics().next_edits.startswith("format zeta-2" if can else "none: ")
     assert bool(remote.sent) == can
 
@@ -783,7 +744,7 @@ def test_an_answer_that_the_server_ends_is_whole(make):
 
 async def begun(edited: Edited, remote: ScriptedRemote, cancel: CancellationToken) -> Any:
     """Ask, and return the task once the engine answers."""
-    request = EditRequest(uri=URI, version=edited.version, offset=0, wait_for_model=True)
+    request = asking(0, version=edited.version)
     task = asyncio.create_task(edited.window.next_edits.next_edit(request, cancel))
     end = time.monotonic() + WAIT_S
     while not remote.n_given:
@@ -813,10 +774,7 @@ def test_a_request_that_cannot_be_answered_ends_once(make, kind, how):
             cancel.cancel(for_good=True)
         elif how == "supersede":
             later = asyncio.create_task(
-                edited.window.next_edits.next_edit(
-                    EditRequest(uri=URI, version=1, offset=5, wait_for_model=True),
-                    CancellationToken(),
-                )
+                edited.window.next_edits.next_edit(asking(5), CancellationToken())
             )
         elif how == "close":
             edited.window.close_document(URI)
@@ -893,17 +851,6 @@ def with_and_without_drafts(
     return answers, n_passes
 
 
-def test_the_next_request_evaluates_only_what_changed(make):
-    edited = make(edit_format="sweep-8", mode="tree")
-    text = "".join(f"value_{number} = {number}\n" for number in range(60))
-    edited.become(text)
-    first = edited.ask(len(text) - 5)
-    edited.become(text + "v")
-    second = edited.ask(len(text) + 1)
-    assert first.stats.n_prompt_evaluated == first.stats.n_prompt
-    assert second.stats.n_prompt_evaluated < second.stats.n_prompt / 2
-
-
 def counts_of_both_kinds(edited: Edited) -> list[tuple[int, int]]:
     """(evaluated, all) prompt tokens of a completion and an edit in turn, a key between them."""
     text = "".join(f"def value_{n}(a):\n    return a + {n}\n\n" for n in range(40))
@@ -911,14 +858,9 @@ def counts_of_both_kinds(edited: Edited) -> list[tuple[int, int]]:
     counts: list[tuple[int, int]] = []
     for key in "xyz":
         edited.become(text)
-        request = CompletionRequest(
-            uri=URI, version=edited.version, offset=cursor, wait_for_model=True, trigger="invoked"
-        )
-        completion = asyncio.run(edited.window.complete(request, CancellationToken()))
-        edit = edited.ask(cursor)
         counts += [
             (result.stats.n_prompt_evaluated, result.stats.n_prompt)
-            for result in (completion, edit)
+            for result in (edited.complete(cursor), edited.ask(cursor))
         ]
         text = text[:cursor] + key + text[cursor:]
         cursor += 1
@@ -950,10 +892,7 @@ def test_next_edits_by_analogy_cost_completions_no_token(make):
             now = re.sub(r"return \w+ \+ 38", f"return {name} + 38", now)
             edited.become(now)
             cursor = now.index(f"{name} + 38") + len(name)
-            request = CompletionRequest(
-                uri=URI, version=edited.version, offset=cursor, wait_for_model=True
-            )
-            stats = asyncio.run(edited.window.complete(request, CancellationToken())).stats
+            stats = edited.complete(cursor, "automatic").stats
             counts[-1].append((stats.n_prompt_evaluated, stats.n_prompt))
             n_passes += edited.ask(cursor).stats.n_target_passes if asks else 0
         assert bool(n_passes) == asks
@@ -964,15 +903,6 @@ def test_next_edits_by_analogy_cost_completions_no_token(make):
 def test_without_saved_states_one_context_holds_one_kind(make):
     counts = counts_of_both_kinds(make(edit_format="sweep-8", mode="tree", cache_ram=0))
     assert all(n_evaluated == n_all for n_evaluated, n_all in counts)
-
-
-def test_the_model_for_next_edits_serves_them_alone(make):
-    edited = make(edit_format="sweep-8", mode="tree", edit_model=str(embedded_draft()))
-    edited.become(CODE)
-    assert edited.ask(30).stats.n_predicted
-    stats = edited.window.statistics()
-    assert stats.next_edits.startswith(f"format sweep-8, {embedded_draft().name}")
-    assert embedded_draft().name not in stats.model
 
 
 def test_the_embedded_model_follows_a_name_through_its_uses(make):
@@ -998,13 +928,9 @@ def test_the_target_proposes_edits_where_their_model_cannot_be_loaded(make, tmp_
     edited = make(edit_format="sweep-8", mode="tree", edit_model=str(tmp_path / "none.gguf"))
     edited.become(CODE)
     assert edited.ask(30).stats.n_predicted
-    problems: list[str] = []
-    while (event := edited.window.completer.next_event(0.1)) is not None:
-        if isinstance(event, Problem):
-            problems.append(event.message)
-    (problem,) = problems
-    assert problem.startswith("next edits: ")
-    assert "none.gguf" in problem
+    (problem,) = [event for event in edited.events() if isinstance(event, Problem)]
+    assert problem.message.startswith("next edits: ")
+    assert "none.gguf" in problem.message
 
 
 def test_a_model_for_next_edits_runs_beside_a_remote_engine(make):
@@ -1016,49 +942,3 @@ def test_a_model_for_next_edits_runs_beside_a_remote_engine(make):
     result = local.ask(30)
     assert result.stats.n_target_passes > 0
     assert remote.sent == []
-
-
-def test_completions_and_edits_do_not_end_each_other(make):
-    edited = make(edit_format="sweep-8", mode="tree")
-    edited.become(CODE)
-
-    async def both():
-        request = EditRequest(uri=URI, version=1, offset=30, wait_for_model=True)
-        edit = asyncio.create_task(edited.window.next_edits.next_edit(request, CancellationToken()))
-        completion = asyncio.create_task(
-            edited.window.complete(
-                CompletionRequest(uri=URI, version=1, offset=len(CODE), wait_for_model=True),
-                CancellationToken(),
-            )
-        )
-        return await edit, await completion
-
-    edit, completion = asyncio.run(both())
-    assert edit.finish_reason in ("stop", "length")
-    assert completion.generated.finish_reason in ("stop", "length", "deadline")
-
-
-def test_a_newer_request_supersedes_the_older_one(make):
-    edited = make(edit_format="sweep-8", mode="tree")
-    edited.become(CODE)
-
-    async def three():
-        request = EditRequest(uri=URI, version=1, offset=30, wait_for_model=True)
-        return await asyncio.gather(
-            *(
-                edited.window.next_edits.next_edit(
-                    structs.replace(request, offset=offset), CancellationToken()
-                )
-                for offset in (10, 30, 60)
-            )
-        )
-
-    results = asyncio.run(three())
-    assert [one.finish_reason for one in results[:2]] == ["cancelled", "cancelled"]
-    assert results[2].finish_reason in ("stop", "length")
-
-
-def test_hunks_of_an_edit_cover_it():
-    edit = TextEdit(4, 8, "2\n")
-    assert edit.applied_to("one\ntwo\nthree\n") == "one\n2\nthree\n"
-    assert len(hunks("one\ntwo\nthree\n", "one\n2\nthree\n")) == 1
