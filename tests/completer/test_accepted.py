@@ -4,8 +4,8 @@ import contextlib
 import dataclasses
 import sqlite3
 import threading
-from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from scripted_models import ByteVocabulary, ScriptedLoader
@@ -20,16 +20,15 @@ from speclsp.documents import AcceptedText, WorkspaceFolder, name_of
 from speclsp.drafting.drafter import sum_of
 from speclsp.errors import StoreError
 from speclsp.events import EventQueue, LogLine, Problem
-from speclsp.ngrams.counting import count_tokens
-from speclsp.ngrams.files import open_statistics, write
+from speclsp.ngrams.files import open_statistics
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
-from speclsp.storage import accepted_store
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import BusyError
 from speclsp.storage.locations import WaitLimit, accepted_store_path
 
 WAIT_S = 60
+BUSY = BusyError("another process writes.")
 
 
 class Kept:
@@ -165,32 +164,6 @@ def test_a_request_waits_once_and_only_for_the_latest_texts(make, monkeypatch):
     may_count.set()
 
 
-def test_without_persist_nothing_is_kept(make, tmp_path):
-    kept = make(persist=False)
-    kept.take("", "abc")
-    assert kept.followers(b"ab") == {"c": 1}
-    kept.close()
-    assert not (tmp_path / "state").exists()
-
-
-@pytest.mark.parametrize("layout", ["llama.cpp", "speclsp", None])
-def test_a_statistics_file_takes_what_was_accepted(make, tmp_path, layout):
-    path = tmp_path / "mine.ngrams"
-    vocabulary = ScriptedLoader(fingerprint="bytes").tokenizer(Settings()).vocabulary
-    if layout is not None:
-        write(path, count_tokens([vocabulary.tokenize("abc")], [1, 2]).by_order, layout, vocabulary)
-    kept = make(persist=False, lookup_cache_update="accepted", lookup_cache_dynamic=[str(path)])
-    kept.take("xa", "bc")
-    kept.take("", "abd")
-    kept.close()
-    file = open_statistics(path, vocabulary, "dynamic")
-    assert file.layout == (layout or "speclsp")
-    assert file.n_ngrams[2] == len({"xa", "ab"})
-    found = file.tables.followers(tuple(b"ab"))
-    n_before = int(layout is not None)
-    assert found == {ord("c"): 1 + n_before, ord("d"): 1}
-
-
 def test_a_disk_that_cannot_be_written_is_one_warning(make, tmp_path):
     (tmp_path / "state").write_text("no folder")
     kept = make()
@@ -204,15 +177,11 @@ def test_a_disk_that_cannot_be_written_is_one_warning(make, tmp_path):
 
 def test_another_writer_is_no_failure(make, monkeypatch):
     kept = make()
-
-    def busy(*_):
-        raise BusyError("database is locked.")
-
     with monkeypatch.context() as patched:
-        patched.setattr(accepted_store.AcceptedStore, "append", busy)
+        patched.setattr(AcceptedStore, "append", Mock(side_effect=BUSY))
         kept.take("", "abc")
     kept.take("", "abd")
-    assert kept.logged() == [("warning", "1 accepted texts are not kept: database is locked.")]
+    assert kept.logged() == [("warning", "1 accepted texts are not kept: another process writes.")]
     assert AcceptedStore.open().recent("/r", 9) == [("abd", 0, "")]
 
 
@@ -246,20 +215,6 @@ def test_closing_bounds_the_waits_of_all_that_the_engine_keeps():
     assert limit.seconds(60.0) == 60.0
     completer.close()
     assert limit.seconds(60.0) <= 2.0
-
-
-def test_a_statistics_file_of_changed_settings_takes_what_is_accepted(tmp_path):
-    path = tmp_path / "mine.ngrams"
-    loader = ScriptedLoader()
-    completer = LocalCompleter(Settings(persist=False), loader=loader)
-    completer.start()
-    until(lambda: completer.state() == "ready")
-    completer.apply_settings(Settings(persist=False, lookup_cache_dynamic=[str(path)]))
-    completer.learn(AcceptedText(path="a.py", file="/r/a.py", before="x", text="abc"))
-    completer.close()
-    vocabulary = loader.tokenizer(Settings()).vocabulary
-    file = open_statistics(path, vocabulary, "dynamic")
-    assert file.tables.followers(tuple(b"ab")) == {ord("c"): 1}
 
 
 def test_a_changed_statistics_file_leaves_the_texts_and_gets_no_more_counts(tmp_path):
@@ -362,18 +317,11 @@ def test_a_secret_too_short_to_be_found_is_looked_for_once_in_a_store_that_fails
     texts = AcceptedTexts(Settings(), events, LearnedFiles(events))
     waiting = AcceptedText(path="a.py", file="/r/a.py", before="", text="pin = 'Kq8'\n")
     texts.take(waiting, "/r", LearnInto())
-    asked: list[AcceptedStore] = []
-
-    def full(store: AcceptedStore) -> list[str]:
-        asked.append(store)
-        if len(asked) < 9:
-            raise StoreError("the disk is full.")
-        return []
-
+    full = Mock(side_effect=[StoreError("the disk is full.")] * 8 + [[]])
     monkeypatch.setattr(AcceptedStore, "texts", full)
     texts.forget_learned(waiting.name, ((7, 10),))
     assert texts.wait_done(WAIT_S)
-    assert len(asked) == 1
+    assert full.call_count == 1
     texts.close()
 
 
@@ -395,7 +343,7 @@ def test_what_became_a_secret_is_removed_later_if_another_process_writes(monkeyp
     kept = Kept()
     kept.take("p = '", f"{SECRET}'\n")
     with monkeypatch.context() as busy:
-        busy.setattr(AcceptedStore, "remove", raising(BusyError("another process writes.")))
+        busy.setattr(AcceptedStore, "remove", Mock(side_effect=BUSY))
         kept.texts.forget(Pieces([SECRET]))
         assert kept.drafted_from() == b""  # nor is it read
     kept.take("", "area = width\n")
@@ -424,10 +372,10 @@ def test_what_became_a_secret_is_removed_once_a_store_that_failed_can_be_written
 
     full = StoreError("the disk is full.")
     with monkeypatch.context() as broken:
-        broken.setattr(AcceptedStore, "append", raising(full))
+        broken.setattr(AcceptedStore, "append", Mock(side_effect=full))
         kept.take("", "area = width\n")
         for method in ("remove", "texts"):
-            broken.setattr(AcceptedStore, method, raising(full))
+            broken.setattr(AcceptedStore, method, Mock(side_effect=full))
         forget()
         assert kept.drafted_from() == b""
     kept.take("", "height = 2\n")
@@ -442,7 +390,7 @@ def test_what_became_a_secret_is_removed_once_a_store_that_failed_can_be_written
 def test_a_secret_that_cannot_be_removed_is_a_problem_at_the_end(monkeypatch):
     kept = Kept()
     kept.take("", f"p = '{SECRET}'\n")
-    monkeypatch.setattr(AcceptedStore, "remove", raising(BusyError("another process writes.")))
+    monkeypatch.setattr(AcceptedStore, "remove", Mock(side_effect=BUSY))
     for number in range(99):
         kept.texts.forget(Pieces([f"{SECRET}{number}" * 100]))
     kept.close()
@@ -450,10 +398,3 @@ def test_a_secret_that_cannot_be_removed_is_a_problem_at_the_end(monkeypatch):
     assert sum(map(len, kept.texts._secret.secrets)) < 210_000
     events = [*iter(lambda: kept.events.next(0.0), None)]
     assert [type(event) for event in events if not isinstance(event, LogLine)] == [Problem]
-
-
-def raising(error: Exception) -> Callable[..., Any]:
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    return fail

@@ -2,10 +2,10 @@
 
 import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from llama_cpp_statistics import saved
@@ -94,6 +94,11 @@ class Session:
             if isinstance(event, (Problem, LogLine)):
                 events.append(event)
         return events
+
+    def next_problem(self) -> Problem:
+        while not isinstance(event := self.completer.next_event(WAIT_S), Problem):
+            assert event is not None
+        return event
 
     def problems(self) -> list[str]:
         return [event.message for event in self.heard() if isinstance(event, Problem)]
@@ -185,9 +190,7 @@ def test_files_of_others_are_written_only_if_the_settings_say_so(begin, path):
 def test_off_neither_creates_nor_writes(begin, path):
     options: Options = {"persist": False, "lookup_cache_dynamic": [str(path)]}
     session = begin(**options, lookup_cache_update="off")
-    problem = None
-    while not isinstance(problem, Problem):
-        problem = session.completer.next_event(WAIT_S)
+    problem = session.next_problem()
     assert str(path) in problem.message
     assert "command line" in problem.remedy
     session.completer.close()
@@ -277,13 +280,6 @@ def test_what_is_accepted_before_there_is_a_vocabulary_counts_once(begin, path, 
 SECRET = "Kq83mZvR9wL2x"
 
 
-def raising(error: Exception) -> Callable[..., Any]:
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    return fail
-
-
 def forget_secret(session: Session) -> None:
     session.completer.open_document(document_of(f'x = "{SECRET}"\n', uri="s"))
     masked, edit = document_of("p = MASKED\n", uri="s", version=2), TextEdit(0, 19, "p = MASKED\n")
@@ -312,7 +308,7 @@ def test_without_a_vocabulary_the_user_is_told_which_file_holds_a_secret(begin, 
     first.accept("", f"join({SECRET}, other)")
     first.completer.close()
     missing = ModelNotFoundError("the model file is missing.", remedy="Look for it.")
-    monkeypatch.setattr(GatedLoader, "tokenizer", raising(missing))
+    monkeypatch.setattr(GatedLoader, "tokenizer", Mock(side_effect=missing))
     never = begin(is_held=True, lookup_cache_dynamic=[str(path)])
     forget_secret(never)
     never.completer.close()
@@ -326,7 +322,7 @@ def test_what_became_a_secret_is_taken_out_once_the_file_can_be_written(begin, p
     session.use_file()
     session.accept("", f"join({SECRET}, other)")
     with monkeypatch.context() as broken:
-        broken.setattr(files, "write", raising(StoreError("the disk is full.")))
+        broken.setattr(files, "write", Mock(side_effect=StoreError("the disk is full.")))
         forget_secret(session)
     session.completer.close()
     assert in_file(path, SECRET[2]) == {}
@@ -453,9 +449,7 @@ def test_a_file_that_is_removed_while_it_is_read_is_told(begin, path, monkeypatc
 def test_a_folder_that_is_missing_is_one_problem_and_the_rest_works(begin, tmp_path):
     path = tmp_path / "none" / "mine.ngrams"
     session = begin(persist=True, lookup_cache_dynamic=[str(path)])
-    problem = None
-    while not isinstance(problem, Problem):
-        problem = session.completer.next_event(WAIT_S)
+    problem = session.next_problem()
     assert "there is no folder" in problem.message
     assert problem.remedy == "Create the folder, or correct the path."
     for _ in range(2):
@@ -472,9 +466,7 @@ def test_a_damaged_file_is_one_problem_and_the_store_counts(begin, path):
     whole = path.read_bytes()
     path.write_bytes(whole[:-30])
     session = begin(**options_of("both", path))
-    problem = None
-    while not isinstance(problem, Problem):
-        problem = session.completer.next_event(WAIT_S)
+    problem = session.next_problem()
     assert "cut or damaged" in problem.message
     session.accept("", "ac")
     request = request_between("", uri="u", file="/r/a.py")
@@ -488,12 +480,9 @@ def test_a_damaged_file_is_one_problem_and_the_store_counts(begin, path):
 def test_a_full_disk_is_one_problem_and_what_is_learned_counts_here(begin, path, monkeypatch):
     session = begin(**options_of("both", path))
     session.use_file()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
+    full = OSError(28, "No space left on device")
     with monkeypatch.context() as patched:
-        patched.setattr(journal, "append", full)
+        patched.setattr(journal, "append", Mock(side_effect=full))
         for _ in range(3):
             session.accept("", "ab")
     assert session.count("a") == {"b": 3}
@@ -511,12 +500,9 @@ def test_a_file_that_cannot_be_written_is_one_problem_and_the_journal_has_the_te
 ):
     session = begin(**options_of("both", path))
     session.use_file()
-
-    def full(*_, **__):
-        raise StoreError(f"{path} cannot be written: No space left.", remedy="Make room.")
-
+    full = StoreError(f"{path} cannot be written: No space left.", remedy="Make room.")
     with monkeypatch.context() as patched:
-        patched.setattr(files, "write", full)
+        patched.setattr(files, "write", Mock(side_effect=full))
         for _ in range(2):
             session.accept("", "ab")
             session.completer._accepted.update_files()
@@ -532,12 +518,9 @@ def test_a_file_that_cannot_be_written_is_one_problem_and_the_journal_has_the_te
 def test_a_store_that_cannot_be_told_keeps_the_text_out_of_the_file(begin, path, monkeypatch):
     session = begin(**options_of("both", path))
     session.use_file()
-
-    def busy(*_):
-        raise BusyError("database is locked.")
-
+    busy = BusyError("database is locked.")
     with monkeypatch.context() as patched:
-        patched.setattr(AcceptedStore, "mark", busy)
+        patched.setattr(AcceptedStore, "mark", Mock(side_effect=busy))
         session.accept("", "ab")
     assert session.count("a") == {"b": 1}
     session.completer.close()
