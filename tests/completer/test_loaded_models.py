@@ -22,11 +22,6 @@ from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
 
 
-@pytest.fixture(autouse=True)
-def _own_folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
 @pytest.fixture
 def events():
     return EventQueue()

@@ -129,24 +129,6 @@ def test_the_plain_layout_evaluates_the_suffix_again_and_again(make):
 
 
 @pytest.mark.slow
-def test_going_back_to_a_file_evaluates_nothing(make):
-    completer = make(n_context=0)  # nothing of the other file, which is open too
-    texts = {name: (SOURCES[name][:9_000], "\n" + SOURCES[name][9_000:]) for name in SOURCES}
-    for prefix, suffix in texts.values():
-        name = "ast" if prefix == texts["ast"][0] else "configparser"
-        assert ask(completer, prefix, suffix, name).stats.n_prompt_evaluated > 100
-        assert completer.wait_idle(WAIT_S)
-    answers = {}
-    for n in range(6):
-        name = ("ast", "configparser")[n % 2]
-        result = ask(completer, *texts[name], name)
-        assert completer.wait_idle(WAIT_S)
-        assert result.stats.n_prompt_evaluated <= 2
-        if n >= 2:  # the idle time before laid both prompts out with context from the other file
-            assert answers.setdefault(name, result.generated.text) == result.generated.text
-
-
-@pytest.mark.slow
 def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
     texts = {name: (SOURCES[name][:9_000], "\n" + SOURCES[name][9_000:]) for name in SOURCES}
     completer = make(n_context=0)  # nothing of the other file, which is open too

@@ -188,8 +188,11 @@ def test_a_setting_that_fails_requests_is_a_problem_of_its_window_until_changed(
             found: list[object] = []
             until(lambda w=window, n=n_lines, f=found: f.extend(events(w)) or len(told(f)) >= n)
             assert {line.level for line in told(found)} <= {"warning"}
-            seen.append((sum(isinstance(e, Problem) for e in found), len(told(found))))
+            problems = [e.remedy for e in found if isinstance(e, Problem)]
+            assert {*problems} <= {"Raise n_prompt or ctx_size."}
+            seen.append((len(problems), len(told(found))))
         assert seen == [(1, 2), (0 if number else 1, 2), (0, 0)]
+        assert len(windows.loader.targets) == 1
         for settings in (PLAIN, wrong):
             opened[0].apply_settings(settings)
             until(lambda to=settings: windows.completers[0].settings.n_prompt == to.n_prompt)
