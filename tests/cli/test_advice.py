@@ -89,34 +89,9 @@ def test_a_draft_model_larger_than_its_target_is_named():
     assert "max_draft" not in line
 
 
-SHORTEST = "`draft_min` (48), its shortest draft"
-HELD_BACK = {
-    "ngram-mod": ("-n 32", f"raise `n_predict` (32) above {SHORTEST}, or lower that"),
-    "draft": ("-md embedded --draft 16 --draft-min 12 --draft-p-min 0.95",
-              "lower `draft_min` (12) or `drafter_options.draft.p_min` (0.95)"),
-    "ngram-simple": ("--spec-ngram-min-hits 70",
-                     ("lower `spec_ngram_min_hits` (70) or "
-                      "`spec_ngram_size_n` (12)")),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HELD_BACK)
-def test_a_drafter_that_is_held_back_is_named(name):
-    options, remedy = HELD_BACK[name]
-    (line,) = advice("--mode", "first", "--spec-type", name, *options.split())
-    found = re.fullmatch(
-        r"(\S+) proposed nothing in (\d+) of (\d+) calls \([\d.]+ ms\): (.*)\.", line
-    )
+def test_a_drafter_that_is_held_back_is_named():
+    (line,) = advice("--mode", "first", "--spec-type", "ngram-mod", "-n", "32")
+    found = re.fullmatch(r"ngram-mod proposed nothing in (\d+) of (\d+) calls .*: (.*)\.", line)
     assert found is not None, line
-    assert (found[1], found[4]) == (name, remedy)
-    assert found[2] == found[3]
-
-
-def test_rejected_drafts_are_to_be_shorter_and_surer():
-    drafting = ("--mode", "first", "--spec-type", "ngram-simple", "--spec-ngram-size-n", "1")
-    (line,) = advice(*drafting, "--draft-max", "32", n_requests=2)
-    assert line.endswith(
-        "% of the tokens that ngram-simple drafted are accepted, below 40%: lower `draft_max` "
-        "(32), raise `spec_ngram_size_n` (1), raise `spec_ngram_min_hits` (1), "
-        "or choose other `drafters`."
-    )
+    remedy = "raise `n_predict` (32) above `draft_min` (48), its shortest draft, or lower that"
+    assert (found[1], found[3]) == (found[2], remedy)
