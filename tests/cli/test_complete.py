@@ -81,30 +81,10 @@ def answers(outcome: subprocess.CompletedProcess[bytes]) -> list[Any]:
     return [json.loads(line) for line in outcome.stdout.splitlines()]
 
 
-@pytest.fixture(scope="module")
-def ten() -> list[Any]:
+def test_ten_lines_get_ten_answers():
     # Mode auto would draft little beside a model that is so fast.
     asked = lines(*(request(i, p) for i, p in enumerate(PREFIXES)))
-    return answers(complete(asked, "--mode", "tree"))
-
-
-def test_candidates_share_one_prefill():
-    several, one = answers(
-        complete(lines(request(1, PREFIXES[0], nCandidates=4), request(2, PREFIXES[0])))
-    )
-    result, single = several["result"], one["result"]
-    assert result["stats"]["nPromptEvaluated"] == result["stats"]["nPrompt"]
-    assert result["text"] == single["text"]
-    assert "alternatives" not in single
-    texts = [result["text"], *(other["text"] for other in result["alternatives"])]
-    assert len({"".join(text.split()) for text in texts}) == 4
-    means = [other["meanLogprob"] for other in result["alternatives"]]
-    assert means == sorted(means, reverse=True)
-    assert all(mean < 0 for mean in means)
-    assert [other["nReplaced"] for other in result["alternatives"]] == [0, 0, 0]
-
-
-def test_ten_lines_get_ten_answers(ten):
+    ten = answers(complete(asked, "--mode", "tree"))
     assert [answer["id"] for answer in ten] == list(range(10))
     for answer in ten:
         result = msgspec.convert(answer["result"], Result)
@@ -118,16 +98,6 @@ def test_ten_lines_get_ten_answers(ten):
         assert sum(d.n_accepted for d in stats.drafters.values()) == stats.n_accepted
     assert sum(bool(answer["result"]["text"]) for answer in ten) >= 8
     assert sum(answer["result"]["stats"]["nAccepted"] for answer in ten) > 0
-
-
-def test_the_text_is_that_of_no_speculation(ten):
-    data = lines(*(request(i, p) for i, p in enumerate(PREFIXES)))
-    plain = answers(complete(data, "--no-speculation"))
-    for answer, plain_answer in zip(ten, plain, strict=True):
-        assert answer["result"]["text"] == plain_answer["result"]["text"]
-        stats = plain_answer["result"]["stats"]
-        assert stats["nDrafted"] == stats["nAccepted"] == 0
-        assert stats["nTargetPasses"] == stats["nPredicted"]
 
 
 def test_content_length_frames_and_broken_messages():

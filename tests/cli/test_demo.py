@@ -1,3 +1,4 @@
+import io
 import re
 from concurrent.futures import Future
 from pathlib import Path
@@ -125,18 +126,20 @@ def frame() -> Frame:
     )
 
 
+def rows_of(shown: Frame) -> list[str]:
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(render_frame(shown, 10))
+    return [line.strip("│ \n") for line in console.export_text().splitlines()[1:-1]]
+
+
 def test_a_frame_shows_the_text_the_ghost_text_and_what_follows():
-    console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    console.print(render_frame(frame(), 10))
-    rows = [line.strip("│ \n") for line in console.export_text().splitlines()[1:-1]]
-    assert rows == ["1  def f():", "2      return▏ 1", "3      # more", "4", "5  last_line = 1"]
+    expected = ["1  def f():", "2      return▏ 1", "3      # more", "4", "5  last_line = 1"]
+    assert rows_of(frame()) == expected
 
 
 def test_a_frame_may_end_with_empty_lines():
-    console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    console.print(render_frame(Frame(path="a.py", before="a\n\n", after="", start=0), 10))
-    rows = [line.strip("│ \n") for line in console.export_text().splitlines()[1:-1]]
-    assert rows == ["1  a", "2", "3  ▏"]
+    empty = Frame(path="a.py", before="a\n\n", after="", start=0)
+    assert rows_of(empty) == ["1  a", "2", "3  ▏"]
 
 
 def test_accepted_draft_tokens_are_coloured_in_the_ghost_text():
@@ -147,7 +150,7 @@ def test_accepted_draft_tokens_are_coloured_in_the_ghost_text():
 
 
 def test_the_table_compares_both_runs():
-    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console = Console(width=120, record=True, file=io.StringIO())
     console.print(comparison(BOTH))
     text = " ".join(console.export_text().split())
     assert "without speculation with speculation" in text
@@ -168,13 +171,12 @@ def test_the_picture_needs_nothing_from_elsewhere():
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_screen_takes_every_call_in_a_terminal_and_elsewhere(terminal):
-    with open("/dev/null", "w") as file:  # noqa: PTH123
-        screen = Screen(Console(width=80, force_terminal=terminal, file=file), pace=0.0)
-        screen.status("Loading the model 40 %")
-        screen.show(frame())
-        screen.keep(frame())
-        screen.close()
-        screen.close()
+    screen = Screen(Console(width=80, force_terminal=terminal, file=io.StringIO()), pace=0.0)
+    screen.status("Loading the model 40 %")
+    screen.show(frame())
+    screen.keep(frame())
+    screen.close()
+    screen.close()
     assert (screen.moment, screen.ends) == (frame(), [frame()])
 
 
@@ -200,11 +202,3 @@ def test_the_demo_without_a_terminal(tmp_path):
     assert "\x1b" not in stdout
     assert svg.read_text().startswith("<svg")
     assert [path.name for path in tmp_path.iterdir()] == ["demo.svg"]
-
-
-@pytest.mark.real
-def test_a_demo_without_a_model_says_so(tmp_path):
-    outcome = run_speclsp("demo", "--model", str(tmp_path / "missing.gguf"))
-    assert outcome.returncode == 1
-    assert b"missing.gguf" in outcome.stderr
-    assert b"Traceback" not in outcome.stderr
