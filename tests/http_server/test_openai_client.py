@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import openai
 import pytest
-from speclsp_http import HEAD, TIMEOUT_S, Server
+from speclsp_http import HEAD, INFILL, TIMEOUT_S, Server
 
 pytestmark = pytest.mark.real
 
@@ -75,18 +75,21 @@ def test_stops_suffixes_scores_and_seeds(client):
     assert (cut.text, cut.finish_reason) == (text.partition(word)[0], "stop")
     assert "total" in create(suffix="\n").choices[0].text
     scored = create(logprobs=2).choices[0].logprobs
-    assert len(scored.to_dict()["content"]) == 12
+    assert [len(one["top_logprobs"]) for one in scored.to_dict()["content"]] == [2] * 12
     drawn = [create(temperature=1.5, seed=seed).choices[0].text for seed in (5, 5, 6)]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_several_prompts_have_a_choice_each(client):
-    found = client.completions.create(
-        model="any", prompt=[HEAD, "x = "], max_tokens=4, temperature=0
+@pytest.mark.parametrize("suffix", [None, "\n"])
+def test_several_prompts_have_a_choice_each(client, suffix):
+    several, alone = (
+        client.completions.create(
+            model="any", prompt=prompt, suffix=suffix, max_tokens=4, temperature=0
+        )
+        for prompt in ([HEAD, "x = "], HEAD)
     )
-    assert [choice.index for choice in found.choices] == [0, 1]
-    alone = client.completions.create(model="any", prompt=HEAD, max_tokens=4, temperature=0)
-    assert found.choices[0].text == alone.choices[0].text
+    assert [choice.index for choice in several.choices] == [0, 1]
+    assert several.choices[0].text == alone.choices[0].text
 
 
 def test_a_character_of_several_tokens_is_streamed_whole(client):
@@ -118,3 +121,11 @@ def test_errors_are_those_that_the_client_knows(server, client):
         client.chat.completions.create(model="any", messages=[])
     with pytest.raises(openai.InternalServerError, match="has no /v1/embeddings"):
         client.embeddings.create(model="any", input="x")
+
+
+def test_a_key_is_asked_for_in_either_header_but_of_who_asks_for_health(server):
+    assert server.send("/infill", INFILL)[0] == 401
+    assert server.send("/infill", INFILL, Authorization="Bearer other")[0] == 401
+    assert server.send("/health")[0] == 200
+    assert server.send("/infill", INFILL, Authorization=f"Bearer {KEY}")[0] == 200
+    assert server.send("/v1/models", X_Api_Key=KEY)[0] == 200
