@@ -4,11 +4,14 @@ import asyncio
 import json
 import logging
 import re
+import sys
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from scripted_completer import ScriptedCompleter
 
 from speclsp.answers import TextResult
@@ -66,8 +69,14 @@ class Programs:
         self.completers.append(ScriptedCompleter(Settings(), lambda _: None))
         return self.completers[-1]
 
-    async def ask(self, path: str, body: Any = None, agent: str = "") -> tuple[int, bytes]:
-        """Ask, and return the status and the body of the answer."""
+    async def ask(
+        self, path: str, body: Any = None, agent: str = "", *, hangs_up: bool = False
+    ) -> tuple[int, bytes]:
+        """Ask, and return the status and the body of the answer.
+
+        Who hangs up leaves once the engine has the request; without a status it is 0.
+        """
+        n_asked = self.n_asked
         sent: list[dict[str, Any]] = []
         data = b"" if body is None else json.dumps(body).encode()
         parts = [{"type": "http.request", "body": data, "more_body": False}]
@@ -75,34 +84,36 @@ class Programs:
         async def receive() -> dict[str, Any]:
             if parts:
                 return parts.pop()
-            await asyncio.Event().wait()
-            raise AssertionError
-
-        async def send(message: dict[str, Any]) -> None:
-            sent.append(message)
-
-        await self.app(scope("GET" if body is None else "POST", path, agent), receive, send)
-        body_parts = [part.get("body", b"") for part in sent[1:]]
-        return sent[0]["status"], b"".join(body_parts)
-
-    async def hang_up(self, body: dict[str, Any], agent: str = "") -> list[dict[str, Any]]:
-        """Ask, and leave once the engine has the request; returns what was sent."""
-        n_asked = sum(len(one.asked) for one in self.completers)
-        sent: list[dict[str, Any]] = []
-        parts = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
-
-        async def receive() -> dict[str, Any]:
-            if parts:
-                return parts.pop()
-            while sum(len(one.asked) for one in self.completers) == n_asked:
-                await asyncio.sleep(0.001)
+            await self.until_asked(n_asked + 1 if hangs_up else sys.maxsize)
             return {"type": "http.disconnect"}
 
         async def send(message: dict[str, Any]) -> None:
             sent.append(message)
 
-        await self.app(scope("POST", "/infill", agent), receive, send)
-        return sent
+        await self.app(scope("GET" if body is None else "POST", path, agent), receive, send)
+        status = sent[0]["status"] if sent else 0
+        return status, b"".join(part.get("body", b"") for part in sent[1:])
+
+    async def hang_up(self, body: dict[str, Any], agent: str = "") -> None:
+        await self.ask("/infill", body, agent, hangs_up=True)
+
+    def begin(self, *arguments: Any) -> asyncio.Future[tuple[int, bytes]]:
+        return asyncio.ensure_future(self.ask(*arguments))
+
+    @property
+    def n_asked(self) -> int:
+        return sum(len(one.asked) for one in self.completers)
+
+    async def until_asked(self, n_asked: int) -> None:
+        while self.n_asked < n_asked:
+            await asyncio.sleep(0.001)
+
+
+@pytest_asyncio.fixture
+async def programs() -> AsyncIterator[Programs]:
+    made = Programs()
+    async with made.app.router.lifespan_context(made.app):
+        yield made
 
 
 LOG = "speclsp.http_server"
@@ -119,14 +130,12 @@ TEXT = TextResult(
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-async def test_a_request_whose_client_hangs_up_is_cancelled_for_good(is_streamed):
-    programs = Programs()
-    async with programs.app.router.lifespan_context(programs.app):
-        await programs.hang_up({**BODY, "stream": is_streamed})
-        (completer,) = programs.completers
-        (asked,) = completer.asked
-        assert asked.cancel.is_for_good
-        assert (asked.request.prefix, asked.request.suffix) == ("a", "b")
+async def test_a_request_whose_client_hangs_up_is_cancelled_for_good(programs, is_streamed):
+    await programs.hang_up({**BODY, "stream": is_streamed})
+    (completer,) = programs.completers
+    (asked,) = completer.asked
+    assert asked.cancel.is_for_good
+    assert (asked.request.prefix, asked.request.suffix) == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -155,13 +164,12 @@ async def test_nobody_waits_while_a_text_becomes_tokens(path, body):
 
     programs = Programs(Slow())
     async with programs.app.router.lifespan_context(programs.app):
-        asked = asyncio.ensure_future(programs.ask(path, body))
+        asked = programs.begin(path, body)
         await asyncio.to_thread(begun.wait, 10)
         assert (await programs.ask("/health"))[0] == 200
         may_end.set()
         if path == "/completion":
-            while not (programs.completers and programs.completers[0].asked):
-                await asyncio.sleep(0.001)
+            await programs.until_asked(1)
             asked.cancel()
         else:
             assert (await asked)[0] == 200
@@ -183,64 +191,53 @@ async def test_each_client_has_a_window_and_the_oldest_loses_it(monkeypatch):
                        ("/v1/completions", {"prompt": "a"})]
 )  # fmt: skip
 @pytest.mark.parametrize("is_streamed", [False, True])
-async def test_a_text_whose_engine_ended_is_an_error(path, body, is_streamed):
+async def test_a_text_whose_engine_ended_is_an_error(programs, path, body, is_streamed):
     """A completer answers what was asked with an empty text then."""
-    programs = Programs()
-    async with programs.app.router.lifespan_context(programs.app):
-        asked = asyncio.ensure_future(programs.ask(path, {**body, "stream": is_streamed}))
-        while not (programs.completers and programs.completers[0].asked):
-            await asyncio.sleep(0.001)
-        (one,) = programs.completers[0].asked
-        one.future.set_result(one.request.plain.empty("cancelled"))
-        status, text = await asked
+    asked = programs.begin(path, {**body, "stream": is_streamed})
+    await programs.until_asked(1)
+    (one,) = programs.completers[0].asked
+    one.future.set_result(one.request.plain.empty("cancelled"))
+    status, text = await asked
     assert status == (200 if is_streamed else 503)
     error = json.loads(text.decode().removeprefix("data: "))["error"]
     assert (error["code"], error["type"]) == (503, "unavailable_error")
 
 
-async def test_a_window_stays_while_a_text_is_streamed(monkeypatch):
+async def test_a_window_stays_while_a_text_is_streamed(programs, monkeypatch):
     """40 programs at once in place of 32."""
     monkeypatch.setattr(clients_module, "MAX_CLIENTS", 2)
-    programs = Programs()
     agents = [f"agent {number}" for number in range(5)]
-    async with programs.app.router.lifespan_context(programs.app):
-        body = {**BODY, "stream": True}
-        asked = [asyncio.ensure_future(programs.ask("/infill", body, agent)) for agent in agents]
-        while sum(len(one.asked) for one in programs.completers) < 5:
-            await asyncio.sleep(0.001)
-        assert [one.closed for one in programs.completers] == [False] * 5
-        for completer in programs.completers:
-            completer.asked[0].future.set_result(TEXT)  # type: ignore[arg-type]
-        for status, events in await asyncio.gather(*asked):
-            assert status == 200
-            assert b'"content":"total"' in events
-        assert sum(not one.closed for one in programs.completers) == 2
+    body = {**BODY, "stream": True}
+    asked = [programs.begin("/infill", body, agent) for agent in agents]
+    await programs.until_asked(5)
+    assert [one.closed for one in programs.completers] == [False] * 5
+    for completer in programs.completers:
+        completer.asked[0].future.set_result(TEXT)  # type: ignore[arg-type]
+    for status, events in await asyncio.gather(*asked):
+        assert status == 200
+        assert b'"content":"total"' in events
+    assert sum(not one.closed for one in programs.completers) == 2
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-async def test_more_texts_than_are_written_at_once_are_refused(is_streamed, monkeypatch):
+async def test_more_texts_than_are_written_at_once_are_refused(programs, is_streamed, monkeypatch):
     monkeypatch.setattr(clients_module, "MAX_AT_ONCE", 2)
-    programs = Programs()
-    async with programs.app.router.lifespan_context(programs.app):
-        body = {**BODY, "stream": is_streamed}
-        asked = [asyncio.ensure_future(programs.ask("/infill", BODY, one)) for one in "ab"]
-        while sum(len(one.asked) for one in programs.completers) < 2:
-            await asyncio.sleep(0.001)
-        status, text = await programs.ask("/infill", body, "c")
-        assert (status, json.loads(text)["error"]["type"]) == (503, "unavailable_error")
-        assert (await programs.ask("/health"))[0] == 200
-        for completer in programs.completers:
-            completer.asked[0].future.set_result(TEXT)  # type: ignore[arg-type]
-        assert [status for status, _ in await asyncio.gather(*asked)] == [200, 200]
+    body = {**BODY, "stream": is_streamed}
+    asked = [programs.begin("/infill", BODY, one) for one in "ab"]
+    await programs.until_asked(2)
+    status, text = await programs.ask("/infill", body, "c")
+    assert (status, json.loads(text)["error"]["type"]) == (503, "unavailable_error")
+    assert (await programs.ask("/health"))[0] == 200
+    for completer in programs.completers:
+        completer.asked[0].future.set_result(TEXT)  # type: ignore[arg-type]
+    assert [status for status, _ in await asyncio.gather(*asked)] == [200, 200]
 
 
-async def test_a_field_that_is_ignored_is_said_once(caplog):
+async def test_a_field_that_is_ignored_is_said_once(programs, caplog):
     caplog.set_level(logging.INFO, LOG)
-    programs = Programs()
     body = {**BODY, "mirostat": 2, "repeat_penalty": 1.1, "echo": False, "id_slot": 3, "a\nb": 1}
-    async with programs.app.router.lifespan_context(programs.app):
-        for _ in range(2):
-            await programs.hang_up(body)
+    for _ in range(2):
+        await programs.hang_up(body)
     assert [line for line in caplog.messages if "field" in line] == [
         "the field mirostat of /infill is ignored.",
         "the field repeat_penalty of /infill is ignored.",
@@ -248,21 +245,18 @@ async def test_a_field_that_is_ignored_is_said_once(caplog):
     ]
 
 
-async def test_requests_are_logged_and_refusals_once_a_kind(caplog):
+async def test_requests_are_logged_and_refusals_once_a_kind(programs, caplog):
     caplog.set_level(logging.DEBUG, LOG)
-    programs = Programs()
     secret = "what_the_program_asks_for"
-    async with programs.app.router.lifespan_context(programs.app):
-        for is_streamed in (False, True):
-            body = {"input_prefix": secret, "input_suffix": "", "stream": is_streamed}
-            asked = asyncio.ensure_future(programs.ask("/infill", body, "vim\x1b[2J"))
-            while len([one for done in programs.completers for one in done.asked]) <= is_streamed:
-                await asyncio.sleep(0.001)
-            programs.completers[0].asked[-1].future.set_result(TEXT)  # type: ignore[arg-type]
-            assert (await asked)[0] == 200
-        for _ in range(3):
-            assert (await programs.ask("/infill", {"prompt": secret}, "curl"))[0] == 500
-            assert (await programs.ask("/v1/nothing", {"input": secret}, "curl"))[0] == 404
+    for is_streamed in (False, True):
+        body = {"input_prefix": secret, "input_suffix": "", "stream": is_streamed}
+        asked = programs.begin("/infill", body, "vim\x1b[2J")
+        await programs.until_asked(1 + is_streamed)
+        programs.completers[0].asked[-1].future.set_result(TEXT)  # type: ignore[arg-type]
+        assert (await asked)[0] == 200
+    for _ in range(3):
+        assert (await programs.ask("/infill", {"prompt": secret}, "curl"))[0] == 500
+        assert (await programs.ask("/v1/nothing", {"input": secret}, "curl"))[0] == 404
     level = {level: [one for one in caplog.records if one.levelno == level] for level in (10, 20)}
     lines = [re.sub(r"[0-9]+ ms", "N ms", record.getMessage()) for record in level[logging.DEBUG]]
     assert lines[:2] == ["127.0.0.1 (vim\ufffd[2J) POST /infill: 200, 1 tokens, N ms"] * 2
@@ -296,28 +290,24 @@ async def test_the_model_is_loaded_at_once_and_health_says_when(caplog):
         assert programs.completers == [completer]
 
 
-async def test_a_problem_of_the_engine_is_logged_once(caplog):
-    programs = Programs()
-    async with programs.app.router.lifespan_context(programs.app):
-        for agent in ("one", "two"):
-            await programs.hang_up(BODY, agent)
-        for completer in programs.completers:
-            completer.emit(Problem(message="The model is damaged.", remedy="Load it again."))
-        while not caplog.messages:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.05)
+async def test_a_problem_of_the_engine_is_logged_once(programs, caplog):
+    for agent in ("one", "two"):
+        await programs.hang_up(BODY, agent)
+    for completer in programs.completers:
+        completer.emit(Problem(message="The model is damaged.", remedy="Load it again."))
+    while not caplog.messages:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.05)
     assert caplog.messages == ["The model is damaged. Load it again."]
 
 
-async def test_the_document_becomes_what_a_request_holds():
-    programs = Programs()
-    async with programs.app.router.lifespan_context(programs.app):
-        await programs.hang_up(BODY)
-        await programs.hang_up({"input_prefix": "ab", "input_suffix": "b", "prompt": "c"})
-        (completer,) = programs.completers
-        assert completer.asked[1].request.prefix == "abc"
-        changes = [call[0] for call in completer.calls if "document" in call[0]]
-        assert changes == ["open_document", "change_document"]
+async def test_the_document_becomes_what_a_request_holds(programs):
+    await programs.hang_up(BODY)
+    await programs.hang_up({"input_prefix": "ab", "input_suffix": "b", "prompt": "c"})
+    (completer,) = programs.completers
+    assert completer.asked[1].request.prefix == "abc"
+    changes = [call[0] for call in completer.calls if "document" in call[0]]
+    assert changes == ["open_document", "change_document"]
 
 
 @pytest.mark.parametrize(
