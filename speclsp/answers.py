@@ -159,3 +159,7 @@ class EditResult(Result, frozen=True, kw_only=True):
     def is_empty(self) -> bool:
         """Whether it suggests nothing."""
         return not self.hunks
+
+
+AnyResult: TypeAlias = CompletionResult | EditResult | TextResult
+"""What crosses the engine's socket."""

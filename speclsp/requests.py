@@ -216,6 +216,10 @@ class TextRequest(Request[TextResult], frozen=True, kw_only=True):
         )
 
 
+AnyRequest: TypeAlias = CompletionRequest | EditRequest | TextRequest
+"""What crosses the engine's socket."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlacedRequest(Generic[Q_co]):
     """A request with the text that it was made in.  It does not cross the seam.

@@ -15,7 +15,8 @@ from speclsp.cli.headless import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, SettingsCommand, long_option
 from speclsp.lsp import execute_command
-from speclsp.lsp.own_methods import NEXT_EDIT, OWN_METHODS
+from speclsp.lsp.next_edit import NEXT_EDIT
+from speclsp.lsp.own_methods import OWN_METHODS
 from speclsp.statistics import EngineState
 from tools.settings_table import with_settings
 

@@ -31,7 +31,7 @@ from speclsp.engine_process.restarts import MAX_ENDS, PAUSES_S, Restarts
 from speclsp.engine_process.shared_documents import SharedDocuments
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.events import Event, EventQueue, StateChanged
-from speclsp.requests import EditRequest, Request
+from speclsp.requests import AnyRequest, EditRequest, Request
 from speclsp.secrets.pieces import clipped
 from speclsp.settings import Settings
 from speclsp.statistics import EngineState, SessionStats
@@ -452,7 +452,7 @@ class SharedCompleter:
             changes = self._documents.sent_changes(request)
             request = structs.replace(request, changes=changes)
         try:
-            self._send(wire.Ask(pending.number, cast("wire.AnyRequest", request)))
+            self._send(wire.Ask(pending.number, cast("AnyRequest", request)))
         except EngineProcessError as error:
             self._taken(pending.number)
             pending.future.set_exception(error)

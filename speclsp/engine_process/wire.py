@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from speclsp.answers import CompletionResult, EditResult, TextResult
+from speclsp.answers import AnyResult
 from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
 from speclsp.events import Event
-from speclsp.requests import CompletionRequest, EditRequest, TextRequest
+from speclsp.requests import AnyRequest
 from speclsp.settings import PER_REQUEST, Settings
 from speclsp.statistics import SessionStats
 
@@ -28,9 +28,6 @@ MAX_CHARS: Final = (MAX_FRAME >> 2) - (1 << 16)
 """Characters of a document that fits into a message, whatever its characters are."""
 
 _LENGTH_BYTES: Final = 4
-
-
-AnyRequest: TypeAlias = CompletionRequest | EditRequest | TextRequest
 
 
 class _Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -164,7 +161,7 @@ class Answer(_Message, frozen=True):
     """The result of a request."""
 
     number: int
-    result: CompletionResult | EditResult | TextResult
+    result: AnyResult
 
 
 class Failed(_Message, frozen=True):

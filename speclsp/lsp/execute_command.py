@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+import attrs
 import msgspec
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcRequestCancelled
@@ -14,18 +15,14 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcRequ
 from speclsp.errors import DownloadCancelledError, SpecLspError
 from speclsp.lsp import next_edit
 from speclsp.lsp.capabilities import Command
-from speclsp.lsp.own_methods import (
-    DID_PARTIALLY_ACCEPT,
-    DID_SHOW,
-    DidPartiallyAcceptCompletionParams,
-    DidShowCompletionParams,
-    reported_id,
-)
+from speclsp.lsp.own_methods import DidShowCompletionParams, ShownItem, own_method, reported_id
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import code_points
 
 logger = logging.getLogger(__name__)
 
+DID_SHOW: Final = "textDocument/didShowCompletion"
+DID_PARTIALLY_ACCEPT: Final = "textDocument/didPartiallyAcceptCompletion"
 MAX_SNOOZE_MINUTES = 24 * 60
 
 _REQUEST_FAILED = -32803
@@ -137,11 +134,13 @@ COMMANDS: Mapping[str, Callable[[Session, Sequence[Any]], Any]] = {
 }
 
 
+@own_method("speclsp/statistics", is_request=True)
 def statistics(session: Session, _: Any) -> Any:
-    """Return the SessionStats as JSON data, for editors that show them live."""
+    """Return the SessionStats as JSON data, for editors that show them live; log nothing."""
     return msgspec.to_builtins(session.statistics())
 
 
+@own_method(DID_SHOW, DidShowCompletionParams)
 def did_show_completion(session: Session, params: DidShowCompletionParams) -> None:
     """Note that an item is on screen."""
     session.client_reports_shown = True
@@ -152,6 +151,15 @@ def did_show_completion(session: Session, params: DidShowCompletionParams) -> No
         session.tell(session.window.shown, completion_id)
 
 
+@attrs.define
+class DidPartiallyAcceptCompletionParams:
+    """The user has accepted the first ``accepted_length`` UTF-16 units of an item's text."""
+
+    accepted_length: int
+    item: ShownItem | None = None
+
+
+@own_method(DID_PARTIALLY_ACCEPT, DidPartiallyAcceptCompletionParams)
 def did_partially_accept_completion(
     session: Session, params: DidPartiallyAcceptCompletionParams
 ) -> None:

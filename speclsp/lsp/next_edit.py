@@ -22,17 +22,15 @@ from speclsp.decoding.report import edit_line
 from speclsp.documents import TextEdit
 from speclsp.edits.edit import smallest_edit, whole_lines
 from speclsp.lsp.capabilities import Command
-from speclsp.lsp.own_methods import (
-    DID_SHOW_EDIT,
-    NEXT_EDIT,
-    DidShowCompletionParams,
-    reported_id,
-)
+from speclsp.lsp.own_methods import DidShowCompletionParams, own_method, reported_id
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer, code_units
 from speclsp.requests import EditRequest
 
 logger = logging.getLogger(__name__)
+
+NEXT_EDIT: Final = "textDocument/copilotInlineEdit"
+DID_SHOW_EDIT: Final = "textDocument/didShowInlineEdit"
 
 _NONE: Final = "none: "
 """How the statistics begin to say why there are no next edits."""
@@ -42,6 +40,7 @@ _REMEDY: Final = (
 )
 
 
+@own_method(NEXT_EDIT, types.TextDocumentPositionParams, is_request=True)
 async def next_edit(
     session: Session, params: types.TextDocumentPositionParams
 ) -> dict[str, list[dict[str, Any]]]:
@@ -119,6 +118,7 @@ def _wire_position(session: Session, buffer: TextBuffer, offset: int) -> types.P
     return types.Position(line, code_units(buffer.line(line)[:column], units))
 
 
+@own_method(DID_SHOW_EDIT, DidShowCompletionParams)
 def did_show(session: Session, params: DidShowCompletionParams) -> None:
     """Note that an edit is on screen."""
     edit_id = reported_id(params.item, Command.ACCEPTED_EDIT)

@@ -5,18 +5,10 @@ Those that begin with ``textDocument`` have the names and params of Copilot's la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
 
 import attrs
-from lsprotocol import types
-
-STATISTICS: Final = "speclsp/statistics"
-"""A request that returns the same as ``speclsp.showStatistics``, and logs nothing."""
-NEXT_EDIT: Final = "textDocument/copilotInlineEdit"
-DID_SHOW_EDIT: Final = "textDocument/didShowInlineEdit"
-DID_SHOW: Final = "textDocument/didShowCompletion"
-DID_PARTIALLY_ACCEPT: Final = "textDocument/didPartiallyAcceptCompletion"
 
 
 @attrs.define
@@ -41,14 +33,6 @@ class DidShowCompletionParams:
     item: ShownItem | None = None
 
 
-@attrs.define
-class DidPartiallyAcceptCompletionParams:
-    """The user has accepted the first ``accepted_length`` UTF-16 units of an item's text."""
-
-    accepted_length: int
-    item: ShownItem | None = None
-
-
 def reported_id(item: ShownItem | None, accept: str) -> str | None:
     """Return the id in an item's command ``accept``; None if it is no such item of this server."""
     match item:
@@ -60,15 +44,26 @@ def reported_id(item: ShownItem | None, accept: str) -> str | None:
 class OwnMethod(NamedTuple):
     """A method that lsprotocol does not know."""
 
+    handler: Callable[..., Any]
+    """Takes the session and the params."""
     params: type[Any] | None
     """None where they are ignored."""
     is_request: bool
 
 
-OWN_METHODS: Final[Mapping[str, OwnMethod]] = {
-    STATISTICS: OwnMethod(None, is_request=True),
-    NEXT_EDIT: OwnMethod(types.TextDocumentPositionParams, is_request=True),
-    DID_SHOW_EDIT: OwnMethod(DidShowCompletionParams, is_request=False),
-    DID_SHOW: OwnMethod(DidShowCompletionParams, is_request=False),
-    DID_PARTIALLY_ACCEPT: OwnMethod(DidPartiallyAcceptCompletionParams, is_request=False),
-}
+OWN_METHODS: Final[dict[str, OwnMethod]] = {}
+"""By name, once the modules with their handlers are imported."""
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
+
+def own_method(
+    name: str, params: type[Any] | None = None, *, is_request: bool = False
+) -> Callable[[_Handler], _Handler]:
+    """Make the decorated function the handler of a method."""
+
+    def add(handler: _Handler) -> _Handler:
+        OWN_METHODS[name] = OwnMethod(handler, params, is_request)
+        return handler
+
+    return add

@@ -15,11 +15,10 @@ from speclsp.lsp import (
     completion_methods,
     document_methods,
     execute_command,
-    next_edit,
-    own_methods,
     workspace,
 )
 from speclsp.lsp.converter import make_converter
+from speclsp.lsp.own_methods import OWN_METHODS
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.session import CompleterFactory, Session
 
@@ -43,11 +42,6 @@ _METHODS: Mapping[str, Callable[..., Any]] = {
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: execute_command.cancel_progress,
     types.TEXT_DOCUMENT_INLINE_COMPLETION: completion_methods.inline_completion,
     types.TEXT_DOCUMENT_COMPLETION: completion_methods.completion,
-    own_methods.NEXT_EDIT: next_edit.next_edit,
-    own_methods.DID_SHOW_EDIT: next_edit.did_show,
-    own_methods.DID_SHOW: execute_command.did_show_completion,
-    own_methods.DID_PARTIALLY_ACCEPT: execute_command.did_partially_accept_completion,
-    own_methods.STATISTICS: execute_command.statistics,
 }
 
 
@@ -71,8 +65,9 @@ class SpecLanguageServer(LanguageServer):
         )
         self.session = Session(self.protocol, completer_factory, base_options)
         self.protocol.note_arrival = self.session.note_arrival
-        for method, function in _METHODS.items():
-            self.feature(method)(partial(function, self.session))
+        own = {name: method.handler for name, method in OWN_METHODS.items()}
+        for name, function in (*_METHODS.items(), *own.items()):
+            self.feature(name)(partial(function, self.session))
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Log an exception of a handler, without a message to the user."""

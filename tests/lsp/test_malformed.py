@@ -316,13 +316,13 @@ class TextParams:
 
 async def test_a_method_of_our_own_has_typed_params_a_snapshot_and_cancellation(wire, monkeypatch):
     method = "speclsp/text"
-    monkeypatch.setitem(OWN_METHODS, method, OwnMethod(TextParams, is_request=True))
 
     async def text(params: TextParams) -> str:
         await asyncio.sleep(params.how_long)
         buffer = wire.server.session.documents.as_of_arrival(params.text_document.uri)
         return buffer.text
 
+    monkeypatch.setitem(OWN_METHODS, method, OwnMethod(text, TextParams, is_request=True))
     wire.server.feature(method)(text)
     wire.open("x")
     asked = wire.request(method, {"textDocument": IDENTIFIER})

@@ -21,7 +21,7 @@ from speclsp import __version__
 from speclsp.documents import edit_between
 from speclsp.errors import SpecLspError
 from speclsp.events import LogLevel, LogLine, Progress, StateChanged
-from speclsp.lsp.own_methods import DID_PARTIALLY_ACCEPT
+from speclsp.lsp.execute_command import DID_PARTIALLY_ACCEPT
 from speclsp.lsp.text_buffer import code_units
 
 _LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}
