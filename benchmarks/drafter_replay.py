@@ -15,12 +15,12 @@ from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.proposer import Proposer
-from speclsp.drafting.registry import DRAFT_MODEL, drafter_names, known_names, load_drafter
+from speclsp.drafting.registry import drafter_names, known_names, load_drafter
 from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
 from speclsp.engine.weights import Weights
-from speclsp.settings import DraftMode, Settings
+from speclsp.settings import DRAFT_MODEL, DraftMode, Settings
 
 OFF: Final = "off"
 MERGED: Final = "merged"

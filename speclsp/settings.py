@@ -699,14 +699,59 @@ MOST_SET: Final = (
 """The settings that most people set, in the order of documents and VS Code; others are advanced."""
 
 
-def _prefixed(prefix: str, *options: str) -> dict[str, str]:
-    return {option: f"{prefix}_{option}" for option in options}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrafterInfo:
+    """What the settings are to one of our drafters."""
 
+    options: tuple[str, ...] = ()
+    """The names in ``drafter_options`` of the settings that it alone reads."""
+    prefix: str = ""
+    """What the settings' own names begin with."""
+    most: str = "max_draft"
+    """The setting that ends its drafts."""
+    surer: tuple[str, ...] = ()
+    """Settings of which larger values make fewer and better drafts."""
+    least: str = "draft_min"
+    """The setting that drops shorter drafts."""
+    keeps_text: bool = False
+    """Whether it keeps anything of a request's texts when that has ended."""
+
+
+_OF_NGRAMS: Final = DrafterInfo(
+    most="spec_ngram_size_m", surer=("spec_ngram_size_n", "spec_ngram_min_hits")
+)
+DRAFT_MODEL: Final = "draft"
+DRAFTERS: Final = {
+    "suffix": DrafterInfo(),
+    "region": DrafterInfo(),
+    "prompt-lookup": DrafterInfo(
+        options=("max_ngram_size", "num_pred_tokens"), most="num_pred_tokens"
+    ),
+    "ngram-simple": _OF_NGRAMS,
+    "ngram-map-k": _OF_NGRAMS,
+    "ngram-map-k4v": _OF_NGRAMS,
+    "ngram-mod": DrafterInfo(
+        options=("n_match",),
+        prefix="spec_ngram_mod_",
+        most="draft_max",
+        surer=("spec_ngram_mod_n_match",),
+        keeps_text=True,
+    ),
+    "ngram-cache": DrafterInfo(most="draft_max"),
+    DRAFT_MODEL: DrafterInfo(
+        options=("n_max", "n_min", "p_min"),
+        prefix="spec_draft_",
+        most="spec_draft_n_max",
+        surer=("spec_draft_p_min",),
+        least="spec_draft_n_min",
+    ),
+}
+"""Our drafters; of other packages' nothing is known."""
 
 DRAFTER_OPTIONS: Final = {
-    "prompt-lookup": {name: name for name in ("max_ngram_size", "num_pred_tokens")},
-    "ngram-mod": _prefixed("spec_ngram_mod", "n_match"),
-    "draft": _prefixed("spec_draft", "n_max", "n_min", "p_min"),
+    name: {option: row.prefix + option for option in row.options}
+    for name, row in DRAFTERS.items()
+    if row.options
 }
 """The settings that one drafter alone reads, by drafter and by their names in ``drafter_options``.
 

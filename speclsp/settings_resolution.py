@@ -20,6 +20,7 @@ import msgspec
 from speclsp.errors import SettingsError
 from speclsp.settings import (
     DRAFTER_OPTIONS,
+    DRAFTERS,
     FIELDS,
     TYPES,
     Settings,
@@ -84,6 +85,16 @@ def ngram_mod_lengths(settings: Settings) -> tuple[int, int]:
 def ngram_cache_length(settings: Settings) -> int:
     """Return the tokens of ngram-cache's longest draft."""
     return settings.draft_max if settings.draft_max >= 0 else _CACHE_LENGTH
+
+
+def as_read(drafter: str, settings: Settings) -> Settings:
+    """Return settings with the limits that a drafter takes where none are given."""
+    if drafter == "ngram-mod":
+        draft_min, draft_max = ngram_mod_lengths(settings)
+        return dataclasses.replace(settings, draft_min=draft_min, draft_max=draft_max)
+    if drafter == "ngram-cache":
+        return dataclasses.replace(settings, draft_max=ngram_cache_length(settings))
+    return settings
 
 
 def _share(values: dict[str, Any]) -> None:
@@ -321,17 +332,13 @@ def _converted(
     return values
 
 
-_WITHOUT_OPTIONS: Final = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-cache")
-"""Drafters of ours that have no options of their own."""
-
-
 def _options(
     by_drafter: Mapping[str, Mapping[str, Any]], problems: list[SettingProblem]
 ) -> dict[str, Any]:
     """Return the settings that ``drafter_options`` sets; other packages' stay as they are."""
     values: dict[str, Any] = {}
     others = {name: dict(options) for name, options in by_drafter.items()}
-    for drafter in (*DRAFTER_OPTIONS, *_WITHOUT_OPTIONS):
+    for drafter in DRAFTERS:
         table = DRAFTER_OPTIONS.get(drafter, {})
         known = {_normal(option): name for option, name in table.items()}
         for option, value in others.pop(drafter, {}).items():

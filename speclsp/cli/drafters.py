@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from speclsp import settings
-from speclsp.drafting.registry import DRAFT_MODEL, GROUP, drafter_names, load_drafter
+from speclsp.drafting.registry import GROUP, drafter_names, load_drafter
 from speclsp.errors import DrafterError
-from speclsp.settings import Settings
+from speclsp.settings import DRAFT_MODEL, Settings
 
 
 @click.command()

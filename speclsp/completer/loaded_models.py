@@ -20,7 +20,6 @@ from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.registry import (
-    DRAFT_MODEL,
     draft_limits,
     draft_model_remark,
     drafter_names,
@@ -41,7 +40,7 @@ from speclsp.errors import (
 )
 from speclsp.events import EventQueue, LoadedModel, ProgressReport, StateChanged
 from speclsp.prompt.families import REWRITING_REMARK, REWRITING_REMEDY, rewrites_regions
-from speclsp.settings import FIELDS, Settings, info
+from speclsp.settings import DRAFT_MODEL, FIELDS, Settings, info
 from speclsp.statistics import EngineState, SessionStats
 
 _MIB: Final = 1 << 20

@@ -35,12 +35,13 @@ from speclsp.decoding.target import fork_target
 from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, HeldText, TokenArray
 from speclsp.drafting.region import NAME as REGION
-from speclsp.drafting.registry import KEEPS_NO_TEXT, drafter_names
+from speclsp.drafting.registry import drafter_names
 from speclsp.errors import DecodeError, RequestError
 from speclsp.events import TextGrew
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.requests import PlacedRequest, TextRequest
+from speclsp.settings import DRAFTERS
 from speclsp.statistics import RequestStats
 from speclsp.text.fitted_text import FittedText
 from speclsp.text.plain_text import PlainText
@@ -73,7 +74,8 @@ class TextJob(Job[TextRequest, TextResult]):
         A seed is drawn where none is given: a text that runs again, after an editor's, is the same.
         """
         Job.__post_init__(self)
-        kept = [name for name in drafter_names(self.settings.drafters) if name in KEEPS_NO_TEXT]
+        named = drafter_names(self.settings.drafters)
+        kept = [name for name in named if name in DRAFTERS and not DRAFTERS[name].keeps_text]
         if kept and self.request.plain.prompt and REGION not in kept:
             kept.append(REGION)
         seed = self.settings.seed

@@ -7,12 +7,11 @@ draft model should have a fifth to a twentieth of the target's size.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from speclsp.decoding.gain import measured_speedup, own_ms, single_pass_ms
-from speclsp.settings import Settings, default, shown_name
-from speclsp.settings_resolution import SHARED, ngram_cache_length, ngram_mod_lengths
+from speclsp.settings import DRAFT_MODEL, DRAFTERS, Settings, default, shown_name
+from speclsp.settings_resolution import SHARED, as_read
 from speclsp.statistics import RequestStats
 
 ENOUGH: Final = 50
@@ -30,33 +29,6 @@ LOSS: Final = 0.9
 slowed gave 0.88 to 1.02 on two CPU cores (README)."""
 HIGH, AIM, LOW = 0.6, 0.5, 0.4
 """Shares of accepted draft tokens."""
-
-
-class _Knobs(NamedTuple):
-    """The settings of a drafter."""
-
-    most: str
-    """Ends its drafts."""
-    surer: tuple[str, ...] = ()
-    """Larger values make fewer and better drafts."""
-    least: str = "draft_min"
-    """Drops shorter drafts."""
-
-
-_OF_NGRAMS: Final = _Knobs("spec_ngram_size_m", ("spec_ngram_size_n", "spec_ngram_min_hits"))
-DRAFT_MODEL: Final = "draft"
-KNOBS: Final = {
-    "suffix": _Knobs("max_draft"),
-    "region": _Knobs("max_draft"),
-    "prompt-lookup": _Knobs("num_pred_tokens"),
-    "ngram-simple": _OF_NGRAMS,
-    "ngram-map-k": _OF_NGRAMS,
-    "ngram-map-k4v": _OF_NGRAMS,
-    "ngram-mod": _Knobs("draft_max", ("spec_ngram_mod_n_match",)),
-    "ngram-cache": _Knobs("draft_max"),
-    DRAFT_MODEL: _Knobs("spec_draft_n_max", ("spec_draft_p_min",), "spec_draft_n_min"),
-}
-"""By drafter; those of other packages have none."""
 
 
 def advice_lines(totals: RequestStats, settings: Settings, *, has_gpu: bool) -> list[str]:
@@ -87,8 +59,8 @@ def advice_lines(totals: RequestStats, settings: Settings, *, has_gpu: bool) -> 
 def _silent(name: str, totals: RequestStats, settings: Settings) -> str:
     """Return which settings keep a drafter from drafting; "" where none is known to."""
     one = totals.drafters[name]
-    knobs = KNOBS.get(name)
-    settings = _as_read(name, settings)
+    knobs = DRAFTERS.get(name)
+    settings = as_read(name, settings)
     if knobs is None:
         remedy = f"take `{name}` out of `drafters`"
     elif name == "ngram-cache":
@@ -200,12 +172,12 @@ def _longer(totals: RequestStats, settings: Settings) -> str:
         return ""  # to draft more would lose more
     for name, one in totals.drafters.items():
         rate = one.n_accepted / max(1, one.n_drafted)
-        if name not in KNOBS or one.n_drafted < ENOUGH or rate <= HIGH:
+        if name not in DRAFTERS or one.n_drafted < ENOUGH or rate <= HIGH:
             continue
         setting, n_most = _longest(name, settings)
         n_ended = one.n_drafted_at[n_most - 1] if len(one.n_drafted_at) >= n_most > 0 else 0
         if 2 * n_ended >= one.n_drafts:
-            shown = _shown(_as_read(name, settings), setting)
+            shown = _shown(as_read(name, settings), setting)
             return (
                 f"{rate:.1%} of the tokens that {name} drafted are accepted, and {shown} ended "
                 f"{n_ended} of {one.n_drafts} drafts: raise it"
@@ -233,8 +205,8 @@ def _speedup_at_most(totals: RequestStats) -> float | None:
 
 def _draft_less(name: str, settings: Settings) -> list[str]:
     """Return how to make a drafter draft less, and better."""
-    knobs = KNOBS.get(name)
-    settings = _as_read(name, settings)
+    knobs = DRAFTERS.get(name)
+    settings = as_read(name, settings)
     if knobs is None:
         return [f"take `{name}` out of `drafters`"]
     remedies = [f"raise {_shown(settings, setting)}" for setting in knobs.surer]
@@ -244,19 +216,9 @@ def _draft_less(name: str, settings: Settings) -> list[str]:
     return remedies
 
 
-def _as_read(name: str, settings: Settings) -> Settings:
-    """Return settings with the limits that a drafter takes where none are given."""
-    if name == "ngram-mod":
-        draft_min, draft_max = ngram_mod_lengths(settings)
-        return replace(settings, draft_min=draft_min, draft_max=draft_max)
-    if name == "ngram-cache":
-        return replace(settings, draft_max=ngram_cache_length(settings))
-    return settings
-
-
 def _longest(name: str, settings: Settings) -> tuple[str, int]:
     """Return the setting that ends a drafter's longest drafts, and their length."""
-    knobs, settings = KNOBS[name], _as_read(name, settings)
+    knobs, settings = DRAFTERS[name], as_read(name, settings)
     limits: dict[str, int] = {}
     if settings.draft_max >= 0 and knobs.most not in SHARED["draft_max"]:
         limits["draft_max"] = settings.draft_max  # first, since it may have set the others

@@ -20,17 +20,18 @@ from speclsp.drafting.drafter import MOST_DRAFTED, Drafter
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.proposer import DraftLimits
 from speclsp.errors import DrafterError, SettingsError, SpecLspError
-from speclsp.settings import FIELDS, Settings, default, info, shown_name
-from speclsp.settings_resolution import (
-    SHARED,
-    implied,
-    ngram_cache_length,
-    ngram_mod_lengths,
-    shared_only,
+from speclsp.settings import (
+    DRAFT_MODEL,
+    DRAFTERS,
+    FIELDS,
+    Settings,
+    default,
+    info,
+    shown_name,
 )
+from speclsp.settings_resolution import SHARED, as_read, implied, ngram_mod_lengths, shared_only
 
 GROUP = "speclsp.drafters"
-DRAFT_MODEL = "draft"
 NO_DRAFTERS = "none"
 _SUFFIX: Final = "suffix"
 _MODE_READERS: Final = {
@@ -42,30 +43,14 @@ _MODE_READERS: Final = {
 """By mode, how the help of the settings that it reads begins."""
 _OF_ALL_DRAFTERS: Final = ("draft_max", "draft_min")
 _NGRAM_MOD: Final = "ngram-mod"
-_OF_NGRAMS: Final = ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
+_OF_NGRAMS: Final = [n for n, row in DRAFTERS.items() if row.most == "spec_ngram_size_m"]
 """The drafters that read the settings ``spec_ngram_*`` themselves."""
 _LENGTHS: Final = (*SHARED["draft_max"], "spec_ngram_size_m", *SHARED["spec_ngram_size_m"])
 """Settings that only limit a draft's length, but for ngram-map-k4v."""
-KEEPS_NO_TEXT: Final = frozenset(
-    {
-        DRAFT_MODEL,
-        NGRAM_CACHE,
-        _SUFFIX,
-        "ngram-map-k",
-        "ngram-map-k4v",
-        "ngram-simple",
-        "prompt-lookup",
-        "region",
-    }
-)
-"""Drafters that keep nothing of a request's texts when it has ended; of ours, all but ngram-mod."""
 UPSTREAM_NAMES = {
     "draft-simple": DRAFT_MODEL,
     "draft_simple": DRAFT_MODEL,
-    **{
-        name.replace("-", "_"): name
-        for name in ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", NGRAM_CACHE)
-    },
+    **{name.replace("-", "_"): name for name in DRAFTERS},
 }
 """Our names of drafters by llama.cpp's and those in its log, where they differ."""
 
@@ -125,14 +110,8 @@ def draft_limits(settings: Settings, name: str) -> DraftLimits:
 
 
 def _longest(settings: Settings) -> dict[str, int]:
-    """Return the most tokens of a draft by drafter, of those that limit them by themselves."""
-    return {
-        **dict.fromkeys(_OF_NGRAMS, settings.spec_ngram_size_m),
-        "prompt-lookup": settings.num_pred_tokens,
-        NGRAM_CACHE: ngram_cache_length(settings),
-        _NGRAM_MOD: ngram_mod_lengths(settings)[1],
-        DRAFT_MODEL: settings.spec_draft_n_max,
-    }
+    """Return the most tokens of a draft by drafter, of ours."""
+    return {name: getattr(as_read(name, settings), row.most) for name, row in DRAFTERS.items()}
 
 
 def most_verified(settings: Settings, running: Collection[str]) -> int:

@@ -9,9 +9,9 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from speclsp.decoding.advice import ENOUGH, ENOUGH_CALLS, ENOUGH_PASSES, KNOBS, advice_lines
-from speclsp.drafting.registry import DRAFT_MODEL, GROUP
-from speclsp.settings import Settings
+from speclsp.decoding.advice import ENOUGH, ENOUGH_CALLS, ENOUGH_PASSES, advice_lines
+from speclsp.drafting.registry import GROUP
+from speclsp.settings import DRAFT_MODEL, DRAFTERS, Settings
 from speclsp.settings_resolution import canonical_name, resolve
 from speclsp.statistics import DrafterStats, RequestStats
 
@@ -382,8 +382,8 @@ def test_each_silent_drafter_has_its_line_beside_that_on_time():
 
 def test_every_drafter_of_ours_has_advice_on_settings_that_exist():
     ours = {e.name for e in entry_points(group=GROUP) if e.value.startswith("speclsp.")}
-    assert set(KNOBS) == {*ours, DRAFT_MODEL}
-    for knobs in KNOBS.values():
+    assert set(DRAFTERS) == {*ours, DRAFT_MODEL}
+    for knobs in DRAFTERS.values():
         for name in (knobs.most, *knobs.surer, knobs.least):
             assert canonical_name(name) == name
             assert getattr(Settings(), name) is not None
