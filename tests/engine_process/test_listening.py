@@ -44,6 +44,7 @@ class Elsewhere:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.socket = folder / "engine.sock"
         self.environment = os.environ | {
             "XDG_RUNTIME_DIR": str(folder / "run"),
             "XDG_CACHE_HOME": str(folder / "cache"),
@@ -52,16 +53,15 @@ class Elsewhere:
         self.processes: list[subprocess.Popen[str]] = []
         self.windows: list[Completer] = []
 
-    def listen(self, where: str, *options: object) -> str:
-        """Run an engine until it listens, and return its address."""
-        command = [*PROGRAM, "engine", "--listen", where, *map(str, options)]
+    def listen(self, *options: str) -> None:
+        """Run an engine until it listens."""
+        command = [*PROGRAM, "engine", "--listen", f"unix:{self.socket}", *options]
         process = subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, text=True, cwd=self.folder
         )
         self.processes.append(process)
         line = process.stdout.readline()
-        assert f"Process {process.pid} listens at" in line
-        return line.split(" listens at ")[1].split(";")[0]
+        assert f"Process {process.pid} listens at {self.socket}" in line
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -73,12 +73,23 @@ class Elsewhere:
             timeout=WAIT_S,
         )
 
-    def window(self, url: str, **settings: object) -> Completer:
-        known = {"engine_url": url, "deadline_ms": 60_000, "persist": False}
+    def window(self, **settings: object) -> Completer:
+        known = {"engine_url": self.url, "deadline_ms": 60_000, "persist": False}
         window = make_completer(Settings(**{**known, **settings}))  # type: ignore[arg-type]
         self.windows.append(window)
         window.start()
         return window
+
+    def answered_window(self, **settings: object) -> Completer:
+        """Open a window with a document, which the engine completes."""
+        window = self.window(**settings)
+        open_document(window)
+        assert text_of(window) == "return 1"
+        return window
+
+    @property
+    def url(self) -> str:
+        return f"speclsp+unix://{self.socket}"
 
     def log(self) -> str:
         return "".join(file.read_text() for file in self.folder.glob("run/speclsp/*.log"))
@@ -118,31 +129,18 @@ def problems(window: Completer) -> list[Problem]:
 
 
 def test_a_window_elsewhere_gets_suggestions_by_a_unix_socket(elsewhere):
-    path = elsewhere.folder / "engine.sock"
-    elsewhere.listen(f"unix:{path}")
-    assert path.stat().st_mode & 0o777 == 0o600
-    window = elsewhere.window(f"speclsp+unix://{path}")
-    open_document(window)
-    assert text_of(window) == "return 1"
-    window.statistics()
-    until(lambda: "open files only" in str(window.statistics().lacks))
-    assert str(path) in window.statistics().model
-    assert running_engines() == []  # none was started here
-
-
-def test_two_windows_share_it_and_it_stays_without_any(elsewhere):
-    path = elsewhere.folder / "engine.sock"
-    elsewhere.listen(f"unix:{path}", "--engine-exit-seconds=0")
-    windows = [elsewhere.window(f"speclsp+unix://{path}", engine_exit_seconds=0) for _ in "ab"]
-    for window in windows:
-        open_document(window)
-        assert text_of(window) == "return 1"
+    """Two share it, and it stays without any."""
+    elsewhere.listen("--engine-exit-seconds=0")
+    assert elsewhere.socket.stat().st_mode & 0o777 == 0o600
+    windows = [elsewhere.answered_window(engine_exit_seconds=0) for _ in "ab"]
+    windows[0].statistics()
+    until(lambda: "open files only" in str(windows[0].statistics().lacks))
+    assert str(elsewhere.socket) in windows[0].statistics().model
     for window in windows:
         window.close()
-    third = elsewhere.window(f"speclsp+unix://{path}")
-    open_document(third)
-    assert text_of(third) == "return 1"
+    elsewhere.answered_window()
     assert elsewhere.processes[0].poll() is None
+    assert running_engines() == []  # none was started here
 
 
 @pytest.mark.parametrize(
@@ -181,7 +179,7 @@ def test_a_socket_in_the_url_has_a_whole_path():
 
 
 def test_without_memory_it_does_not_listen(elsewhere):
-    elsewhere.listen(f"unix:{elsewhere.folder / 'first.sock'}")
+    elsewhere.listen()
     model = elsewhere.folder / "large.gguf"
     with model.open("wb") as file:
         file.truncate(1 << 42)
@@ -198,17 +196,16 @@ def test_without_memory_it_does_not_listen(elsewhere):
 def test_an_engine_that_cannot_begin_says_why(elsewhere, monkeypatch, fault):
     monkeypatch.setenv("XDG_RUNTIME_DIR", elsewhere.environment["XDG_RUNTIME_DIR"])
     monkeypatch.setattr(start, "_CONTROL_TIMEOUT_S", 0.1)
-    path = elsewhere.folder / "engine.sock"
-    place = engine_place(Settings(), f"unix:{path}")
+    place = engine_place(Settings(), f"unix:{elsewhere.socket}")
     with ExitStack() as stack:
         if fault == "lock":
             stack.enter_context(place.locked(1.0))
         else:
             place.log.mkdir()
-        outcome = CliRunner().invoke(engine, ["--listen", f"unix:{path}"])
+        outcome = CliRunner().invoke(engine, ["--listen", f"unix:{elsewhere.socket}"])
     assert isinstance(outcome.exception, EngineProcessError)
     assert outcome.exception.remedy
-    assert not path.exists()
+    assert not elsewhere.socket.exists()
     assert not place.socket.exists()
 
 
@@ -232,10 +229,9 @@ def test_no_path_and_no_ignored_file_leaves_the_machine(elsewhere, tmp_path, mon
     monkeypatch.setattr(
         wire.Connection, "_frame", lambda self, m: sent.append(frame(self, m)) or sent[-1]
     )
-    path = elsewhere.folder / "engine.sock"
-    elsewhere.listen(f"unix:{path}")
+    elsewhere.listen()
     (tmp_path / ".gitignore").write_text("private.py\n")
-    window = elsewhere.window(f"speclsp+unix://{path}")
+    window = elsewhere.window()
     window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
     open_document(window, file=str(tmp_path / "a.py"))
     assert text_of(window) == "return 1"
@@ -267,12 +263,11 @@ def test_no_path_and_no_ignored_file_leaves_the_machine(elsewhere, tmp_path, mon
 
 
 def test_accepted_texts_of_projects_are_kept_apart(elsewhere, tmp_path):
-    path = elsewhere.folder / "engine.sock"
-    elsewhere.listen(f"unix:{path}", "--persist")
+    elsewhere.listen("--persist")
     store = elsewhere.folder / "state" / "speclsp" / "accepted.sqlite3"
     kept: list[set[bytes | None]] = []
     for n_texts, name in enumerate(["a", "b", "a", ""], start=1):
-        window = elsewhere.window(f"speclsp+unix://{path}", persist=True)
+        window = elsewhere.window(persist=True)
         file = f"{tmp_path}/{name}/x.py" if name else "/x.py"
         if name:
             window.open_folder(WorkspaceFolder(root=f"{tmp_path}/{name}", name="p"))
@@ -294,11 +289,8 @@ def test_accepted_texts_of_projects_are_kept_apart(elsewhere, tmp_path):
 
 def test_a_killed_engine_is_one_message_and_its_return_needs_nothing(elsewhere, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.2, 0.2, 0.2))
-    path = elsewhere.folder / "engine.sock"
-    elsewhere.listen(f"unix:{path}")
-    window = elsewhere.window(f"speclsp+unix://{path}")
-    open_document(window)
-    assert text_of(window) == "return 1"
+    elsewhere.listen()
+    window = elsewhere.answered_window()
     problems(window)
     elsewhere.processes[0].kill()
     until(lambda: window.state() == "failed")
@@ -309,18 +301,15 @@ def test_a_killed_engine_is_one_message_and_its_return_needs_nothing(elsewhere, 
     assert time.monotonic() - began < 5
     until(lambda: window._restarts.n_losses >= 3)
     (problem,) = problems(window)
-    assert str(path) in problem.message
+    assert str(elsewhere.socket) in problem.message
     assert "engine --listen" in problem.remedy
-    elsewhere.listen(f"unix:{path}")  # over the dead one's socket
+    elsewhere.listen()  # over the dead one's socket
     assert text_of(window) == "return 1"
 
 
 def test_wrong_settings_of_a_request_are_left_out(elsewhere):
-    path = elsewhere.folder / "engine.sock"
-    elsewhere.listen(f"unix:{path}")
-    window = elsewhere.window(f"speclsp+unix://{path}")
-    open_document(window)
-    assert text_of(window) == "return 1"
+    elsewhere.listen()
+    window = elsewhere.answered_window()
     request = CompletionRequest(
         uri="u:a",
         version=1,
@@ -333,31 +322,29 @@ def test_wrong_settings_of_a_request_are_left_out(elsewhere):
 
 
 def test_another_version_is_named_on_both_sides(elsewhere, monkeypatch):
-    path = elsewhere.folder / "engine.sock"
-    elsewhere.listen(f"unix:{path}")
+    elsewhere.listen()
     own = listening.__version__
     monkeypatch.setattr(listening, "__version__", "9.9")
     told = rf"speclsp {own}, protocol {PROTOCOL}.* speclsp 9\.9"
     with pytest.raises(EngineProcessError, match=told) as e:
-        asyncio.run(connect_elsewhere(Settings(engine_url=f"speclsp+unix://{path}")))
+        asyncio.run(connect_elsewhere(Settings(engine_url=elsewhere.url)))
     assert "same version" in e.value.remedy
 
 
 def test_the_commands_know_it(elsewhere, monkeypatch):
-    path = elsewhere.folder / "engine.sock"
-    elsewhere.listen(f"unix:{path}")
-    second = elsewhere.run("--listen", f"unix:{path}")
+    elsewhere.listen()
+    second = elsewhere.run("--listen", f"unix:{elsewhere.socket}")
     assert second.returncode != 0
     assert "listens already" in second.stderr
     monkeypatch.setenv("XDG_RUNTIME_DIR", elsewhere.environment["XDG_RUNTIME_DIR"])
     (place,) = running_engines()
     until(lambda: status_of(place) is not None)
-    assert f"listens at {path}" in CliRunner().invoke(engine, ["status"]).output
+    assert f"listens at {elsewhere.socket}" in CliRunner().invoke(engine, ["status"]).output
     pid = elsewhere.processes[0].pid
     assert "serves" in CliRunner().invoke(engine, ["log"]).output
     assert f"Ended process {pid}" in CliRunner().invoke(engine, ["stop", str(pid)]).output
     assert elsewhere.processes[0].wait(WAIT_S) == 0
-    assert not path.exists()
+    assert not elsewhere.socket.exists()
     assert known_places()
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     outcome = CliRunner().invoke(engine, ["run"])
@@ -365,9 +352,8 @@ def test_the_commands_know_it(elsewhere, monkeypatch):
 
 
 def test_a_signal_ends_it(elsewhere):
-    path = elsewhere.folder / "engine.sock"
-    elsewhere.listen(f"unix:{path}")
+    elsewhere.listen()
     until(lambda: "serves" in elsewhere.log())
     elsewhere.processes[0].send_signal(signal.SIGTERM)
     assert elsewhere.processes[0].wait(WAIT_S) == 0
-    assert not path.exists()
+    assert not elsewhere.socket.exists()
