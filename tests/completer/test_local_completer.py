@@ -21,7 +21,6 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import (
     DecodeError,
-    DecodeInterruptedError,
     EngineError,
     EngineUnavailableError,
     ModelNotFoundError,
@@ -299,19 +298,6 @@ def test_a_prompt_that_takes_several_deadlines_is_worth_repeating(make, loader):
     assert [(one.generated.text, one.stats.n_prompt_evaluated) for one in late] == [("", 56)] * 2
     assert last.generated.text.startswith("r")
     assert last.stats.n_prompt_evaluated == last.stats.n_prompt - 2 * 56
-
-
-def test_a_prompt_that_gets_nowhere_is_repeated_three_times(make, loader):
-    completer = taking_a_second(make, loader)
-    a_second_later = loader.target.before_decode
-
-    def too_late():
-        a_second_later()
-        raise DecodeInterruptedError("llama_decode was interrupted.")
-
-    loader.target.before_decode = too_late
-    results = asked_while_worth_it(completer, prefix="x = 1\n" * 400, deadline_ms=500)
-    assert [one.stats.n_prompt_evaluated for one in results] == [0] * 4
 
 
 def test_a_failed_decode_fails_its_request_only(make, loader):

@@ -123,23 +123,18 @@ def test_context_of_other_files_is_shown(program):
     assert "TAX_RATE_OF_THE_SHOP" in prompt
 
 
-def test_a_prompt_that_cannot_be_continued_is_an_error(program):
-    with pytest.raises(RequestError, match="invalid tokens"):
-        program.ask(prompt=(10**6,))
-    with pytest.raises(RequestError, match="exceeds the available context size"):
-        program.ask(prompt=(5,) * 5000)
-    assert program.ask("def f", n_predict=1).tokens
-
-
-@pytest.mark.parametrize("prompt", [(10**6,), (5,) * 5000])
-def test_prompts_that_cannot_be_continued_load_no_models_anew(prompt, settings):
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [((10**6,), "invalid tokens"), ((5,) * 5000, "exceeds the available context size")],
+)
+def test_prompts_that_cannot_be_continued_load_no_models_anew(prompt, message, settings):
     """The models are the editors', too."""
     loader = ScriptedLoader()
     engine = Engine(settings, loader=loader)
     program = Program(settings, engine)
     try:
         for _ in range(2 * MAX_FAILURES):
-            with pytest.raises(RequestError):
+            with pytest.raises(RequestError, match=message):
                 program.ask(prompt=prompt)
         assert program.ask("x = ", n_predict=1).tokens
         assert len(loader.targets) == 1
