@@ -21,7 +21,7 @@ import pytest_asyncio
 from forked_speclsp import forked_command
 
 from speclsp.engine_process.place import known_places, read_info
-from speclsp.engine_process.start import running_engines, status_of
+from speclsp.engine_process.start import running_engines
 from speclsp.events import LogLine, StateChanged
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.locations import accepted_store_path
@@ -216,21 +216,3 @@ async def test_nobody_notices_that_the_engine_is_killed_while_three_windows_type
                 await asyncio.sleep(0.02)
         assert texts <= window.kept(store)
     store.close()
-
-
-async def test_a_window_that_is_killed_leaves_the_others_their_engine(open_window):
-    first, second = open_window("one"), open_window("two")
-    for window in (first, second):
-        window.text = TYPED
-        await window.start(engine="shared")
-        await window.ghost()
-    (place,) = running_engines()
-    before = await asyncio.to_thread(status_of, place)
-    assert before is not None
-    first.server._process.kill()
-    async with asyncio.timeout(WAIT_S):
-        while (await asyncio.to_thread(status_of, place))["n_windows"] != 1:  # type: ignore[index]
-            await asyncio.sleep(0.02)
-    assert await second.ghost()
-    after = await asyncio.to_thread(status_of, place)
-    assert after["pid"] == before["pid"]

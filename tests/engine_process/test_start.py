@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import threading
@@ -14,7 +13,6 @@ from pathlib import Path
 import msgspec
 import pytest
 from echo_engines import PROGRAM, Engines, is_running, plain_connection, wait_for_end
-from suspended import suspend
 from waiting import until
 
 import speclsp
@@ -168,28 +166,10 @@ def test_an_engine_that_cannot_start_is_an_error_with_its_log(engines, monkeypat
     engines.connect().socket.close()
 
 
-def test_an_engine_that_is_killed_while_it_starts_is_an_error_with_the_signal(engines, monkeypatch):
-    monkeypatch.setenv("ECHO_ENGINE_FAILS", "kill")
-    with pytest.raises(EngineProcessError, match="signal 9"):
-        engines.connect()
-
-
 def test_a_program_that_is_missing_is_an_error(engines):
     with pytest.raises(EngineProcessError, match="cannot be started"):
         plain_connection(Settings(), program=["/nowhere/python"], timeout_s=10)
     assert not engines.place().socket.exists()
-
-
-def test_a_suspended_engine_is_an_error_in_time_and_is_not_replaced(engines):
-    with closing(engines.connect().socket):
-        (pid,) = engines.pids()
-        suspend(pid)
-        with pytest.raises(EngineProcessError, match="does not answer") as error:
-            plain_connection(Settings(), program=PROGRAM, timeout_s=0.2)
-        assert error.value.remedy
-        os.kill(pid, signal.SIGCONT)
-        engines.connect().socket.close()
-    assert engines.pids() == [pid]
 
 
 class Clock:
@@ -396,18 +376,6 @@ def test_a_link_that_is_planted_while_the_engine_starts_is_not_written_through(e
         place.write_info(info)
     assert target.read_bytes() == msgspec.json.encode(info)
     assert read_info(place) is None
-
-
-def test_a_folder_that_others_may_write_in_is_refused_as_it_is(engines):
-    """What they put into it before would be taken for ours."""
-    folder = user_folder()
-    for mode in (0o777, 0o1777, 0o770):
-        folder.chmod(mode)
-        with pytest.raises(EngineProcessError, match="other users may write"):
-            engines.connect()
-        assert stat.S_IMODE(folder.stat().st_mode) == mode
-    folder.chmod(0o755)
-    assert stat.S_IMODE(user_folder().stat().st_mode) == 0o700
 
 
 @needs_root

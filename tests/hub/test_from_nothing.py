@@ -105,15 +105,6 @@ async def test_auto_pulls_after_consent_and_completes(hub, opened, tmp_path):
     assert again.questions == []
 
 
-async def test_without_consent_the_trial_model_completes(hub, opened):
-    editor = await opened("Not now", "--fim-qwen-1.5b-default")
-    await editor.until(lambda: any(s.state == "ready" for s in editor.states))
-    await editor.until(lambda: editor.questions)
-    assert "Qwen2.5-Coder 1.5B Q8_0 (1.6 GB)" in editor.questions[0]
-    assert any("trial model" in s.message for s in editor.states)
-    assert not hub.asked
-
-
 def speclsp(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     run = run_speclsp(*arguments, data=given.encode())
     return subprocess.CompletedProcess(
@@ -176,17 +167,6 @@ def test_a_target_and_a_draft_model_are_named_together_and_come_by_one_command(h
         "Run `speclsp models pull qwen2.5-coder-7b-q8_0-draft -hfd owner/else`.\n"
     )
     assert "Name a model" in speclsp("models", "pull").stderr
-
-
-def test_a_hub_that_cannot_be_reached_keeps_nothing_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nothing listens there
-    run = speclsp("models", "pull", "qwen2.5-coder-0.5b-q8_0")
-    assert run.returncode == 1
-    (line,) = run.stderr.splitlines()
-    assert "cannot be reached" in line
-    assert "HF_ENDPOINT names a mirror." in line
-    assert "is kept" not in line
 
 
 @pytest.mark.parametrize("command", ["doctor", "models pull"])

@@ -175,6 +175,7 @@ def test_the_command_in_a_process_of_its_own(name, status, world):
     [
         ("HF_ENDPOINT=http://[", "wrong value"),
         ("HF_ENDPOINT=nowhere", "cannot be reached"),
+        ("HF_ENDPOINT=http://127.0.0.1:9", "HF_ENDPOINT names a mirror."),
         ("HF_ENDPOINT=http://me:hidden@127.0.0.1:1", "mirror 127.0.0.1 cannot be reached"),
         ("HTTP_PROXY=garbage://x", "proxy"),
         ("HF_TOKEN_PATH=/", "token cannot be read"),
@@ -189,6 +190,7 @@ def test_what_the_environment_says_wrongly(variable, says, world):
     check_messages(run.stderr.decode())
     assert says in run.stderr.decode()
     assert b"hidden" not in run.stderr
+    assert b"is kept" not in run.stderr, "nothing was received"
 
 
 def test_a_version_is_used_once_all_of_it_is_there(world, pull, monkeypatch):

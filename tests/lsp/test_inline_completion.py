@@ -368,22 +368,6 @@ async def test_newer_request_ends_the_older_of_the_same_document(wire):
     assert [len(wire.answers_to(i)) for i in (first, beside, second)] == [1, 1, 1]
 
 
-async def test_burst_gets_one_answer_each(wire):
-    wire.open("a")
-    wire.completer.script = lambda asked: None
-    ids = [wire.request(INLINE, at(0, 1)) for _ in range(30)]
-    await wire.until(lambda: wire.completer.asked)
-    await wire.until(lambda: sum(bool(wire.answers_to(i)) for i in ids) == 29)
-    for asked in wire.completer.asked:
-        if not asked.cancel.cancelled:
-            asked.answer("text")
-    await wire.answer(ids[-1])
-    await wire.settle()
-    assert [len(wire.answers_to(i)) for i in ids] == [1] * 30
-    codes = [wire.answers_to(i)[0].get("error", {}).get("code") for i in ids]
-    assert codes == [-32800] * 29 + [None]
-
-
 async def test_cancel_request(wire):
     wire.open("a")
     msg_id = await wire.hold()

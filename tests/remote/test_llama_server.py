@@ -10,7 +10,6 @@ from llama_server_process import KEY, running_llama_server
 from waiting import until
 
 from speclsp.embedded import EMBEDDED, model_files
-from speclsp.errors import RemoteError
 from speclsp.remote.engine import HttpEngine
 from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.settings import Settings
@@ -149,39 +148,3 @@ def test_windows_with_slots_of_their_own_keep_their_prompts(tmp_path):
                 assert window.stats.n_prompt - window.stats.n_cached <= 1
         for window in windows:
             window.close()
-
-
-def test_a_wrong_key_is_refused_and_not_shown(address):
-    engine = HttpEngine(address, key="wrong-key")
-    with pytest.raises(RemoteError, match="refuses the key") as found:
-        engine.connect()
-    assert "engine_key_file" in found.value.remedy
-    assert "wrong-key" not in f"{found.value!r}{engine!r}"
-    engine.close()
-
-
-def test_another_model_is_noticed_after_a_pause(tmp_path):
-    now = [0.0]
-    with running_llama_server(tmp_path, "--alias", "first") as address:
-        engine = HttpEngine(address, key=KEY, clock=lambda: now[0])
-        assert text_of(engine, FIM)
-    port = int(address.rpartition(":")[2])
-    with running_llama_server(tmp_path, "--alias", "second", port=port):
-        now[0] = 31.0
-        with pytest.raises(RemoteError, match="runs second now, and ran first"):
-            text_of(engine, FIM)
-    engine.close()
-
-
-def test_a_server_that_dies_and_returns(tmp_path):
-    now = [0.0]
-    with running_llama_server(tmp_path) as address:
-        engine = HttpEngine(address, key=KEY, clock=lambda: now[0])
-        assert text_of(engine, FIM)
-    for _ in range(2):
-        with pytest.raises(RemoteError, match=r"cannot be reached|closes the connection"):
-            text_of(engine, FIM)
-    with running_llama_server(tmp_path, port=int(address.rpartition(":")[2])):
-        now[0] = 30.0
-        assert text_of(engine, FIM)
-    engine.close()
