@@ -209,14 +209,15 @@ def prompt_question(
         )
     # A model that cannot roll back cannot reuse a short prompt.
     may_be_short = is_typing(request) and weights.supports_rollback
+    shown = masked_path if settings.mask_secrets else str
     question = PromptQuestion(
         uri=request.uri,
         layout=PromptLayout(
             family=tokenizer.family, vocabulary=tokenizer.vocabulary, layout=settings.fim_layout
         ),
         text=FimText(
-            repo_name=request.repo_name,
-            path=masked_path(request.path) if settings.mask_secrets else request.path,
+            repo_name=shown(request.repo_name),
+            path=shown(request.path),
             prefix=request.prefix.removesuffix(typed),
             suffix=request.suffix,
         ),

@@ -156,7 +156,7 @@ def test_an_answer_that_does_not_begin_with_what_was_typed_is_refused(desk):
     assert "`healing`" in error.value.remedy
 
 
-def asked_at(places: dict[str, str], root: Path) -> RecordingServer:
+def asked_at(places: dict[str, str], root: Path, repo_name: str = "p") -> RecordingServer:
     """Return a server that was asked at a place of each file of a project."""
     with recording_server("qwen2.5-coder-7b", "area_of_1(box)") as server:
         window = typed_completer(Settings(engine_url=server.address, persist=False, n_prompt=4000))
@@ -168,6 +168,7 @@ def asked_at(places: dict[str, str], root: Path) -> RecordingServer:
                     text,
                     path=name,
                     file=str(root / name),
+                    repo_name=repo_name,
                     uri=f"file:///{name}",
                     origin="program",
                     wait_for_model=True,
@@ -208,7 +209,8 @@ def test_no_token_in_a_files_name_leaves(tmp_path):
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("def area_of_it(box):\n    return box\n")
-    server = asked_at(dict.fromkeys(names, "box = Box()\nprint(area_of_it¦)\n"), tmp_path)
+    places = dict.fromkeys(names, "box = Box()\nprint(area_of_it¦)\n")
+    server = asked_at(places, tmp_path, repo_name=token)
     assert len(server.prompts) == len(names)
     assert PLACEHOLDER in server.received
     assert token[4:] not in server.received
