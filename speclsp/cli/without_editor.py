@@ -182,7 +182,7 @@ def edit_of(result: EditResult, text: str) -> TextEdit | None:
 
 def refusal_of(document: Document) -> str:
     """Return why nothing is asked at a place of a document that holds secrets."""
-    if is_secret_path(document.path):
+    if is_secret_path(document.path, document.file):
         return "the file looks as if it held secrets"
     return "the line holds a secret"
 

@@ -55,7 +55,7 @@ _Result = TypeVar("_Result")
 
 def is_learned(accepted: AcceptedText, *, masks: bool) -> bool:
     """Whether to draft from a text: it is not blank and, where ``masks``, holds no secret."""
-    if not accepted.text.strip() or is_secret_path(accepted.path):
+    if not accepted.text.strip() or is_secret_path(accepted.path, accepted.file):
         return False
     return not (masks and holds_secret(accepted.whole, accepted.path))
 

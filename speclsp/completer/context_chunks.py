@@ -231,7 +231,7 @@ class ContextChunks:
         shown = {
             uri: document.text.split("\n")
             for uri, document in documents.items()
-            if not is_secret_path(document.path)
+            if not is_secret_path(document.path, document.file)
         }
         with self._wake:
             regions = self._edited.newest_first()

@@ -135,7 +135,9 @@ class DocumentTokens:
         return tuple(tokens)
 
     def _may_serve_others(self, document: Document) -> bool:
-        return not is_secret_path(document.path) and not self._is_ignored(document.file)
+        return not is_secret_path(document.path, document.file) and not self._is_ignored(
+            document.file
+        )
 
     def _is_made(self, document: Document, tokenize: Tokenize) -> bool:
         """Tokenise a piece of a document; return whether all of it is tokenised."""

@@ -107,7 +107,7 @@ def examine(root: Path, relative: str, tally: ScanTally | None = None) -> FoundF
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    if status.st_size > MAX_BYTES or is_secret_path(relative):
+    if status.st_size > MAX_BYTES or is_secret_path(relative, str(path)):
         if tally is not None:
             tally.n_skipped += 1
         return None

@@ -62,13 +62,14 @@ _DOUBTFUL: Final = re.compile(
 _BACKUP: Final = re.compile(r"(.+?)(\.(bak|backup|old|orig|save|swp|\d+)|~)+", re.DOTALL)
 
 
-def is_secret_path(path: str | PurePath) -> bool:
+def is_secret_path(path: str | PurePath, file: str = "") -> bool:
     """Whether a file holds secrets by its name.
 
-    ``path`` is relative to its workspace folder: the folder's own path does not count.
+    ``path`` is relative to its workspace folder: of the folder's own path, in the absolute path
+    ``file``, only folders count in which nothing is read.
     """
     *folders, name = re.split(r"[/\\]", str(path).lower())
-    if not _SECRET_FOLDERS.isdisjoint(folders):
+    if not _SECRET_FOLDERS.isdisjoint((*folders, *re.split(r"[/\\]", file.lower()))):
         return True
     backup = _BACKUP.fullmatch(name)
     return _is_secret_name(name, folders) or (

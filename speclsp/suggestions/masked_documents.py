@@ -130,7 +130,7 @@ class MaskedDocuments:
         if not self._masks:
             return self.place_masked(request)
         document = self._documents.get(request.uri)
-        if document is not None and is_secret_path(document.path):
+        if document is not None and is_secret_path(document.path, document.file):
             return "private"
         with self._lock:
             masked = self._masked_at(request.uri, request.version)
@@ -190,7 +190,7 @@ class MaskedDocuments:
         if not self._masks:
             self._deliver(document)
             return
-        if is_secret_path(document.path):
+        if is_secret_path(document.path, document.file):
             self._deliver(dataclasses.replace(document, text=""))
             return
         masked = self._newest_masked(document)

@@ -44,3 +44,9 @@ INNOCENT = """
 @pytest.mark.parametrize("path", INNOCENT.split())
 def test_not_secret(path):
     assert not is_secret_path(path)
+
+
+def test_of_a_folders_own_path_only_folders_in_which_nothing_is_read_count():
+    assert is_secret_path("config", "/home/ada/.kube/config")
+    assert is_secret_path("token", r"C:\Users\ada\.aws\sso\token")
+    assert not is_secret_path("a.txt", "/home/ada/secrets/a.txt")

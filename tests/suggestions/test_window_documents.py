@@ -32,8 +32,9 @@ LARGE = "x = 1\n" * 20_000 + SECRET
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIBOgIBAAJBAKj34GkxFhD9\nabc\n-----END PRIVATE KEY-----\n"
 
 
-def document(text: str, version: int = 1, path: str = "a.py", uri: str = URI) -> Document:
-    return Document(uri=uri, path=path, language_id="python", version=version, text=text)
+def document(text: str, version: int = 1, path: str = "a.py", **fields: str) -> Document:
+    known = {"uri": URI, "language_id": "python", **fields}
+    return Document(path=path, version=version, text=text, **known)
 
 
 def make(**fields: Any) -> tuple[Window, ScriptedCompleter]:
@@ -143,10 +144,12 @@ def test_nothing_is_asked_on_the_line_of_a_secret():
     assert len(completer.asked) == 1
 
 
-@pytest.mark.parametrize("path", [".env", "id_rsa"])
-def test_a_private_file_has_no_text_and_no_completions(path):
+@pytest.mark.parametrize(
+    ("path", "file"), [(".env", ""), ("id_rsa", ""), ("config", "/home/ada/.kube/config")]
+)
+def test_a_private_file_has_no_text_and_no_completions(path, file):
     window, completer = make()
-    window.open_document(document("x = 1\n", path=path))
+    window.open_document(document("x = 1\n", path=path, file=file))
     window.change_document(URI, 2, "y = 1\n")
     assert completer.documents[URI].text == ""
     assert asked(window, 2, version=2).source == "filter"
