@@ -122,7 +122,6 @@ class Decoder:
             prefix=cursor.prefix,
             suffix=cursor.suffix,
             budget=PromptBudget(n_prompt=min(n_prompt, self.weights.target.n_ctx - n_predict)),
-            window=None,
             layout=self.settings.fim_layout,
         )
         return DraftContext(

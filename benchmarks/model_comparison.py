@@ -73,7 +73,6 @@ def real_prompts(settings: Settings, n_prompts: int) -> list[list[int]]:
                 prefix=cursor.prefix,
                 suffix=cursor.suffix,
                 budget=_BUDGET,
-                window=None,
                 layout=settings.fim_layout,
             ).tokens
         )

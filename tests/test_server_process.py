@@ -45,22 +45,9 @@ async def test_typing(server, tmp_path):
     assert stats["n_requests"] == 3
 
 
-async def test_options_reach_the_server(server, heard):
-    server.open(Path("/x.py"), "a")
-    await server.inline_completion(0, 1)
-    assert any(line.level == "debug" for line in heard)
-
-
 async def test_error_of_the_server(server):
     with pytest.raises(ServerProcessError, match="unknown command"):
         await server.execute_command("no.such")
-
-
-async def test_exit_code(tmp_path):
-    made = ServerProcess()
-    await made.start(ARGV, tmp_path)
-    assert await made.shutdown() == 0
-    assert made.stderr_tail == ""
 
 
 async def test_program_that_is_not_there(tmp_path):

@@ -99,11 +99,6 @@ def test_a_wrong_value_that_may_be_secret_is_not_shown(name, value):
     assert "hidden" not in problem.message
 
 
-def test_an_unknown_name_is_reported():
-    (problem,) = resolve([{"nPredikt": 3}]).problems
-    assert "nPredikt" in problem.message
-
-
 def test_a_bad_value_keeps_the_value_from_before():
     before = Settings(n_predict=7)
     assert resolve([{"n_predict": -1}], base=before).settings.n_predict == 7

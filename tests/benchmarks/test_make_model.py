@@ -33,13 +33,6 @@ def test_a_model_is_made_and_compared_and_its_tables_say_so(tmp_path):
     assert f"deep.gguf is {remark}" in table.output
 
 
-def test_a_shape_without_room_is_refused(tmp_path):
-    result = run("make-model", "--layers", "2", str(tmp_path / "none.gguf"))
-    assert result.exit_code != 0
-    assert "layers, and the shape has room for 2" in str(result.exception)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_draft_model_gets_its_targets_vocabulary(tmp_path):
     path = tmp_path / "draft.gguf"
     draft = embedded_draft()
@@ -47,12 +40,6 @@ def test_a_draft_model_gets_its_targets_vocabulary(tmp_path):
     assert made.exit_code == 0, made.output
     assert f"the times of {draft.name}'s shape with 4,352 tokens in Q8_0" in made.output
     assert SmallModel(path).shape == replace(SmallModel(draft).shape, n_vocab=4352)
-
-
-def test_a_vocabulary_without_room_is_refused(tmp_path):
-    result = run("make-model", "--vocabulary", "2", str(tmp_path / "none.gguf"))
-    assert "tokens, and the shape has room for 2" in str(result.exception)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_names_the_model_for_what_it_is(tmp_path):

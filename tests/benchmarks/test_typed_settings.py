@@ -60,20 +60,13 @@ def test_typing_is_counted(cases, tmp_path):
 
 
 @pytest.mark.real
-def test_one_layout_may_be_replayed_alone(cases):
-    arguments = ("--no-compare", "--no-pauses", "--n-cases", "1", "--fim-layout", "plain")
-    result = run("typing", cases, *arguments)
-    assert result.exit_code == 0, result.output
-    assert "plain" in result.output
-    assert "anchored" not in result.output
-
-
-@pytest.mark.real
 def test_a_server_process_answers_the_same_keys(cases, tmp_path):
     report = tmp_path / "report.json"
-    result = run("typing", cases, "--server", "--no-compare", "--json", report)
+    alone = ("--no-compare", "--no-pauses", "--fim-layout", "plain")
+    result = run("typing", cases, "--server", *alone, "--json", report)
     assert result.exit_code == 0, result.output
-    (counts,) = json.loads(report.read_text())["figures"].values()
+    ((layout, counts),) = json.loads(report.read_text())["figures"].items()
+    assert layout == "plain"
     assert counts["n_chars"] == len("def mul(a, b):\n    return") + len(" x + 1")
     assert counts["n_requests"] == counts["n_keys"] + counts["n_takes"] + counts["n_jumps"]
     assert counts["evaluated"]["jump"]["most"] > 10

@@ -73,34 +73,6 @@ def test_greedy_takes_the_lowest_id_among_equals_as_llama_cpp_does():
     assert GreedySampler().sample(row(1, 5, 5, 5)) == 1
 
 
-def test_top_k_keeps_the_k_most_probable_tokens():
-    kept = distribution(of_probabilities(0.1, 0.4, 0.2, 0.3), params(top_k=2))
-    assert kept == pytest.approx({1: 0.4 / 0.7, 3: 0.3 / 0.7})
-
-
-def test_top_p_keeps_the_fewest_tokens_that_reach_it():
-    logits = of_probabilities(0.1, 0.4, 0.2, 0.3)
-    assert set(distribution(logits, params(top_p=0.69))) == {1, 3}
-    assert set(distribution(logits, params(top_p=0.71))) == {1, 2, 3}
-
-
-def test_top_p_is_taken_of_what_top_k_leaves():
-    logits = of_probabilities(0.1, 0.4, 0.2, 0.3)
-    # Of 0.4 and 0.3 alone the first has 0.57 of the mass, of all four only 0.4.
-    assert set(distribution(logits, params(top_k=2, top_p=0.5))) == {1}
-    assert set(distribution(logits, params(top_p=0.5))) == {1, 3}
-
-
-def test_min_p_is_a_share_of_the_best_before_the_temperature():
-    logits = of_probabilities(0.1, 0.4, 0.2, 0.3)
-    assert set(distribution(logits, params(min_p=0.6, temperature=100.0))) == {1, 3}
-
-
-def test_the_temperature_flattens_what_the_filters_left():
-    kept = distribution(of_probabilities(0.5, 0.4, 0.1), params(top_k=2, temperature=1e6))
-    assert kept == pytest.approx({0: 0.5, 1: 0.5}, abs=1e-5)
-
-
 @given(
     seed=st.integers(0, 10_000),
     n_vocab=st.integers(1, 3000),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import exactness
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from scripted_drafters import (
     ScriptedDrafter,
 )
 from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, random_trees, tree_of
-from scripted_target import ScriptedTarget, following, hashing
+from scripted_target import ScriptedTarget, hashing
 
 from speclsp.answers import FinishReason
 from speclsp.common_ends import common_head
@@ -277,34 +278,18 @@ def _timed_passes(generation: Generation) -> list[int]:
 
 def test_each_pass_after_the_prefill_is_timed():
     trees = iter([[], [], [(-1, 0), (0, 1)], [(-1, 0), (-1, 1)]])
-    generation = generate(
-        target(),
-        DraftContext(prompt=PROMPT),
-        drafter=TreeProposer(lambda generated: tree_of(next(trees, []))),
-        sampler=make_sampler(
-            SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
-        ),
-        n_predict=12,
-        stop=lambda token: False,
-        interrupted=lambda: None,
-        clock=tick(),
-    )
+    proposer = TreeProposer(lambda generated: tree_of(next(trees, [])))
+    generation = run(target(), proposer, n_predict=12)
     assert _timed_passes(generation)[:4] == [1, 3, 3, 1]
 
 
 def test_the_passes_of_an_interrupted_request_are_timed():
     emitted: list[int] = []
-    generation = generate(
+    generation = run(
         target(),
-        DraftContext(prompt=PROMPT),
-        drafter=None,
-        sampler=make_sampler(
-            SamplingParams(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, seed=0)
-        ),
         n_predict=12,
         stop=lambda token: emitted.append(token) is not None,
         interrupted=lambda: "deadline" if len(emitted) == 3 else None,
-        clock=tick(),
     )
     assert _timed_passes(generation) == [1] * 2
 
@@ -429,21 +414,6 @@ def test_the_stop_token_is_the_last_of_the_output_and_ends_the_sampling():
     assert generation.tokens == reference.tokens[:3] == tuple(asked)
     assert list(model.cached) == [*PROMPT, *reference.tokens[:3]]
     assert (generation.stats.n_drafted, generation.stats.n_accepted) == (8, 3)
-
-
-def test_a_request_again_evaluates_one_prompt_token():
-    model = target()
-    first = run(model)
-    again = run(model)
-    assert again.tokens == first.tokens
-    assert (first.stats.n_prompt_evaluated, again.stats.n_prompt_evaluated) == (8, 1)
-
-
-def test_typing_on_evaluates_what_is_new():
-    model = target()
-    first = run(model, n_predict=4)
-    longer = [*PROMPT, *first.tokens[:2], 6]
-    assert run(model, prompt=longer).stats.n_prompt_evaluated <= 2
 
 
 def test_an_interruption_between_prefill_chunks_keeps_what_was_evaluated():
@@ -575,15 +545,9 @@ def test_what_passes_take_without_drafts_is_not_blamed_on_speculation():
             now += 1.0
             return super().decode(tokens, n_logits)
 
-    stats = generate(
-        Slow(hashing(N_VOCAB), N_VOCAB),
-        DraftContext(prompt=(1, 2, 3)),
-        drafter=EmptyDrafter(),
-        sampler=GreedySampler(),
-        n_predict=6,
-        stop=stop,
-        interrupted=lambda: None,
-        clock=lambda: now,
+    slow, context = Slow(hashing(N_VOCAB), N_VOCAB), DraftContext(prompt=(1, 2, 3))
+    stats = exactness.run(
+        slow, context, EmptyDrafter(), GreedySampler(), 6, stop=stop, clock=lambda: now
     ).stats
     assert measured_speedup(stats) == pytest.approx(1.0)
 
@@ -602,10 +566,3 @@ def test_the_time_inside_the_backend_is_that_behind_the_prompt():
     stats = run(model).stats
     assert stats.n_decode_passes > 1
     assert stats.ms_decode == stats.n_decode_passes
-
-
-def test_a_script_is_followed_to_its_end():
-    script = [3, 1, 4, 1, 5]
-    model = ScriptedTarget(following(script, N_VOCAB, n_prompt=3), N_VOCAB)
-    generation = run(model, RandomDrafter(N_VOCAB, 1), prompt=[1, 2, 0], n_predict=6)
-    assert generation.tokens == (3, 1, 4, 1, 5, 5)

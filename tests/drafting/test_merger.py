@@ -10,6 +10,7 @@ from operator import eq
 
 import numpy as np
 import pytest
+from character_tokens import where
 from scripted_drafters import EmptyDrafter, ModelBase, ScriptedDrafter, SilentBase
 from scripted_proposers import n_leaves
 
@@ -549,20 +550,11 @@ def test_the_last_pass_of_a_request_teaches_the_next_one():
 
 
 def test_several_places_of_real_text_make_branches():
-    def ids(text):
-        return np.array([ord(c) for c in text], dtype=np.int32)
-
     merger = DraftMerger(
         [SuffixDrafter(n_draft=15)], AcceptanceTable(), mode="tree", p_split=0.0, n_max=15
     )
-    merger.begin(
-        DraftContext(
-            prompt=(0,),
-            prefix=ids("return self.left\nreturn self.right\nreturn self."),
-            verify_curve=FREE,
-            n_branches=4,
-        )
-    )
+    text = "return self.left\nreturn self.right\nreturn self."
+    merger.begin(where(text, n_branches=4))
     tree = merger.propose([], 15)
     texts = {"".join(map(chr, path)) for path in nodes(tree)}
     assert {"l", "r"} <= texts

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from character_tokens import ids, where
 from hypothesis import given
 from hypothesis import strategies as st
 from llama_cpp_statistics import counted
 
-from speclsp.drafting.drafter import Draft, DraftContext, NgramCounts, Statistics, TokenArray
+from speclsp.drafting.drafter import Draft, DraftContext, NgramCounts, Statistics
 from speclsp.drafting.ngram_cache import (
     LAX,
     STRICT,
@@ -19,11 +20,6 @@ from speclsp.drafting.ngram_cache import (
     create,
 )
 from speclsp.settings import Settings
-
-
-def ids(text: str) -> TokenArray:
-    """One token per character."""
-    return np.array([ord(c) for c in text], dtype=np.int32)
 
 
 class FixedCounts:
@@ -49,17 +45,11 @@ def drafted(
     n_max: int = 100,
 ) -> tuple[str, str, int]:
     drafter = NgramCacheDrafter(n_draft=n_draft)
-    drafter.begin(
-        DraftContext(
-            prompt=(0,),
-            prefix=ids(prefix),
-            suffix=ids(suffix),
-            statistics=Statistics(
-                static=(FixedCounts(static),) if static else (),
-                dynamic=(FixedCounts(dynamic),) if dynamic else (),
-            ),
-        )
+    statistics = Statistics(
+        static=(FixedCounts(static),) if static else (),
+        dynamic=(FixedCounts(dynamic),) if dynamic else (),
     )
+    drafter.begin(where(prefix, suffix, statistics=statistics))
     draft = drafter.draft([ord(c) for c in generated], n_max)
     return "".join(map(chr, draft.tokens)), draft.source, draft.match_length
 
@@ -109,7 +99,7 @@ def test_each_token_is_drafted_behind_the_ones_before():
 
 def test_ngrams_that_span_two_calls_are_counted():
     drafter = NgramCacheDrafter(n_draft=8)
-    drafter.begin(DraftContext(prompt=(0,), prefix=ids("ab")))
+    drafter.begin(where("ab"))
     generated: list[int] = []
     for token in ids("cdX!abcd").tolist():
         drafter.draft(generated, 8)
@@ -120,15 +110,13 @@ def test_ngrams_that_span_two_calls_are_counted():
 def test_several_sources_count_as_their_sum():
     drafter = NgramCacheDrafter(n_draft=1)
     sources = (FixedCounts({"abcd": "XY"}), FixedCounts({"abcd": "XX"}), FixedCounts({}))
-    drafter.begin(
-        DraftContext(prompt=(0,), prefix=ids("abcd"), statistics=Statistics(dynamic=sources))
-    )
+    drafter.begin(where("abcd", statistics=Statistics(dynamic=sources)))
     assert drafter.draft([], 8) == Draft((ord("X"),), "dynamic", 4, (0.6,))
 
 
 def test_the_setting_bounds_the_draft():
     drafter = create(Settings(drafters="ngram-cache", draft_max=5))
-    drafter.begin(DraftContext(prompt=(0,), prefix=ids("abcd" * 4)))
+    drafter.begin(where("abcd" * 4))
     draft = drafter.draft([], 100)
     assert len(draft.tokens) == len(draft.probabilities) == 5
 
@@ -213,9 +201,7 @@ class TestWithoutTheBuffer:
     def drafted(self, prefix: str, generated: str = "", **statistics: Mapping[str, str]) -> str:
         drafter = NgramCacheDrafter(n_draft=8, reads_buffer=False)
         sources = {kind: (FixedCounts(counts),) for kind, counts in statistics.items()}
-        drafter.begin(
-            DraftContext(prompt=(0,), prefix=ids(prefix), statistics=Statistics(**sources))
-        )
+        drafter.begin(where(prefix, statistics=Statistics(**sources)))
         return "".join(map(chr, drafter.draft([ord(c) for c in generated], 100).tokens))
 
     def test_the_context_is_left_to_others(self):

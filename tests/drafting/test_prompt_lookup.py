@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from character_tokens import ids, text_of, where
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,32 +15,8 @@ from speclsp.drafting.prompt_lookup import PromptLookupDrafter, create
 from speclsp.settings import Settings
 
 
-def ids(text: str) -> TokenArray:
-    """One token per character."""
-    return np.array([ord(c) for c in text], dtype=np.int32)
-
-
-def text_of(tokens: Sequence[int]) -> str:
-    return "".join(chr(t) for t in tokens)
-
-
-def context(
-    prefix: str = "",
-    suffix: str = "",
-    buffers: Sequence[str] = (),
-    corpora: Sequence[FixedCorpus] = (),
-) -> DraftContext:
-    return DraftContext(
-        prompt=(0,),
-        prefix=ids(prefix),
-        suffix=ids(suffix),
-        buffers=tuple(ids(b) for b in buffers),
-        corpora=tuple(corpora),
-    )
-
-
 class FixedCorpus:
-    """Answers with one continuation and match length, where that is long enough."""
+    """Answers with one continuation and match length, asked that is long enough."""
 
     def __init__(self, answer: str, length: int) -> None:
         self._answer, self._length = ids(answer), length
@@ -61,54 +38,54 @@ class TrustingDrafter(PromptLookupDrafter):
         super().__init__(n_min=n_min, n_max=n_max, n_draft=n_draft)
 
 
-def drafted(where: DraftContext, generated: str = "", n_max: int = 100, **options: int) -> str:
+def drafted(asked: DraftContext, generated: str = "", n_max: int = 100, **options: int) -> str:
     drafter = TrustingDrafter(**options)
-    drafter.begin(where)
+    drafter.begin(asked)
     return text_of(drafter.draft([ord(c) for c in generated], n_max).tokens)
 
 
 CASES = {
-    "the newest of equal matches": (context("_abcX_abcY_abc"), "Y_abc"),
-    "this buffer before another one": (context("_abcX__abc", "", ["_abcZZ"]), "X__abc"),
-    "before the cursor before after it": (context("_abcX__abc", "_abcZZ"), "X__abc"),
-    "after the cursor before another buffer": (context("_abc", "_abcS.", ["_abcO."]), "S."),
-    "the most recently used buffer": (context("abc", "", ["_abcN.", "_abcO."]), "N."),
-    "a match at a buffer's end gives way": (context("_abcX._zabc", "__zabc"), "X._zab"),
+    "the newest of equal matches": (where("_abcX_abcY_abc"), "Y_abc"),
+    "this buffer before another one": (where("_abcX__abc", "", ["_abcZZ"]), "X__abc"),
+    "before the cursor before after it": (where("_abcX__abc", "_abcZZ"), "X__abc"),
+    "after the cursor before another buffer": (where("_abc", "_abcS.", ["_abcO."]), "S."),
+    "the most recently used buffer": (where("abc", "", ["_abcN.", "_abcO."]), "N."),
+    "a match at a buffer's end gives way": (where("_abcX._zabc", "__zabc"), "X._zab"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_drafted(case):
-    where, expected = CASES[case]
-    assert drafted(where) == expected
+    asked, expected = CASES[case]
+    assert drafted(asked) == expected
 
 
 def test_the_fim_tokens_of_the_prompt_do_not_matter():
     """The prompt ends with a special token; the look-up runs on the buffer instead."""
-    where = DraftContext(prompt=(*ids("abcdef__abc").tolist(), 99999), prefix=ids("abcdef__abc"))
+    asked = DraftContext(prompt=(*ids("abcdef__abc").tolist(), 99999), prefix=ids("abcdef__abc"))
     drafter = TrustingDrafter()
-    drafter.begin(where)
+    drafter.begin(asked)
     assert text_of(drafter.draft([], 3).tokens) == "def"
 
 
 def test_a_loop_is_drafted_further_than_its_last_turn():
-    assert drafted(context("_abababababababab")) == "ababab"
-    assert drafted(context("_" + "a" * 20)) == "aaaaaa"
+    assert drafted(where("_abababababababab")) == "ababab"
+    assert drafted(where("_" + "a" * 20)) == "aaaaaa"
 
 
 def test_an_older_place_that_disagrees_lengthens_nothing():
     # The newest place is followed by five tokens up to the cursor, one fewer than wanted.
-    assert drafted(context("1abcZZZZZZ_2abcYQQQQQQ_3abcY4abc")) == "Y4abc"
+    assert drafted(where("1abcZZZZZZ_2abcYQQQQQQ_3abcY4abc")) == "Y4abc"
 
 
 def test_the_loop_limits_the_draft():
-    assert drafted(context("abcdefgh__abc"), n_max=2) == "de"
+    assert drafted(where("abcdefgh__abc"), n_max=2) == "de"
 
 
 def test_a_longer_match_of_the_project_wins_and_an_equal_one_does_not():
     def source(length):
         drafter = TrustingDrafter(n_max=8)
-        drafter.begin(context("-abcX-__abc", corpora=[FixedCorpus("PPP", length)]))
+        drafter.begin(where("-abcX-__abc", corpora=(FixedCorpus("PPP", length),)))
         draft = drafter.draft([], 5)
         return draft.source, text_of(draft.tokens)
 
@@ -119,7 +96,7 @@ def test_a_longer_match_of_the_project_wins_and_an_equal_one_does_not():
 def test_the_best_of_several_corpora_wins():
     corpora = [FixedCorpus("AA", 3), FixedCorpus("BB", 5), FixedCorpus("CC", 5)]
     drafter = TrustingDrafter()
-    drafter.begin(context("qwerty", corpora=corpora))
+    drafter.begin(where("qwerty", corpora=tuple(corpora)))
     draft = drafter.draft([], 5)
     assert (text_of(draft.tokens), draft.match_length, draft.source) == ("BB", 5, "project")
     # Each is asked for more than what was found before only.
@@ -130,20 +107,20 @@ def test_the_best_of_several_corpora_wins():
 def test_the_project_is_not_asked_where_the_buffer_matches_as_far_as_counts():
     corpus = FixedCorpus("P", 99)
     drafter = TrustingDrafter(n_max=3)
-    drafter.begin(context("_abcX_abc", corpora=[corpus]))
+    drafter.begin(where("_abcX_abc", corpora=(corpus,)))
     assert text_of(drafter.draft([], 1).tokens) == "X"
     assert corpus.asked == []
 
 
 def test_a_maximum_below_three_tokens_is_the_minimum_too():
     drafter = create(Settings(max_ngram_size=2))
-    drafter.begin(context("_abX_ab"))
+    drafter.begin(where("_abX_ab"))
     assert text_of(drafter.draft([], 1).tokens) == "X"
 
 
 def test_the_settings_bound_match_and_draft():
     drafter = create(Settings(max_ngram_size=4, num_pred_tokens=2))
-    drafter.begin(context("_abcdefgh_abcdef_" + "abcdef"))
+    drafter.begin(where("_abcdefgh_abcdef_" + "abcdef"))
     draft = drafter.draft([], 100)
     assert draft.match_length == 4
     assert 1 <= len(draft.tokens) <= 2
@@ -182,9 +159,9 @@ small = st.lists(st.integers(1, 3), max_size=25).map(lambda t: np.array(t, dtype
 )
 def test_the_search_equals_a_naive_one(prefix, suffix, buffers, generated, n_min, n_more, n_wanted):
     n_max = n_min + n_more
-    where = DraftContext(prompt=(0,), prefix=prefix, suffix=suffix, buffers=tuple(buffers))
+    asked = DraftContext(prompt=(0,), prefix=prefix, suffix=suffix, buffers=tuple(buffers))
     drafter = PromptLookupDrafter(n_min=n_min, n_max=n_max, n_draft=n_wanted)
-    drafter.begin(where)
+    drafter.begin(asked)
     match = drafter.draft(generated, n_wanted)
     written = np.concatenate([prefix, np.array(generated, dtype=np.int32)])
     length, followers = naive_longest_match([*buffers, suffix], written, n_min, n_max)
@@ -203,7 +180,7 @@ def test_the_search_equals_a_naive_one(prefix, suffix, buffers, generated, n_min
 
 def test_more_generated_text_than_room_was_made_for():
     drafter = TrustingDrafter()
-    drafter.begin(context("_"))
+    drafter.begin(where("_"))
     generated = [ord("a") + n % 20 for n in range(2000)]
     for end in range(0, 2001, 400):
         draft = drafter.draft(generated[:end], 4)

@@ -1,27 +1,19 @@
 """Suffix match: which places are found, how many, and what it drafts alone."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from character_tokens import ids, where
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.drafting.cost import VerifyCurve
-from speclsp.drafting.drafter import Candidate, DraftContext, TokenArray, TreeDrafter
+from speclsp.drafting.drafter import Candidate, DraftContext, TreeDrafter
 from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.suffix import SuffixDrafter, create
 from speclsp.drafting.token_index import DEPTH
 from speclsp.project.corpus import Corpus
 from speclsp.settings import Settings
-
-FREE = VerifyCurve((1, 2), (1.0, 1.0))
-
-
-def ids(text: str) -> TokenArray:
-    """One token per character."""
-    return np.array([ord(c) for c in text], dtype=np.int32)
 
 
 def corpus(*texts: str) -> Corpus:
@@ -30,23 +22,6 @@ def corpus(*texts: str) -> Corpus:
         made.add(bytes([idx]), ids(text))
     made.flush()
     return made
-
-
-def context(
-    prefix: str = "",
-    suffix: str = "",
-    buffers: Sequence[str] = (),
-    corpora: Sequence[object] = (),
-    curve: VerifyCurve = FREE,
-) -> DraftContext:
-    return DraftContext(
-        prompt=(0,),
-        prefix=ids(prefix),
-        suffix=ids(suffix),
-        buffers=tuple(map(ids, buffers)),
-        corpora=tuple(corpora),  # type: ignore[arg-type]
-        verify_curve=curve,
-    )
 
 
 def found(candidates: Sequence[Candidate]) -> list[tuple[str, str, int]]:
@@ -65,7 +40,7 @@ def drafter(asked: DraftContext, n_draft: int = 15) -> SuffixDrafter:
 
 class TestBuffers:
     def test_the_longest_match_first_and_of_equal_ones_the_latest(self):
-        made = drafter(context("xab1 ab2 yab3 ab"), n_draft=1)
+        made = drafter(where("xab1 ab2 yab3 ab"), n_draft=1)
         assert found(matches(made, 1)) == [
             ("2", "buffer", 3),
             ("3", "buffer", 2),
@@ -73,7 +48,7 @@ class TestBuffers:
         ]
 
     def test_before_and_after_the_cursor_and_other_buffers(self):
-        made = drafter(context("ab1 ab", "..ab2..", ["-ab3-", "+ab4+"]), n_draft=1)
+        made = drafter(where("ab1 ab", "..ab2..", ["-ab3-", "+ab4+"]), n_draft=1)
         assert sorted(found(matches(made, 2))) == [
             ("1", "buffer", 2),
             ("2", "buffer", 2),
@@ -82,15 +57,15 @@ class TestBuffers:
         ]
 
     def test_what_was_generated_counts_as_text(self):
-        made = drafter(context("foo(bar) fo"), n_draft=4)
+        made = drafter(where("foo(bar) fo"), n_draft=4)
         assert found(matches(made, 2)) == [("o(ba", "buffer", 2)]
         generated = list(ids("o(bar) f"))
         assert found(made.candidates(generated, 9))[0] == ("oo(b", "buffer", 10)
 
     def test_nothing_to_match(self):
-        assert matches(drafter(context()), 1) == []
-        assert drafter(context("abc")).candidates([], 9) == []
-        assert drafter(context("aXbX")).candidates([], 0) == ()
+        assert matches(drafter(where()), 1) == []
+        assert drafter(where("abc")).candidates([], 9) == []
+        assert drafter(where("aXbX")).candidates([], 0) == ()
 
 
 def brute_force(
@@ -145,20 +120,16 @@ def test_places_are_those_that_a_plain_search_finds(
 
 
 def test_what_was_generated_last_is_a_source_of_its_own():
-    where = dataclasses.replace(
-        context("__abc", buffers=["xabcO"]), generated=(ids("abcG"), ids("qabcH"))
-    )
-    rows = found(matches(drafter(where, n_draft=1), 1))
+    asked = where("__abc", buffers=["xabcO"], generated=(ids("abcG"), ids("qabcH")))
+    rows = found(matches(drafter(asked, n_draft=1), 1))
     assert {("G", "generated", 3), ("H", "generated", 3), ("O", "open", 3)} == set(rows)
     # The latest comes first, and before other buffers.
     assert [token for token, _, _ in rows] == ["G", "H", "O"]
 
 
 def test_what_was_deleted_is_a_source_of_its_own_before_what_was_generated():
-    where = dataclasses.replace(
-        context("__abc", buffers=["xabcO"]), generated=(ids("abcG"),), deleted=(ids("abcD"),)
-    )
-    rows = found(matches(drafter(where, n_draft=1), 1))
+    asked = where("__abc", buffers=["xabcO"], generated=(ids("abcG"),), deleted=(ids("abcD"),))
+    rows = found(matches(drafter(asked, n_draft=1), 1))
     assert rows == [("D", "deleted", 3), ("G", "generated", 3), ("O", "open", 3)]
 
 
@@ -183,7 +154,7 @@ class TestCorpora:
 
 class TestAlone:
     def test_it_drafts_the_most_probable_path(self):
-        made = drafter(context("ab12345 ab12399 ab"))
+        made = drafter(where("ab12345 ab12399 ab"))
         draft = made.draft([], 4)
         assert draft.tokens == tuple(ids("1239"))
         assert draft.source == "buffer"
@@ -192,11 +163,11 @@ class TestAlone:
         assert all(0.0 < p < 1.0 for p in draft.probabilities)
 
     def test_frequency_beats_recency(self):
-        made = drafter(context("abX abX abX abX abY ab"))
+        made = drafter(where("abX abX abX abX abY ab"))
         assert made.draft([], 1).tokens == tuple(ids("X"))
 
     def test_the_limits_hold(self):
-        made = drafter(context("abcdefgh abc"), n_draft=3)
+        made = drafter(where("abcdefgh abc"), n_draft=3)
         assert len(made.draft([], 9).tokens) == 3
         assert len(made.draft([], 2).tokens) == 2
         assert made.draft([], 0).tokens == ()
@@ -206,7 +177,7 @@ def test_it_is_a_tree_drafter_made_from_the_settings():
     made = create(Settings(max_draft=2))
     assert isinstance(made, TreeDrafter)
     assert made.name == "suffix"
-    made.begin(context("abcdef abc"))
+    made.begin(where("abcdef abc"))
     assert len(made.draft([], 9).tokens) == 2
     made.accept(1, 2)
 
@@ -224,7 +195,7 @@ def test_it_is_a_tree_drafter_made_from_the_settings():
 def test_corpora_are_searched_for_longer_matches_where_the_buffers_is_short(
     typed, project, sources
 ):
-    made = drafter(context(f"abcd1 {typed}", corpora=[corpus(project)]))
+    made = drafter(where(f"abcd1 {typed}", corpora=(corpus(project),)))
     assert {one.source for one in made.candidates([], 9)} == sources
 
 
@@ -243,7 +214,7 @@ class TestCopying:
             return search(text, *args)
 
         monkeypatch.setattr(LookupText, "candidates", counted)
-        made = drafter(context(before), n_draft=4)
+        made = drafter(where(before), n_draft=4)
         generated: list[int] = []
         drafts = []
         for step in ["", *steps]:
@@ -265,7 +236,7 @@ class TestCopying:
         assert drafts == ["uvwx", "189\n", "*89\na"]
 
     def test_copies_that_go_on_alike_are_one_candidate(self):
-        made = drafter(context("xab12 yab12 zab34 ab"), n_draft=2)
+        made = drafter(where("xab12 yab12 zab34 ab"), n_draft=2)
         assert [(c.tokens, c.n_places) for c in made.candidates([], 2)] == [
             ((ord("3"), ord("4")), 1.0),
             ((ord("1"), ord("2")), 2.0),

@@ -81,35 +81,6 @@ class GgufMaker:
 
         return self.write(name, "llama", fill)
 
-    def recurrent_model(self, name: str, tokens: list[str]) -> Path:
-        """A mamba model of one layer with random weights."""
-        width, inner, state, rank, kernel = 32, 64, 16, 2, 4
-        shapes = {
-            "token_embd.weight": (len(tokens), width),
-            "output_norm.weight": (width,),
-            "blk.0.attn_norm.weight": (width,),
-            "blk.0.ssm_in.weight": (2 * inner, width),
-            "blk.0.ssm_conv1d.weight": (inner, kernel),
-            "blk.0.ssm_conv1d.bias": (inner,),
-            "blk.0.ssm_x.weight": (rank + 2 * state, inner),
-            "blk.0.ssm_dt.weight": (inner, rank),
-            "blk.0.ssm_dt.bias": (inner,),
-            "blk.0.ssm_a": (inner, state),
-            "blk.0.ssm_d": (inner,),
-            "blk.0.ssm_out.weight": (width, inner),
-        }
-
-        def fill(writer: gguf.GGUFWriter) -> None:
-            shape(writer, width=width, hidden=0, n_heads=0)
-            writer.add_ssm_conv_kernel(kernel)
-            writer.add_ssm_inner_size(inner)
-            writer.add_ssm_state_size(state)
-            writer.add_ssm_time_step_rank(rank)
-            add_tokens(writer, tokens)
-            add_tensors(writer, shapes)
-
-        return self.write(name, "mamba", fill)
-
 
 def add_tokens(writer: gguf.GGUFWriter, tokens: list[str], types: list[int] | None = None) -> None:
     """A byte-level BPE with one merge."""
@@ -127,15 +98,14 @@ def add_tensors(writer: gguf.GGUFWriter, shapes: dict[str, tuple[int, ...]]) -> 
         writer.add_tensor(key, random.standard_normal(size).astype(np.float32) * 0.2)
 
 
-def shape(writer: gguf.GGUFWriter, *, width: int = 64, hidden: int = 128, n_heads: int = 2) -> None:
+def shape(writer: gguf.GGUFWriter, *, width: int = 64, hidden: int = 128) -> None:
     """The numbers that llama.cpp wants of any model, even without its weights."""
     writer.add_context_length(512)
     writer.add_embedding_length(width)
     writer.add_block_count(1)
     writer.add_feed_forward_length(hidden)
-    writer.add_head_count(n_heads)
-    if n_heads:
-        writer.add_head_count_kv(n_heads)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(2)
     writer.add_layer_norm_rms_eps(1e-6)
 
 

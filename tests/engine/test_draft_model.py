@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exactness import run
+from layer_kinds import write_layer_kind
 from scripted_target import ScriptedTarget, following
 
 from speclsp.decoding.sampling import GreedySampler
-from speclsp.decoding.speculate import Generation, generate
+from speclsp.decoding.speculate import Generation
 from speclsp.decoding.target import Logits
 from speclsp.drafting.cost import AskingCost, straight_curve
 from speclsp.drafting.drafter import NO_DRAFT, DraftContext
@@ -450,16 +452,8 @@ class Recorder:
 def complete(
     target: LlamaTarget, prompt: list[int], drafter: DraftModelDrafter | None, n_predict: int = 48
 ) -> Generation:
-    return generate(
-        target,
-        DraftContext(prompt=prompt),
-        drafter=drafter,
-        sampler=GreedySampler(),
-        n_predict=n_predict,
-        stop=lambda token: False,
-        interrupted=lambda: None,
-        clock=perf_counter,
-    )
+    context = DraftContext(prompt=prompt)
+    return run(target, context, drafter, GreedySampler(), n_predict, clock=perf_counter)
 
 
 def test_no_token_of_a_real_generation_is_evaluated_twice(target_f16, draft_q8, vocabulary):
@@ -609,10 +603,8 @@ def test_without_the_device_that_is_named_the_draft_model_computes_on_the_cpu(
 
 
 def test_models_that_cannot_draft_for_the_target(vocabulary, gguf_maker, tmp_path):
-    def load(path, target):
-        load_draft_model(path, Settings(threads=1), target, 256, lambda level, line: None)
-
-    recurrent = gguf_maker.recurrent_model("mamba.gguf", ["a", "b", "ab", "c", "d", "e"])
-    for of_target in (vocabulary, load_vocabulary(recurrent)):
+    recurrent = write_layer_kind(tmp_path / "mamba.gguf", "mamba")
+    other = load_vocabulary(gguf_maker.bpe_vocabulary("other.gguf", ["a", "b", "ab", "c"]))
+    for of_target in (vocabulary, other):
         with pytest.raises(ModelLoadError, match="cannot take tokens back"):
-            load(recurrent, of_target)
+            load_draft_model(recurrent, Settings(threads=1), of_target, 256, lambda *_: None)

@@ -6,11 +6,12 @@ from time import perf_counter
 from typing import Any
 
 import pytest
+from exactness import run
 from other_vocabulary import write_with_fewer_tokens, write_with_other_vocabulary
 from real_prompts import STEP, cut_prompts
 
 from speclsp.decoding.sampling import GreedySampler
-from speclsp.decoding.speculate import Generation, generate
+from speclsp.decoding.speculate import Generation
 from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.engine.draft_text import TextCrossing, replacement_pairs
 from speclsp.engine.llama.context import LlamaTarget
@@ -216,16 +217,9 @@ def complete(
     target: LlamaTarget, tokens: Sequence[int], drafter: Drafter | None, end_tokens: frozenset[int]
 ) -> Generation:
     target.truncate(0)
-    return generate(
-        target,
-        DraftContext(prompt=tokens, end_tokens=end_tokens),
-        drafter=drafter,
-        sampler=GreedySampler(),
-        n_predict=48,
-        stop=lambda token: token in end_tokens,
-        interrupted=lambda: None,
-        clock=perf_counter,
-    )
+    context = DraftContext(prompt=tokens, end_tokens=end_tokens)
+    stop = end_tokens.__contains__
+    return run(target, context, drafter, GreedySampler(), 48, stop=stop, clock=perf_counter)
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exactness import run
 from real_prompts import STEP
 from scripted_proposers import TreeProposer, random_tree, usable_tree
 from scripted_target import ScriptedTarget
 
 from speclsp.decoding.sampling import SamplingParams, SeededSampler
-from speclsp.decoding.speculate import generate
 from speclsp.decoding.verify import verify_chain, verify_tree
 from speclsp.drafting.cost import straight_curve
 from speclsp.drafting.drafter import Candidate, Draft, DraftContext, DraftTree
@@ -265,16 +265,8 @@ def test_the_loop_with_its_sampler_has_the_targets_law(kind, capsys):
     counts = np.zeros(N_TRIPLES)
     n_accepted = 0
     for _ in range(n_runs):
-        generation = generate(
-            target,
-            DraftContext(prompt=START, verify_curve=straight_curve(0.01)),
-            drafter=drafter,
-            sampler=sampler,
-            n_predict=3,
-            stop=lambda token: False,
-            interrupted=lambda: None,
-            clock=lambda: 0.0,
-        )
+        context = DraftContext(prompt=START, verify_curve=straight_curve(0.01))
+        generation = run(target, context, drafter, sampler, n_predict=3)
         a, b, c = generation.tokens
         counts[(a * N_VOCAB + b) * N_VOCAB + c] += 1
         n_accepted += generation.stats.n_accepted

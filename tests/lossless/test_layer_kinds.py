@@ -11,7 +11,7 @@ from real_prompts import RealPrompt
 from scripted_drafters import AdversarialDrafter, OracleDrafter, RandomDrafter
 
 from speclsp.decoding.sampling import SamplingParams
-from speclsp.decoding.speculate import Generation, generate
+from speclsp.decoding.speculate import Generation
 from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.engine.kv_states import KvStates
 from speclsp.engine.llama.context import LlamaTarget
@@ -99,6 +99,7 @@ def test_a_draft_is_as_long_as_can_be_taken_back(kind, target):
     assert target.supports_rollback == (kind not in STATES)
     assert target.evaluates_again == (kind in STATES - SNAPSHOTS)
     assert target.max_draft == (15 if kind in SNAPSHOTS else 127)
+    assert (target.n_branches == 1) == (kind in STATES)
 
 
 def keys(prompt: RealPrompt, middle: int, typed: list[int]) -> list[tuple[int, ...]]:
@@ -160,15 +161,13 @@ def test_a_cancelled_decode_leaves_a_prompt_that_can_be_gone_on_with(kind, targe
             while target._interrupt._text[0] == b"\0":
                 pass
 
-    cut = generate(
+    cut = exactness.run(
         target,
         DraftContext(prompt=prompt),
-        drafter=RandomDrafter(target.n_vocab, seed=3),
-        sampler=RecordingSampler(params("greedy", 0)),
-        n_predict=N_PREDICT,
-        stop=lambda token: False,
+        RandomDrafter(target.n_vocab, seed=3),
+        RecordingSampler(params("greedy", 0)),
+        N_PREDICT,
         interrupted=interrupted,
-        clock=lambda: 0.0,
     )
     target.set_interrupt(None)
     assert cut.finish_reason == "cancelled"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llama_cpp_statistics import as_counts, counted, loaded, record, saved
+from llama_cpp_statistics import as_counts, loaded, record, saved
 
 from speclsp.errors import StoreError
 from speclsp.ngrams.counting import count_tokens, merge
@@ -42,15 +42,6 @@ def test_what_llama_cpp_saves_is_loaded_and_the_other_way_round(path, counts):
     written = io.BytesIO()
     write(merge([tables]).by_order, written)
     assert loaded(written.getvalue()) == counts
-
-
-def test_a_static_file_of_a_text(path):
-    text = np.random.default_rng(0).integers(0, 50, 3000).astype(np.int32)
-    written = io.BytesIO()
-    write(count_tokens([text], [2]).by_order, written)
-    assert loaded(written.getvalue()) == counted(text.tolist(), [2])
-    path.write_bytes(written.getvalue())
-    assert as_counts(read(path, 50, [2])) == counted(text.tolist(), [2])
 
 
 GOOD = record([1, 2], {3: 4}) + record([5, 6], {7: 8, 9: 10})

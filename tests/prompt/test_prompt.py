@@ -28,8 +28,6 @@ def prompts_while_typing(vocabulary, source, start, n_chars, *, budget=BUDGET, l
         prompt = build_prompt(
             family,
             vocabulary,
-            repo_name="demo",
-            path="pkg/mod.py",
             prefix=source[:end],
             suffix=source[start + n_chars :],
             budget=budget,
@@ -121,33 +119,16 @@ def test_one_megabyte_line_is_bounded_and_keeps_still(embedded):
 
 def test_room_that_the_suffix_leaves_goes_to_the_prefix(embedded):
     family = family_for(embedded, "")
-    prompt = build_prompt(
-        family,
-        embedded,
-        repo_name="demo",
-        path="a.py",
-        prefix=SOURCE[:20_000],
-        suffix="",
-        budget=BUDGET,
-        window=None,
-        layout="anchored",
-    )
+    prompt = build_prompt(family, embedded, prefix=SOURCE[:20_000], budget=BUDGET)
     assert prompt.n_prefix + prompt.n_middle > 400
 
 
 def test_a_window_of_another_model_is_not_taken(embedded, load_model):
     _, prompt = next(prompts_while_typing(embedded, SOURCE, 5_000, 0))
     vocabulary = load_model("generic")
-    arguments = {
-        "repo_name": "demo",
-        "path": "pkg/mod.py",
-        "prefix": SOURCE[:5_000],
-        "suffix": SOURCE[5_000:],
-        "budget": BUDGET,
-        "layout": "anchored",
-    }
+    arguments = {"prefix": SOURCE[:5_000], "suffix": SOURCE[5_000:], "budget": BUDGET}
     family = family_for(vocabulary, "")
-    fresh = build_prompt(family, vocabulary, **arguments, window=None)
+    fresh = build_prompt(family, vocabulary, **arguments)
     assert build_prompt(family, vocabulary, **arguments, window=prompt.window) == fresh
 
 
@@ -161,8 +142,6 @@ def test_long_names_are_cut(embedded, path):
         prefix="x = 1\ny = ",
         suffix="\n",
         budget=PromptBudget(n_prompt=64),
-        window=None,
-        layout="anchored",
     )
     assert len(prompt.tokens) <= 64
     assert prompt.n_prefix > 0
@@ -170,18 +149,9 @@ def test_long_names_are_cut(embedded, path):
 
 
 def test_too_small_a_budget_is_an_error(embedded):
+    budget = PromptBudget(n_prompt=4)
     with pytest.raises(SettingsError) as caught:
-        build_prompt(
-            family_for(embedded, ""),
-            embedded,
-            repo_name="demo",
-            path="a.py",
-            prefix="x",
-            suffix="",
-            budget=PromptBudget(n_prompt=4),
-            window=None,
-            layout="anchored",
-        )
+        build_prompt(family_for(embedded, ""), embedded, prefix="x", budget=budget)
     assert "n_prompt = 4" in caught.value.message
     assert "ctx_size" in caught.value.remedy
 
@@ -195,13 +165,9 @@ def test_chunks_take_half_of_the_prompt_at_most(embedded):
     prompt = build_prompt(
         family_for(embedded, ""),
         embedded,
-        repo_name="demo",
-        path="a.py",
         prefix=SOURCE[:8_000],
         suffix=SOURCE[8_000:],
         budget=replace(BUDGET, n_chunks=350),
-        window=None,
-        layout="anchored",
         chunks=renewed_chunks(NO_CHUNKS, chunks, 10_000, layout.encode_chunk),
     )
     shown = b"".join(embedded.piece(token) for token in prompt.tokens).decode()

@@ -15,13 +15,9 @@ def laid_out(vocabulary, spell, template, code=CODE):
     prompt = build_prompt(
         family_for(vocabulary, template),
         vocabulary,
-        repo_name="demo",
-        path="pkg/mod.py",
         prefix=prefix,
         suffix=suffix,
         budget=PromptBudget(n_prompt=512),
-        window=None,
-        layout="anchored",
     )
     return spell(vocabulary, prompt)
 

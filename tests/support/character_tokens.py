@@ -1,6 +1,7 @@
 """Texts whose tokens are their characters, for drafters' tests that can be read."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +20,16 @@ def text_of(tokens: Sequence[int]) -> str:
     return "".join(chr(t) for t in tokens)
 
 
-def where(prefix: str = "", suffix: str = "", buffers: Sequence[str] = ()) -> DraftContext:
+def where(
+    prefix: str = "", suffix: str = "", buffers: Sequence[str] = (), **more: Any
+) -> DraftContext:
     return DraftContext(
         prompt=(0,),
         prefix=ids(prefix),
         suffix=ids(suffix),
-        buffers=tuple(ids(b) for b in buffers),
+        buffers=tuple(map(ids, buffers)),
         verify_curve=FREE,
+        **more,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from real_prompts import RealPrompt
 
+from speclsp.answers import FinishReason
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, SeededSampler, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.target import Target
@@ -36,17 +37,23 @@ def run(
     drafter: Drafter | Proposer | None,
     sampler: GreedySampler | SeededSampler | RecordingSampler,
     n_predict: int,
+    *,
+    stop: Callable[[int], bool] = lambda _token: False,
+    interrupted: Callable[[], FinishReason | None] = lambda: None,
+    clock: Callable[[], float] = lambda: 0.0,
 ) -> Generation:
+    """Generate to the last token; by a real clock drafting rests, since looking things up takes
+    longer than the embedded model.
+    """
     return generate(
         target,
         context,
         drafter=drafter,
         sampler=sampler,
         n_predict=n_predict,
-        stop=lambda token: False,
-        interrupted=lambda: None,
-        # By a real clock drafting rests: the embedded model takes less time than looking things up.
-        clock=lambda: 0.0,
+        stop=stop,
+        interrupted=interrupted,
+        clock=clock,
     )
 
 

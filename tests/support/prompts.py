@@ -11,13 +11,13 @@ def build_prompt(
     family: FimFamily,
     vocabulary: Vocabulary,
     *,
-    repo_name: str,
-    path: str,
     prefix: str,
-    suffix: str,
+    suffix: str = "",
+    repo_name: str = "demo",
+    path: str = "pkg/mod.py",
     budget: PromptBudget,
-    window: PromptWindow | None,
-    layout: FimLayout,
+    window: PromptWindow | None = None,
+    layout: FimLayout = "anchored",
     chunks: ChunkWindow = NO_CHUNKS,
 ) -> FimPrompt:
     """Lay out the prompt for a cursor between ``prefix`` and ``suffix``, the whole texts.

@@ -81,7 +81,6 @@ class Place:
             prefix=self.prefix,
             suffix=self.suffix,
             budget=_BUDGET,
-            window=None,
             layout=Settings().fim_layout,
         )
         return RealPrompt(

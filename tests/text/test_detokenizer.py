@@ -52,15 +52,19 @@ def test_any_bytes_give_their_valid_start_and_no_replacement_character(
 
 
 @pytest.mark.parametrize(
-    ("pieces", "texts"),
+    ("pieces", "texts", "stopped_by"),
     [
-        ([b"\xf0", b"\x9f", b"\x99", b"\x82"], ["", "", "", "🙂"]),
-        ([b"a\xc3", b"\xa9b"], ["a", "aéb"]),
-        ([b"a\xc3"], ["a"]),
-        ([b"a\xffb", b"c"], ["a", "a"]),
-        ([b"a\xc3", b"b"], ["a", "a"]),
-        ([b"\xed\xa0\x80"], [""]),
+        ([b"\xf0", b"\x9f", b"\x99", b"\x82"], ["", "", "", "🙂"], None),
+        ([b"a\xc3", b"\xa9b"], ["a", "aéb"], None),
+        ([b"a\xc3"], ["a"], None),
+        ([b"a\xffb", b"c"], ["a", "a"], "bytes"),
+        ([b"a\xc3", b"b"], ["a", "a"], "bytes"),
+        ([b"\xed\xa0\x80"], [""], "bytes"),
     ],
 )
-def test_characters_appear_with_their_last_byte(rules_at, byte_vocabulary, pieces, texts):
-    assert fed(rules_at, byte_vocabulary, pieces)[1] == texts
+def test_characters_appear_with_their_last_byte(
+    rules_at, byte_vocabulary, pieces, texts, stopped_by
+):
+    text, grown = fed(rules_at, byte_vocabulary, pieces)
+    assert grown == texts
+    assert (text.finish().text, text.stopped_by) == (texts[-1], stopped_by)

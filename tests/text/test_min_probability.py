@@ -12,30 +12,15 @@ Token = tuple[str, float]
 _CLOSED = "\n        a();\n    "
 
 
-class PieceVocabulary:
-    """Tokens are the places of their texts."""
-
-    def __init__(self, pieces: list[str]) -> None:
-        self._pieces = [piece.encode() for piece in pieces]
-        self.end_tokens = frozenset({len(pieces)})
-
-    def piece(self, token: int) -> bytes:
-        return self._pieces[token] if token < len(self._pieces) else b"<|end|>"
-
-
 @pytest.fixture
-def ended(rules_at):
+def ended(byte_vocabulary, rules_at):
     """Feed tokens with their probabilities until the text ends."""
 
-    def feed(document, tokens, least=0.5, *, typed=""):
-        vocabulary = PieceVocabulary([piece for piece, _ in tokens])
-        text = CompletionText(
-            vocabulary,  # type: ignore[arg-type]  # what it reads of one
-            rules_at(document),
-            typed=typed,
-            min_probability=least,
-        )
-        for token, (_, probability) in enumerate(tokens):
+    def feed(document, tokens, least=0.5, *, typed="", language="python"):
+        vocabulary = byte_vocabulary(tuple(piece.encode() for piece, _ in tokens))
+        rules = rules_at(document, language)
+        text = CompletionText(vocabulary, rules, typed=typed, min_probability=least)
+        for token, (_, probability) in enumerate(tokens, 257):
             if text.feed(token, math.log(probability) if probability else math.nan):
                 break
         return text
@@ -127,12 +112,8 @@ def test_it_ends_where_the_model_is_unsure(ended, document, tokens, kept):
         ("```\nx\n▮\n", [("y\n", 0.9), ("```", 0.9), ("\n", 0.3)], "y\n```"),
     ],
 )
-def test_a_block_of_markdown_is_not_left_open(rules_at, document, tokens, kept):
-    vocabulary = PieceVocabulary([piece for piece, _ in tokens])
-    rules = rules_at(document, "markdown")
-    text = CompletionText(vocabulary, rules, min_probability=0.5)  # type: ignore[arg-type]
-    for token, (_, probability) in enumerate(tokens):
-        text.feed(token, math.log(probability))
+def test_a_block_of_markdown_is_not_left_open(ended, document, tokens, kept):
+    text = ended(document, tokens, language="markdown")
     assert (text.stopped_by, text.finish().text) == ("unsure", kept)
 
 
@@ -170,14 +151,10 @@ def test_unknown_probabilities_end_no_text(ended):
         ('class A:\n    ""▮\n', "python", ['"', "A"], ""),
     ],
 )
-def test_a_docstring_without_a_second_word(rules_at, document, language, pieces, kept):
-    text = CompletionText(
-        PieceVocabulary(pieces),  # type: ignore[arg-type]
-        rules_at(document, language),
-        min_probability=0.5,
-    )
-    for token in range(len(pieces)):
-        text.feed(token, math.log(0.9 if token < len(pieces) - 1 else 0.3))
+def test_a_docstring_without_a_second_word(ended, document, language, pieces, kept):
+    *sure, unsure = pieces
+    tokens = [*((piece, 0.9) for piece in sure), (unsure, 0.3)]
+    text = ended(document, tokens, language=language)
     assert (text.stopped_by, text.finish().text) == ("unsure", kept)
 
 

@@ -238,19 +238,6 @@ def test_text_cut_off(complete, document, generated, text):
     assert completed.done.text == text
 
 
-def test_half_a_character_at_the_end_is_left_out(byte_vocabulary, rules_at):
-    text = CompletionText(byte_vocabulary(), rules_at("x = '▮"))
-    assert [text.feed(byte) for byte in "ab🙂".encode()[:-1]] == [False] * 5
-    assert text.finish().text == "ab"
-
-
-def test_bytes_that_are_no_text_end_it(byte_vocabulary, rules_at):
-    text = CompletionText(byte_vocabulary(), rules_at("x = ▮"))
-    assert [text.feed(token) for token in (*b"ab", 0xFF)] == [False, False, True]
-    assert text.finish().text == "ab"
-    assert text.stopped_by == "bytes"
-
-
 @pytest.mark.parametrize(
     ("document", "generated", "text", "stopped_by"),
     [

@@ -4,14 +4,10 @@ import random
 import re
 
 import pytest
-from source_files import source_file
+from source_files import SPECIAL, decode, encode, source_file
 
 from training.edit_samples import FORMAT, EditStream, Example, Examples, edit_sample, repeats_words
-from training.layouts import SpecialTokens
 from training.samples import Mix
-
-SPECIAL = SpecialTokens(end=0, prefix=1, middle=2, suffix=3, repo=4, separator=5, pad=6)
-N_SPECIAL = 7
 
 BEDS = """def fence_length(garden, margin):
     total: int = 0
@@ -48,14 +44,6 @@ EARLIER = {("garden", "garden/beds.py"): BEDS.replace("margin", "border")}
 
 def examples(seed: int = 0) -> Examples:
     return Examples(FILES, EARLIER, rng=random.Random(seed))
-
-
-def encode(text: str) -> list[int]:
-    return [N_SPECIAL + ord(character) for character in text]
-
-
-def decode(tokens: list[int]) -> str:
-    return "".join(chr(t - N_SPECIAL) if t >= N_SPECIAL else f"<{t}>" for t in tokens)
 
 
 def drawn(kind: str, *, is_quiet: bool) -> list[Example]:

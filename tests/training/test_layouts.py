@@ -62,7 +62,6 @@ def of_the_product(
         prefix=text.prefix + text.typed,
         suffix=text.suffix,
         budget=PromptBudget(n_prompt=1000),
-        window=None,
         layout="plain" if is_plain else "anchored",
     )
     return list(prompt.tokens)

@@ -4,14 +4,10 @@ import itertools
 import random
 
 import pytest
-from source_files import source_file
+from source_files import SPECIAL, decode, encode, source_file
 
 from training.corpus import SourceFile
-from training.layouts import SpecialTokens
 from training.samples import Mix, PackageIndex, SampleStream
-
-SPECIAL = SpecialTokens(end=0, prefix=1, middle=2, suffix=3, repo=4, separator=5, pad=6)
-N_SPECIAL = 7
 
 SHAPES = '''class RoundShape:
     """A shape without corners."""
@@ -37,14 +33,6 @@ def source(path: str, text: str) -> SourceFile:
 
 
 FILES = [source("shapes.py", SHAPES), source("fence.py", USER), source("other.py", OTHER)]
-
-
-def encode(text: str) -> list[int]:
-    return [N_SPECIAL + ord(character) for character in text]
-
-
-def decode(tokens: list[int]) -> str:
-    return "".join(chr(t - N_SPECIAL) if t >= N_SPECIAL else f"<{t}>" for t in tokens)
 
 
 def stream(seed: int = 0, **mix: float) -> SampleStream:

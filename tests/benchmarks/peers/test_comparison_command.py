@@ -223,14 +223,6 @@ def test_a_draft_model_of_another_vocabulary_is_told_at_once(cases, tmp_path):
     assert "The draft model's vocabulary differs" in result.exception.message
 
 
-@pytest.mark.real
-def test_fewer_and_shorter_cases_than_asked_for_are_told(cases, monkeypatch):
-    monkeypatch.setattr(comparison, "type_with_progress", typed_once)
-    result = run(cases, "--keys", "90")
-    assert "1 cases are typed instead of 2: there are no others." in result.output
-    assert "No case has 90 characters (--keys): shorter ones are typed." in result.output
-
-
 def test_an_unknown_peer_is_told_with_those_that_are_known(cases):
     result = run(cases, "--peers", "copilot")
     assert isinstance(result.exception, UnknownPeerError)

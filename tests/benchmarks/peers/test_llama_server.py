@@ -53,16 +53,13 @@ def test_an_answer_has_the_servers_text_and_counts(tmp_path):
     assert "--host 127.0.0.1 --port 0" in log.read_text()
 
 
-def test_the_connection_is_kept(tmp_path):
-    with llama_server(command(tmp_path, "fine"), tmp_path / "log") as server:
+@pytest.mark.parametrize(("model", "connections"), [("fine", (1, 1, 1)), ("tires", (1, 2, 3))])
+def test_a_connection_is_kept_or_opened_anew_where_the_server_closed_it(
+    tmp_path, model, connections
+):
+    with llama_server(command(tmp_path, model), tmp_path / "log") as server:
         texts = [server.infill(REQUEST).text for _ in range(3)]
-    assert texts == [f"{n} of 1: x = " for n in (1, 2, 3)]
-
-
-def test_a_connection_that_the_server_closed_is_opened_anew(tmp_path):
-    with llama_server(command(tmp_path, "tires"), tmp_path / "log") as server:
-        texts = [server.infill(REQUEST).text for _ in range(3)]
-    assert texts == ["1 of 1: x = ", "2 of 2: x = ", "3 of 3: x = "]
+    assert texts == [f"{n} of {of}: x = " for n, of in enumerate(connections, 1)]
 
 
 def test_a_refusal_says_what_the_server_says(tmp_path):

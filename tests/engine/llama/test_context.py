@@ -403,28 +403,6 @@ def test_batches_of_one_token(model_folder, tokens):
     target.close()
 
 
-def test_a_recurrent_model_goes_back_to_a_saved_state(gguf_maker):
-    path = gguf_maker.recurrent_model("mamba.gguf", ["a", "b", "ab", "c", "d", "e"])
-    target = load(path, ctx_size=256, batch_size=16)
-    assert not target.supports_rollback
-    sequence = [0, 1, 2, 3, 4, 5, 0, 2, 4, 1, 3, 5, 1, 1, 2, 2, 0, 4, 3, 1]
-    target.decode(sequence[:10], 0)
-    reference = target.decode(sequence[10:], 10).copy()
-    # Ten rows of logits are a draft's: the state before it was saved.
-    target.truncate(14)
-    assert list(target.cached) == sequence[:10]
-    assert np.allclose(target.decode(sequence[10:], 10), reference, atol=1e-5)
-    target.truncate(9)
-    assert list(target.cached) == []
-    target.decode(sequence[:10], 0)
-    target.set_interrupt(lambda: True)
-    wait_for_interrupt(target)
-    with pytest.raises(DecodeInterruptedError):
-        target.decode([1, 2], 2)
-    assert list(target.cached) == sequence[:10]
-    target.close()
-
-
 def test_a_context_that_cannot_be_made_is_a_clear_error(gguf_maker):
     # Heads of 24 values are no whole blocks of 32.
     path = gguf_maker.narrow_model("narrow.gguf", ["a", "b", "ab", "c"])

@@ -103,17 +103,7 @@ def test_impossible_forks_are_refused(target, lengths):
         target.fork(lengths)
 
 
-def test_scripted_target_forks_as_the_real_one():
-    predict = hashing(50)
-    target = ScriptedTarget(predict, 50, n_ctx=64)
-    assert fork_target(target) is target
-    target.decode([1, 2, 3, 4], 0)
-    target.fork([4, 2])
-    target.decode_forks([0, 1], [9, 8])
-    rows = target.decode_forks([1, 0], [7, 6])
-    assert np.array_equal(rows[0], np.float32(predict([1, 2, 8, 7])))
-    assert np.array_equal(rows[1], np.float32(predict([1, 2, 3, 4, 9, 6])))
-    assert target.n_free == 64 - 8
-    target.drop_forks()
-    assert list(target.cached) == [1, 2, 3, 4]
-    assert fork_target(ScriptedTarget(predict, 50, n_branches=1)) is None
+def test_a_target_with_one_branch_has_no_forks():
+    plain, branching = (ScriptedTarget(hashing(50), 50, n_branches=n) for n in (1, 2))
+    assert fork_target(branching) is branching
+    assert fork_target(plain) is None

@@ -279,14 +279,6 @@ def test_without_branches_or_room_for_them_there_are_no_trees(model_folder):
         target.close()
 
 
-def test_a_recurrent_model_has_no_trees(gguf_maker):
-    path = gguf_maker.recurrent_model("mamba.gguf", ["a", "b", "ab", "c", "d", "e"])
-    target = load(path, ctx_size=256, batch_size=16)
-    assert target.n_branches == 1
-    assert target.decode([0, 1, 2], 1).shape == (1, 6)
-    target.close()
-
-
 def test_branches_change_nothing_for_chains(model, target, tokens):
     plain = load(model, n_branches=1)
     for n_tokens in (MAX_OUTPUTS, 1, 4, 8, 30):
