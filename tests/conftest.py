@@ -17,12 +17,11 @@ from engine_folder import engines_of_the_tests  # noqa: F401  # a fixture for al
 from fast_tests import FastTests
 from hypothesis import HealthCheck, settings
 from quantised import write_q8_0
+from quiet_loading import quiet_draft_model, quiet_target
 
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.engine.weights import load_draft_model
 from speclsp.settings import Settings
 
 # Tests never judge by time: a busy machine is no defect.
@@ -112,25 +111,16 @@ def closed() -> Iterator[Callable[[Any], Any]]:
         yield lambda one: stack.enter_context(closing(one))
 
 
-def _load(path: Path) -> LlamaTarget:
-    return load_target(
-        path,
-        Settings(ctx_size=2048, threads=1),
-        progress=lambda share: True,
-        log=lambda level, line: None,
-    )
-
-
 @pytest.fixture(scope="session")
 def target_f16() -> Iterator[LlamaTarget]:
-    target = _load(MODELS / "embedded-target-f16.gguf")
+    target = quiet_target(MODELS / "embedded-target-f16.gguf", ctx_size=2048)
     yield target
     target.close()
 
 
 @pytest.fixture(scope="session")
 def target_q8(q8_0_model: Path) -> Iterator[LlamaTarget]:
-    target = _load(q8_0_model)
+    target = quiet_target(q8_0_model, ctx_size=2048)
     yield target
     target.close()
 
@@ -142,12 +132,6 @@ def vocabulary() -> LlamaVocabulary:
 
 @pytest.fixture(scope="session")
 def draft_q8(vocabulary: LlamaVocabulary) -> Iterator[DraftModelDrafter]:
-    drafter = load_draft_model(
-        MODELS / "embedded-draft-q8_0.gguf",
-        Settings(threads=1),
-        vocabulary,
-        2048,
-        lambda level, line: None,
-    )
+    drafter = quiet_draft_model(MODELS / "embedded-draft-q8_0.gguf", vocabulary)
     yield drafter
     drafter.close()

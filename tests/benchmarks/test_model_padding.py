@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from quiet_loading import quiet_target
 
 from benchmarks.make_model import SmallModel, make_model
 from benchmarks.model_comparison import compare_models, real_prompts
@@ -14,7 +15,6 @@ from benchmarks.model_padding import SHUT_OUT, ModelPadding
 from benchmarks.model_shapes import QWEN2_5_CODER, ModelShape, Quantisation, ShapeError
 from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.model_file import read_gguf_header
 from speclsp.engine.weights import cost_true_remark
 from speclsp.errors import ModelLoadError, SpecLspError
@@ -59,12 +59,7 @@ def make(
 
 
 def load(path: Path) -> LlamaTarget:
-    return load_target(
-        path,
-        replace(ONE_THREAD, ctx_size=512, fit=False),
-        progress=lambda _share: True,
-        log=lambda _level, _line: None,
-    )
+    return quiet_target(path, ctx_size=512, fit=False)
 
 
 @pytest.mark.real

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from exactness import run
 from layer_kinds import write_layer_kind
+from quiet_loading import quiet_draft_model
 from scripted_target import ScriptedTarget, following
 
 from speclsp.decoding.sampling import GreedySampler
@@ -23,9 +24,7 @@ from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.llama import loading
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.engine.weights import load_draft_model
 from speclsp.errors import DecodeError, DecodeInterruptedError, ModelLoadError
-from speclsp.settings import Settings
 
 SOURCE = Path(__file__).read_text(encoding="utf-8")
 
@@ -498,13 +497,9 @@ def test_a_small_draft_context_reads_the_end_of_the_prompt_and_drafts_on(
     target_q8, vocabulary, model_folder
 ):
     lines: list[str] = []
-    drafter = load_draft_model(
-        model_folder / "embedded-draft-q8_0.gguf",
-        Settings(threads=1, spec_draft_ctx_size=256, spec_draft_type_k="q8_0"),
-        vocabulary,
-        2048,
-        lambda level, line: lines.append(line),
-    )
+    path = model_folder / "embedded-draft-q8_0.gguf"
+    settings = {"spec_draft_ctx_size": 256, "spec_draft_type_k": "q8_0"}
+    drafter = quiet_draft_model(path, vocabulary, lines, **settings)
     prompt = vocabulary.tokenize(SOURCE).tolist()[:600]
     target_q8.truncate(0)
     generation = complete(target_q8, prompt, drafter, n_predict=40)
@@ -532,13 +527,7 @@ def test_a_draft_model_that_does_not_fit_the_memory_has_its_remedies(
 ):
     monkeypatch.setattr(owner, name, there)
     with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
-        load_draft_model(
-            model_folder / "embedded-draft-q8_0.gguf",
-            Settings(threads=1),
-            vocabulary,
-            2048,
-            lambda level, line: None,
-        )
+        quiet_draft_model(model_folder / "embedded-draft-q8_0.gguf", vocabulary)
     for remedy in ("`spec_draft_ctx_size` (`-cd`)", "`-ctkd q8_0 -ctvd q8_0`", "`-ngld 0`"):
         assert remedy in caught.value.remedy
 
@@ -574,26 +563,15 @@ def test_wrong_settings_are_errors_of_the_draft_model_alone(
     vocabulary, model_folder, changes, error, message
 ):
     with pytest.raises(error, match=message):
-        load_draft_model(
-            model_folder / "embedded-draft-q8_0.gguf",
-            Settings(**changes),
-            vocabulary,
-            2048,
-            lambda level, line: None,
-        )
+        quiet_draft_model(model_folder / "embedded-draft-q8_0.gguf", vocabulary, **changes)
 
 
 def test_without_the_device_that_is_named_the_draft_model_computes_on_the_cpu(
     vocabulary, model_folder
 ):
     lines: list[str] = []
-    drafter = load_draft_model(
-        model_folder / "embedded-draft-q8_0.gguf",
-        Settings(spec_draft_device="cuda:9"),
-        vocabulary,
-        2048,
-        lambda level, line: lines.append(f"{level}: {line}"),
-    )
+    path = model_folder / "embedded-draft-q8_0.gguf"
+    drafter = quiet_draft_model(path, vocabulary, lines, spec_draft_device="cuda:9")
     (warning,) = [line for line in lines if line.startswith("warning")]
     assert warning.startswith("warning: There is no device named 'cuda:9' to offload to. ")
     assert warning.endswith(" The draft model computes on the CPU.")
@@ -607,4 +585,4 @@ def test_models_that_cannot_draft_for_the_target(vocabulary, gguf_maker, tmp_pat
     other = load_vocabulary(gguf_maker.bpe_vocabulary("other.gguf", ["a", "b", "ab", "c"]))
     for of_target in (vocabulary, other):
         with pytest.raises(ModelLoadError, match="cannot take tokens back"):
-            load_draft_model(recurrent, Settings(threads=1), of_target, 256, lambda *_: None)
+            quiet_draft_model(recurrent, of_target)

@@ -1,13 +1,13 @@
 """Drafts of models with another vocabulary: through text there and back, and with real models."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import pytest
 from exactness import run
 from other_vocabulary import write_with_fewer_tokens, write_with_other_vocabulary
+from quiet_loading import quiet_draft_model
 from real_prompts import STEP, cut_prompts
 
 from speclsp.decoding.sampling import GreedySampler
@@ -16,9 +16,7 @@ from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.engine.draft_text import TextCrossing, replacement_pairs
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
-from speclsp.engine.weights import load_draft_model
 from speclsp.errors import ModelLoadError, SettingsError
-from speclsp.settings import Settings
 
 CONTROL, NORMAL, USER = 3, 1, 4
 TARGET = ["<fim>", "<mid>", "<end>", "a", "b", "ab", "c", "!", "Ã", "©", "Ċ"]
@@ -181,19 +179,12 @@ def foreign(model_folder, tmp_path_factory):
     return {path.stem: path for path in folder.iterdir()}
 
 
-def load(path: Path, vocabulary: LlamaVocabulary, lines: list[str], **given: Any) -> Any:
-    settings = Settings(threads=1, spec_draft_threads=1, **given)
-    return load_draft_model(
-        path, settings, vocabulary, 2048, lambda level, line: lines.append(f"{level}: {line}")
-    )
-
-
 @pytest.mark.real
 def test_a_draft_model_with_another_vocabulary_is_told_and_drafts_by_text(
     foreign, vocabulary, model_folder
 ):
     lines: list[str] = []
-    drafter = load(foreign["ids"], vocabulary, lines, spec_replace=REPLACED)
+    drafter = quiet_draft_model(foreign["ids"], vocabulary, lines, spec_replace=REPLACED)
     assert drafter.crosses_by_text
     assert any(
         "ids.gguf cross by text, since its vocabulary differs: token 300" in x for x in lines
@@ -201,16 +192,18 @@ def test_a_draft_model_with_another_vocabulary_is_told_and_drafts_by_text(
     assert not [line for line in lines if line.startswith("warning")]
     drafter.close()
     lines.clear()
-    load(foreign["ids"], vocabulary, lines).close()
+    quiet_draft_model(foreign["ids"], vocabulary, lines).close()
     (warning,) = [line for line in lines if line.startswith("warning")]
     assert '`--spec-replace "<|fim_middle|> STRING"`' in warning
     lines.clear()
-    same = load(model_folder / "embedded-draft-q8_0.gguf", vocabulary, lines, spec_replace=["a b"])
+    same = quiet_draft_model(
+        model_folder / "embedded-draft-q8_0.gguf", vocabulary, lines, spec_replace=["a b"]
+    )
     assert not same.crosses_by_text
     assert lines[-1].startswith("warning: spec_replace changes nothing")
     same.close()
     with pytest.raises(ModelLoadError, match="'alone' is not a pair"):
-        load(foreign["ids"], vocabulary, [], spec_replace=["alone"])
+        quiet_draft_model(foreign["ids"], vocabulary, spec_replace=["alone"])
 
 
 def complete(
@@ -225,8 +218,8 @@ def complete(
 @pytest.fixture(scope="module")
 def crossing_drafters(foreign, vocabulary):
     drafters = {
-        "ids": load(foreign["ids"], vocabulary, [], spec_replace=REPLACED),
-        "half": load(foreign["half"], vocabulary, []),
+        "ids": quiet_draft_model(foreign["ids"], vocabulary, spec_replace=REPLACED),
+        "half": quiet_draft_model(foreign["half"], vocabulary),
     }
     yield drafters
     for drafter in drafters.values():

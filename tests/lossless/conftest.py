@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 from other_vocabulary import write_with_fewer_tokens
+from quiet_loading import quiet_draft_model, quiet_target
 from real_prompts import STEP, cut_prompts
 
-from speclsp.engine.llama.loading import load_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.engine.weights import load_draft_model
-from speclsp.settings import Settings
 
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
 
@@ -33,34 +31,25 @@ def quantisation(request):
 
 @pytest.fixture(scope="module")
 def target(quantisation, q8_0_model):
-    loaded = load_target(
-        q8_0_model if quantisation == "q8_0" else MODELS / "embedded-target-f16.gguf",
-        Settings(threads=N_THREADS[quantisation], fit=False),
-        progress=lambda share: True,
-        log=lambda level, line: None,
-    )
+    path = q8_0_model if quantisation == "q8_0" else MODELS / "embedded-target-f16.gguf"
+    loaded = quiet_target(path, threads=N_THREADS[quantisation], fit=False)
     yield loaded
     loaded.close()
 
 
 @pytest.fixture(scope="module")
-def draft_model(vocabulary, target):
-    path = MODELS / "embedded-draft-q8_0.gguf"
-    drafter = load_draft_model(
-        path, Settings(spec_draft_threads=1), vocabulary, target.n_ctx, lambda level, line: None
-    )
+def draft_model(vocabulary):
+    drafter = quiet_draft_model(MODELS / "embedded-draft-q8_0.gguf", vocabulary)
     yield drafter
     drafter.close()
 
 
 @pytest.fixture(scope="module")
-def draft_by_text(vocabulary, target, tmp_path_factory):
+def draft_by_text(vocabulary, tmp_path_factory):
     """A draft model with half of the target's tokens, which drafts through text."""
     path = tmp_path_factory.mktemp("half") / "draft.gguf"
     write_with_fewer_tokens(MODELS / "embedded-draft-q8_0.gguf", path, n_merges=1700)
-    drafter = load_draft_model(
-        path, Settings(spec_draft_threads=1), vocabulary, target.n_ctx, lambda level, line: None
-    )
+    drafter = quiet_draft_model(path, vocabulary)
     assert drafter.crosses_by_text
     yield drafter
     drafter.close()

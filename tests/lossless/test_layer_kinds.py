@@ -7,6 +7,7 @@ draft is right only where a test knows the answer.
 import exactness
 import pytest
 from layer_kinds import LAYER_KINDS, write_layer_kind
+from quiet_loading import quiet_target
 from real_prompts import RealPrompt
 from scripted_drafters import AdversarialDrafter, OracleDrafter, RandomDrafter
 
@@ -15,8 +16,6 @@ from speclsp.decoding.speculate import Generation
 from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.engine.kv_states import KvStates
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.loading import load_target
-from speclsp.settings import Settings
 from tests.support.margins import RecordingSampler
 
 pytestmark = pytest.mark.real
@@ -37,12 +36,7 @@ def kind(request):
 @pytest.fixture(scope="module")
 def target(kind, tmp_path_factory):
     path = write_layer_kind(tmp_path_factory.mktemp(kind) / f"{kind}.gguf", kind)
-    loaded = load_target(
-        path,
-        Settings(threads=1, fit=False, ctx_size=1024),
-        progress=lambda share: True,
-        log=lambda level, line: None,
-    )
+    loaded = quiet_target(path, fit=False, ctx_size=1024)
     yield loaded
     loaded.close()
 

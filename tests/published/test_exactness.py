@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from exactness import Outcome, Reference, compare, run, sampling
 from published import golden, loaded_target, loaded_tokenizer, model_path, places, why_missing
+from quiet_loading import quiet_draft_model
 from real_prompts import RealPrompt
 from scripted_drafters import OracleDrafter
 from scripted_proposers import adversarial_trees, oracle_trees
@@ -23,7 +24,6 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.registry import load_drafter
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.weights import load_draft_model
 from speclsp.settings import Settings
 from tests.support.margins import EPSILON, NEARLY_EVEN, RecordingSampler
 
@@ -117,13 +117,7 @@ def test_the_smaller_model_drafts_for_the_larger_one(capsys):
     if reason := why_missing("1.5b") or why_missing("0.5b"):
         pytest.skip(reason)
     target, tokenizer = loaded_target("1.5b"), loaded_tokenizer("1.5b")
-    drafter = load_draft_model(
-        model_path("0.5b"),
-        Settings(spec_draft_threads=1),
-        tokenizer.vocabulary,
-        target.n_ctx,
-        lambda _level, _line: None,
-    )
+    drafter = quiet_draft_model(model_path("0.5b"), tokenizer.vocabulary)
     try:
         assert not drafter.crosses_by_text
         by_name = {place.name: place for place in places()}

@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 from exactness import sampling
+from quiet_loading import quiet_target
 from real_prompts import RealPrompt
 
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.loading import load_target
 from speclsp.engine.weights import LlamaLoader, Tokenizer
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import Settings
@@ -53,12 +53,7 @@ def loaded_tokenizer(size: str) -> Tokenizer:
 
 def loaded_target(size: str) -> LlamaTarget:
     """Load a model on one thread: with several, llama.cpp adds attention up by threads."""
-    return load_target(
-        model_path(size),
-        Settings(ctx_size=2048, threads=1, fit=False),
-        progress=lambda _share: True,
-        log=lambda _level, _line: None,
-    )
+    return quiet_target(model_path(size), ctx_size=2048, fit=False)
 
 
 @dataclass(frozen=True, slots=True)

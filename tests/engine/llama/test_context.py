@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llama_cpp import llama_cpp as llama
 from margins import EPSILON, greedy_margin
+from quiet_loading import quiet_target
 
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import MAX_OUTPUTS
-from speclsp.engine.llama.loading import load_target
 from speclsp.errors import (
     DecodeError,
     DecodeInterruptedError,
@@ -22,18 +22,12 @@ from speclsp.errors import (
     ModelLoadError,
     NoRoomError,
 )
-from speclsp.settings import Settings
 
 SOURCE = Path(__file__).read_text(encoding="utf-8")
 
 
 def load(path: Path, **changes: Any) -> LlamaTarget:
-    return load_target(
-        path,
-        Settings(**{"threads": 1, "fit": False, **changes}),
-        progress=lambda share: True,
-        log=lambda level, line: None,
-    )
+    return quiet_target(path, **{"fit": False, **changes})
 
 
 @pytest.fixture

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llama_cpp import llama_cpp as llama
+from quiet_loading import quiet_target
 from scripted_proposers import random_tree
 
 from speclsp.engine.llama import native_context
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import MAX_OUTPUTS
-from speclsp.engine.llama.loading import load_target
 from speclsp.errors import DecodeError, DecodeInterruptedError
-from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real
 
@@ -33,12 +32,7 @@ are rounded to eight bits."""
 def load(path: Path, n_branches: int = N_BRANCHES, **changes: Any) -> LlamaTarget:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(native_context, "N_BRANCHES", n_branches)
-        return load_target(
-            path,
-            Settings(**{"threads": 1, "ctx_size": 512, "fit": False, **changes}),
-            progress=lambda share: True,
-            log=lambda level, line: None,
-        )
+        return quiet_target(path, **{"ctx_size": 512, "fit": False, **changes})
 
 
 @pytest.fixture(scope="module", params=["f16", "q8_0"])

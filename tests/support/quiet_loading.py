@@ -1,0 +1,35 @@
+"""Models as the engine loads them, whose progress nobody watches."""
+
+from pathlib import Path
+from typing import Any
+
+from speclsp.engine.draft_model import DraftModelDrafter
+from speclsp.engine.llama.context import LlamaTarget
+from speclsp.engine.llama.loading import load_target
+from speclsp.engine.weights import load_draft_model
+from speclsp.settings import Settings
+from speclsp.vocabulary_protocol import Vocabulary
+
+
+def quiet_target(path: Path, **settings: Any) -> LlamaTarget:
+    """Load a target model, on one thread where the settings do not say how many."""
+    return load_target(
+        path,
+        Settings(**{"threads": 1, **settings}),
+        progress=lambda _share: True,
+        log=lambda _level, _line: None,
+    )
+
+
+def quiet_draft_model(
+    path: Path, vocabulary: Vocabulary, lines: list[str] | None = None, **settings: Any
+) -> DraftModelDrafter:
+    """Load a draft model for a target of 2048 positions; ``lines`` takes what its log says."""
+    told = [] if lines is None else lines
+    return load_draft_model(
+        path,
+        Settings(**{"threads": 1, **settings}),
+        vocabulary,
+        2048,
+        lambda level, line: told.append(f"{level}: {line}"),
+    )
