@@ -7,8 +7,6 @@ from other_vocabulary import write_with_fewer_tokens
 from quiet_loading import quiet_draft_model, quiet_target
 from real_prompts import STEP, cut_prompts
 
-from speclsp.engine.llama.vocabulary import load_vocabulary
-
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
 
 N_THREADS = {"f16": 2 if STEP == 1 else 1, "q8_0": 1}
@@ -17,11 +15,6 @@ splits a lone token's attention over them: the last bits differ, and rounding th
 eight bits makes a hundredth of a logit of them.  Measured with Q8_0 and two threads: 0.4 to 0.7 %
 of the tokens, greedy and seeded; F16 does not mind.  `make test` takes one thread: threads that
 wait for each other keep the tests of the other process from running."""
-
-
-@pytest.fixture(scope="module")
-def vocabulary():
-    return load_vocabulary(MODELS / "embedded-target-f16.gguf")
 
 
 @pytest.fixture(scope="module", params=["f16", "q8_0"])

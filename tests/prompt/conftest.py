@@ -111,13 +111,6 @@ def load_model(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def embedded():
-    """The vocabulary of the embedded model."""
-    root = Path(__file__).parents[2]
-    return load_vocabulary(root / "fixtures" / "models" / "embedded-target-f16.gguf")
-
-
-@pytest.fixture(scope="session")
 def spell():
     """A prompt's tokens as text, special tokens as ⟦name⟧ so that plain text cannot look so."""
 

@@ -87,8 +87,8 @@ def line_end(place: int) -> int:
 
 
 @pytest.fixture
-def session(embedded):
-    return Session(embedded)
+def session(vocabulary):
+    return Session(vocabulary)
 
 
 HERE, THERE = line_end(20_000), line_end(40_000)
@@ -169,7 +169,7 @@ def test_brackets_that_an_editor_closes_cost_nothing(session):
     assert session.ask(typed + '(["a"])', SOURCE[HERE:]) <= 5
 
 
-def test_enter_between_brackets_costs_nothing_and_the_bracket_is_shown_soon(session, embedded):
+def test_enter_between_brackets_costs_nothing_and_the_bracket_is_shown_soon(session, vocabulary):
     session.at(HERE)
     session.settle()
     session.ask(SOURCE[:HERE] + "\n    {", "}" + SOURCE[HERE:])
@@ -183,12 +183,12 @@ def test_enter_between_brackets_costs_nothing_and_the_bracket_is_shown_soon(sess
 
 
 @pytest.mark.parametrize("rest", ["", ")", '"])', "}  "])
-def test_no_text_is_shown_that_is_not_there(session, embedded, rest):
+def test_no_text_is_shown_that_is_not_there(session, vocabulary, rest):
     session.at(HERE)
     session.settle()
     typed = SOURCE[:HERE] + "\n    call("
     session.ask(typed, rest + SOURCE[HERE:])
-    shown = b"".join(embedded.piece(token) for token in session.prompt.tokens).decode()
+    shown = b"".join(vocabulary.piece(token) for token in session.prompt.tokens).decode()
     before = typed[len(typed) - session.prompt.n_prefix_chars : session.prompt.window.anchor]
     after = (rest + SOURCE[HERE:])[len(rest) : session.prompt.n_suffix_chars]
     assert shown == "demo\nm.py\n" + before + after + typed[session.prompt.window.anchor :]
@@ -203,11 +203,11 @@ def test_no_text_is_shown_that_is_not_there(session, embedded, rest):
         (SOURCE[:HERE], " + 1" + SOURCE[HERE:]),
     ],
 )
-def test_text_that_was_changed_is_shown_as_it_is(session, embedded, edited):
+def test_text_that_was_changed_is_shown_as_it_is(session, vocabulary, edited):
     session.at(HERE)
     session.settle()
     assert session.ask(*edited) > 50
-    shown = b"".join(embedded.piece(token) for token in session.prompt.tokens).decode()
+    shown = b"".join(vocabulary.piece(token) for token in session.prompt.tokens).decode()
     anchor = session.prompt.window.anchor
     prefix, suffix = edited
     before = prefix[len(prefix) - session.prompt.n_prefix_chars : anchor]
@@ -251,8 +251,8 @@ def test_a_plan_stays_the_same_while_it_covers_the_cursor(session):
     assert session.plan().window != first.window
 
 
-def test_the_plain_layout_plans_nothing_and_keeps_one_place(embedded):
-    session = Session(embedded, layout="plain")
+def test_the_plain_layout_plans_nothing_and_keeps_one_place(vocabulary):
+    session = Session(vocabulary, layout="plain")
     session.at(HERE)
     assert session.prompt.n_middle == 0
     assert session.prompt.window.anchor == HERE
@@ -261,8 +261,8 @@ def test_the_plain_layout_plans_nothing_and_keeps_one_place(embedded):
     assert len(session.places._windows) == 1
 
 
-def test_chunks_come_in_idle_time_and_stay_over_keystrokes_and_jumps(embedded):
-    session = Session(embedded, chunks=(CHUNK,))
+def test_chunks_come_in_idle_time_and_stay_over_keystrokes_and_jumps(vocabulary):
+    session = Session(vocabulary, chunks=(CHUNK,))
     session.at(HERE)
     assert session.prompt.window.chunks == NO_CHUNKS
     assert session.n_ranked == 0
@@ -281,8 +281,8 @@ def test_chunks_come_in_idle_time_and_stay_over_keystrokes_and_jumps(embedded):
     assert [c.chunk.key for c in session.prompt.window.chunks.chunks] == ["other", "new"]
 
 
-def test_chunks_that_are_found_later_are_laid_out_in_idle_time_once(embedded):
-    session = Session(embedded)
+def test_chunks_that_are_found_later_are_laid_out_in_idle_time_once(vocabulary):
+    session = Session(vocabulary)
     session.at(HERE)
     session.settle()
     session.chunks = (CHUNK,)
@@ -293,8 +293,8 @@ def test_chunks_that_are_found_later_are_laid_out_in_idle_time_once(embedded):
     assert session.settle() == 0
 
 
-def test_places_that_show_what_must_not_be_shown_are_forgotten(embedded):
-    session = Session(embedded, chunks=(CHUNK,))
+def test_places_that_show_what_must_not_be_shown_are_forgotten(vocabulary):
+    session = Session(vocabulary, chunks=(CHUNK,))
     session.at(HERE, n_first=640)
     assert session.prompt.window.chunks.chunks
     session.hidden = (CHUNK.path,)

@@ -231,8 +231,8 @@ def test_model_without_fim_tokens(load_model, name, model, missing):
     assert "fim_template" in caught.value.remedy
 
 
-def test_embedded_model_has_the_repository_format(embedded):
-    family = family_for(embedded, "")
+def test_embedded_model_has_the_repository_format(vocabulary):
+    family = family_for(vocabulary, "")
     assert family.name == "qwen2.5-coder"
     assert family.bos is None
 

@@ -49,8 +49,8 @@ def n_evaluated(before, after):
 
 
 @pytest.mark.parametrize("start", [20_000, 30_000, 40_000])
-def test_a_keystroke_evaluates_a_few_tokens_only(embedded, start):
-    typed = list(prompts_while_typing(embedded, SOURCE, start, 300))
+def test_a_keystroke_evaluates_a_few_tokens_only(vocabulary, start):
+    typed = list(prompts_while_typing(vocabulary, SOURCE, start, 300))
     within, at_line_start = [], []
     for (_, before), (text, after) in itertools.pairwise(typed):
         counts = at_line_start if text.endswith("\n") else within
@@ -69,14 +69,14 @@ def test_a_keystroke_evaluates_a_few_tokens_only(embedded, start):
     assert sum(count > 4 for count in at_line_start) <= n_moved
 
 
-def test_plain_layout_evaluates_the_suffix_at_each_keystroke(embedded):
-    typed = list(prompts_while_typing(embedded, SOURCE, 20_000, 60, layout="plain"))
+def test_plain_layout_evaluates_the_suffix_at_each_keystroke(vocabulary):
+    typed = list(prompts_while_typing(vocabulary, SOURCE, 20_000, 60, layout="plain"))
     assert {prompt.n_middle for _, prompt in typed} == {0}
     n_suffix = typed[0][1].n_suffix
     assert n_suffix > 100
     counts = [n_evaluated(a.tokens, b.tokens) for (_, a), (_, b) in itertools.pairwise(typed)]
     assert min(counts) > n_suffix
-    assert all(text.endswith(shown_before(embedded, prompt)) for text, prompt in typed)
+    assert all(text.endswith(shown_before(vocabulary, prompt)) for text, prompt in typed)
 
 
 def shown_before(vocabulary, prompt):
@@ -93,9 +93,9 @@ def test_suffix_first_order_keeps_the_suffix_over_new_lines(load_model):
     assert max(counts) <= 6
 
 
-def test_prompt_holds_what_stands_around_the_cursor(embedded):
-    text, prompt = next(prompts_while_typing(embedded, SOURCE, 20_000, 0))
-    shown = b"".join(embedded.piece(token) for token in prompt.tokens).decode()
+def test_prompt_holds_what_stands_around_the_cursor(vocabulary):
+    text, prompt = next(prompts_while_typing(vocabulary, SOURCE, 20_000, 0))
+    shown = b"".join(vocabulary.piece(token) for token in prompt.tokens).decode()
     names = "demo\npkg/mod.py\n"
     anchor = prompt.window.anchor
     assert SOURCE[anchor - 1] == "\n"
@@ -107,9 +107,9 @@ def test_prompt_holds_what_stands_around_the_cursor(embedded):
     assert len(prompt.tokens) > 450
 
 
-def test_one_megabyte_line_is_bounded_and_keeps_still(embedded):
+def test_one_megabyte_line_is_bounded_and_keeps_still(vocabulary):
     source = "a=b;" * 250_000
-    typed = list(prompts_while_typing(embedded, source, 500_000, 40))
+    typed = list(prompts_while_typing(vocabulary, source, 500_000, 40))
     assert all(len(prompt.tokens) <= 700 for _, prompt in typed)
     counts = [n_evaluated(a.tokens, b.tokens) for (_, a), (_, b) in itertools.pairwise(typed)]
     assert max(counts) <= 4
@@ -117,26 +117,26 @@ def test_one_megabyte_line_is_bounded_and_keeps_still(embedded):
     assert typed[0][1].n_prefix > 100
 
 
-def test_room_that_the_suffix_leaves_goes_to_the_prefix(embedded):
-    family = family_for(embedded, "")
-    prompt = build_prompt(family, embedded, prefix=SOURCE[:20_000], budget=BUDGET)
+def test_room_that_the_suffix_leaves_goes_to_the_prefix(vocabulary):
+    family = family_for(vocabulary, "")
+    prompt = build_prompt(family, vocabulary, prefix=SOURCE[:20_000], budget=BUDGET)
     assert prompt.n_prefix + prompt.n_middle > 400
 
 
-def test_a_window_of_another_model_is_not_taken(embedded, load_model):
-    _, prompt = next(prompts_while_typing(embedded, SOURCE, 5_000, 0))
-    vocabulary = load_model("generic")
+def test_a_window_of_another_model_is_not_taken(vocabulary, load_model):
+    _, prompt = next(prompts_while_typing(vocabulary, SOURCE, 5_000, 0))
+    other = load_model("generic")
     arguments = {"prefix": SOURCE[:5_000], "suffix": SOURCE[5_000:], "budget": BUDGET}
-    family = family_for(vocabulary, "")
-    fresh = build_prompt(family, vocabulary, **arguments)
-    assert build_prompt(family, vocabulary, **arguments, window=prompt.window) == fresh
+    family = family_for(other, "")
+    fresh = build_prompt(family, other, **arguments)
+    assert build_prompt(family, other, **arguments, window=prompt.window) == fresh
 
 
 @pytest.mark.parametrize("path", ["d/" * 2000 + "f.py", "🙂" * 500, ""])
-def test_long_names_are_cut(embedded, path):
+def test_long_names_are_cut(vocabulary, path):
     prompt = build_prompt(
-        family_for(embedded, ""),
-        embedded,
+        family_for(vocabulary, ""),
+        vocabulary,
         repo_name="r" * 5000,
         path=path,
         prefix="x = 1\ny = ",
@@ -148,29 +148,31 @@ def test_long_names_are_cut(embedded, path):
     assert prompt.n_middle > 0
 
 
-def test_too_small_a_budget_is_an_error(embedded):
+def test_too_small_a_budget_is_an_error(vocabulary):
     budget = PromptBudget(n_prompt=4)
     with pytest.raises(SettingsError) as caught:
-        build_prompt(family_for(embedded, ""), embedded, prefix="x", budget=budget)
+        build_prompt(family_for(vocabulary, ""), vocabulary, prefix="x", budget=budget)
     assert "n_prompt = 4" in caught.value.message
     assert "ctx_size" in caught.value.remedy
 
 
-def test_chunks_take_half_of_the_prompt_at_most(embedded):
+def test_chunks_take_half_of_the_prompt_at_most(vocabulary):
     chunks = [
         ContextChunk(path="other.py", text="value = compute(1, 2, 3)\n" * 10, key=str(n))
         for n in range(20)
     ]
-    layout = PromptLayout(family=family_for(embedded, ""), vocabulary=embedded, layout="anchored")
+    layout = PromptLayout(
+        family=family_for(vocabulary, ""), vocabulary=vocabulary, layout="anchored"
+    )
     prompt = build_prompt(
-        family_for(embedded, ""),
-        embedded,
+        family_for(vocabulary, ""),
+        vocabulary,
         prefix=SOURCE[:8_000],
         suffix=SOURCE[8_000:],
         budget=replace(BUDGET, n_chunks=350),
         chunks=renewed_chunks(NO_CHUNKS, chunks, 10_000, layout.encode_chunk),
     )
-    shown = b"".join(embedded.piece(token) for token in prompt.tokens).decode()
+    shown = b"".join(vocabulary.piece(token) for token in prompt.tokens).decode()
     assert 2 <= shown.count("other.py\n") < 20
     assert len(prompt.tokens) <= 700
     assert prompt.n_prefix > 100
@@ -181,8 +183,8 @@ TEXTS = st.text(st.sampled_from("ab (){}:=\n\r\t1.é🙂𝒳\ud800"), max_size=3
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_prompt_never_exceeds_its_budget(embedded, data):
-    family = family_for(embedded, "")
+def test_prompt_never_exceeds_its_budget(vocabulary, data):
+    family = family_for(vocabulary, "")
     layout = data.draw(st.sampled_from(["anchored", "plain"]))
     window = None
     prefix, suffix = data.draw(TEXTS), data.draw(TEXTS)
@@ -190,7 +192,7 @@ def test_prompt_never_exceeds_its_budget(embedded, data):
         budget = PromptBudget(n_prompt=data.draw(st.integers(16, 200)))
         prompt = build_prompt(
             family,
-            embedded,
+            vocabulary,
             repo_name=data.draw(st.sampled_from(["", "demo", "<|fim_middle|>", "é" * 90])),
             path=data.draw(st.sampled_from(["", "a.py", "🙂/" * 90, "x\n\ry"])),
             prefix=prefix,

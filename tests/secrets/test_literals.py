@@ -7,7 +7,7 @@ from masked_by_rules import update_checked
 
 from speclsp.secrets.literals import Value, read_heredoc, read_indented, read_literal
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, masked
-from tests.support.secret_forms import FORMS
+from tests.support.secret_forms import FORMS, planted_secrets, read_forms
 
 
 def read(text: str, **how: bool) -> Value:
@@ -98,30 +98,20 @@ def test_an_indented_block_is_read_to_the_next_line_that_is_not_deeper():
 
 
 LINE = "x = 1\n"
+OPENING = ['"""', "'''", "`", "EOF", "<<EOF", "password = ", '"', "\\", "(", ")", "", "", "x = 1"]
 
 
 @pytest.mark.parametrize("name", ["a.py", "a.sh"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_any_edits_of_values_of_several_lines_give_what_masking_the_whole_text_gives(name, seed):
     rng = random.Random(f"{name} {seed}")
-    forms = [form for form in FORMS if "\n" in form.template]
-    pieces = [*(form.drawn(seed)[0] for form in forms), *(f.drawn(seed)[0] for f in FORMS[::9])]
-    pieces += [
-        '"""',
-        "'''",
-        "`",
-        "EOF",
-        "<<EOF",
-        "password = ",
-        '"',
-        "\\",
-        "(",
-        ")",
-        "",
-        "",
-        "x = 1",
-    ]
-    lines = [rng.choice(pieces) for _ in range(40)]
+    if seed < 4:
+        forms = [*(form for form in FORMS if "\n" in form.template), *FORMS[::9]]
+        pieces = [*(form.drawn(seed)[0] for form in forms), *OPENING]
+    else:
+        stay = [form.template for form in read_forms("stay.txt") if form.kind == "harmless"]
+        pieces = [*(one.lines for one in planted_secrets()), *stay, "", "x = (", "secret = ("]
+    lines = [rng.choice(pieces) for _ in range(50)]
     text, n_masked = MaskedText(name), 0
     for _ in range(120):
         lines = lines or [""]

@@ -62,26 +62,6 @@ def test_a_block_without_its_end_is_masked_as_far_as_it_goes():
     assert masked(text, "a.py") == f"{begin}{PLACEHOLDER}\n\ndef f(x):\n    return x\n"
 
 
-@pytest.mark.slow
-def test_any_edits_give_what_masking_the_whole_text_gives():
-    rng = random.Random(7)
-    pieces = [p.lines for p in planted_secrets()] + HARMLESS + ["", "x = (", "secret = ("]
-    lines = [rng.choice(pieces) for _ in range(60)]
-    text = MaskedText("a.py")
-    for _ in range(400):
-        at = rng.randrange(len(lines))
-        lines[at : at + rng.randrange(3)] = [rng.choice(pieces) for _ in range(rng.randrange(3))]
-        lines = lines or [""]
-        whole = "\n".join(lines)
-        if rng.random() < 0.5:  # an edit inside of a line
-            start = rng.randrange(len(whole) + 1)
-            whole = (
-                whole[:start] + rng.choice(["", '"', "\n", "k"]) + whole[start + rng.randrange(4) :]
-            )
-            lines = whole.split("\n")
-        update_checked(text, whole, "a.py")
-
-
 def test_any_edits_of_a_long_line_give_what_masking_the_whole_text_gives():
     rng = random.Random(11)
     pieces = [p.lines.replace("\n", " ") + ";" for p in planted_secrets()]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -120,7 +121,18 @@ def scramble(path: Path) -> None:
     path.write_bytes(data[:100] + b"\xa5" * (len(data) - 100))
 
 
-@pytest.mark.parametrize("damage", [damage_header, truncate, scramble])
+def quote(path: Path) -> None:
+    """Damage what SQLite quotes in its error."""
+    data = path.read_bytes().replace(b"tablett", b"table\xfft")
+    path.write_bytes(data.replace(b"CREATE TABLE", b"create what!"))
+
+
+def drop_table(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE t")
+
+
+@pytest.mark.parametrize("damage", [damage_header, truncate, scramble, quote, drop_table])
 def test_damaged_file_is_set_aside(open_database, reports, damage):
     path = fill_and_close(open_database)
     damage(path)
@@ -137,34 +149,17 @@ def test_damaged_file_is_set_aside(open_database, reports, damage):
     assert aside.read_bytes()[:1000] == damaged[:1000]
 
 
-def test_a_schema_whose_damage_sqlite_quotes(open_database, reports):
-    path = fill_and_close(open_database, 1)
-    data = (
-        path.read_bytes()
-        .replace(b"tablett", b"table\xfft")
-        .replace(b"CREATE TABLE", b"create what!")
-    )
-    path.write_bytes(data)
-    assert values(open_database()) == []
-    assert len(reports) == 1
-
-
-def test_damage_that_shows_when_space_is_returned(open_database, reports):
+@pytest.mark.parametrize(
+    ("damage", "work", "left"),
+    [(truncate, Database.compact, []), (scramble, lambda database: insert(database, 7), [7])],
+    ids=["when space is returned", "when it is written to"],
+)
+def test_damage_that_shows_while_it_is_open(open_database, reports, damage, work, left):
     path = fill_and_close(open_database)
     database = open_database()
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-    database.compact()
-    assert values(database) == []
-    assert len(reports) == 1
-
-
-def test_damage_while_open(open_database, reports):
-    path = fill_and_close(open_database)
-    database = open_database()
-    scramble(path)
-    insert(database, 7)
-    assert values(database) == [7]
+    damage(path)
+    work(database)
+    assert values(database) == left
     assert len(reports) == 1
 
 
@@ -177,17 +172,6 @@ def test_two_servers_find_the_same_damage(open_database, reports):
     # What the first one learned since is not set aside with the damage that the second one has.
     insert(first, 9)
     assert values(second) == [7, 8, 9]
-    assert len(reports) == 1
-
-
-def test_missing_table(open_database, reports):
-    path = fill_and_close(open_database)
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE t")
-    connection.close()
-    database = open_database()
-    insert(database, 7)
-    assert values(database) == [7]
     assert len(reports) == 1
 
 

@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typed_requests import request_between
 
-from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.settings import Settings
 from speclsp.text.rules import stop_rules
 from speclsp.text.stopping import CompletionText
@@ -408,9 +407,7 @@ def test_the_text_does_not_depend_on_how_it_is_cut_into_tokens(
         assert (whole.finish(), whole.stopped_by) == done
 
 
-def test_the_embedded_vocabulary_gives_back_every_character(rules_at):
-    root = Path(__file__).parents[2]
-    vocabulary = load_vocabulary(root / "fixtures" / "models" / "embedded-target-f16.gguf")
+def test_the_embedded_vocabulary_gives_back_every_character(rules_at, vocabulary):
     source = "s = 'é🙂𝒳 日本語'  # ünïcode\tand tabs"
     tokens = vocabulary.tokenize(source).tolist()
     assert any(not _is_whole(vocabulary.piece(token)) for token in tokens)

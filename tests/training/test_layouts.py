@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from speclsp import embedded
-from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.prompt import PromptBudget
 from tests.support.prompts import build_prompt
@@ -22,11 +21,6 @@ TEXT = FimText(
     joined=False,
 )
 WEIGHTS = Weights(context=1.0, typed=1.0, middle=4.0)
-
-
-@pytest.fixture(scope="module")
-def vocabulary():
-    return load_vocabulary(embedded.embedded_target())
 
 
 @pytest.fixture
