@@ -90,6 +90,19 @@ def test_context_comes_first_then_dynamic_then_static():
     assert drafted("abcd", n_draft=1, static=static) == ("Z", "static", 2)
 
 
+def test_static_decides_between_what_the_context_has_seen():
+    text = "abcdX,abcdY;abcd"
+    assert drafted(text, n_draft=1) == ("X", "context", 4)
+    assert drafted(text, static={"cd": "Y"}, n_draft=1) == ("Y", "context", 4)
+
+
+def test_static_that_prefers_a_rare_token_leaves_nothing_sure():
+    text = "abcdX,abcdX,abcdY;abcd"
+    assert drafted(text, n_draft=1) == ("X", "context", 4)
+    assert drafted(text, static={"cd": "Y"}, n_draft=1) == NOTHING
+    assert drafted(text, static={"cd": "Z"}, n_draft=1) == ("X", "context", 4)
+
+
 def test_each_token_is_drafted_behind_the_ones_before():
     assert drafted("abcdXYZ!abcd") == ("XYZ!abcd", "context", 4)
     assert drafted("abcdXYZ!abcd", n_max=2) == ("XY", "context", 4)
