@@ -168,6 +168,13 @@ def test_an_expr_mapping_applies_an_edit_behind_it(shop):
     assert "nothing" not in text(shop)
 
 
+def test_a_key_with_a_count_is_normal_modes(shop):
+    renamed(shop)
+    shop.keys("2<Esc>3<Tab>:let g:done = 1<CR>")
+    shop.until(lambda: shop.nvim.vars.get("done"))
+    assert edit(shop) == LINE_3
+
+
 def test_the_completion_menu_keeps_its_tab_beside_an_edit(shop):
     shop.nvim.command("set completeopt=menuone,noinsert,noselect")
     renamed(shop)

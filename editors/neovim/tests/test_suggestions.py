@@ -378,6 +378,31 @@ def test_keys_do_what_they_did_where_nothing_is_shown(bare, project):
     assert bare.line[0] in " \t"
 
 
+FORMER = """
+function s:word()
+  return 'word'
+endfunction
+inoremap <C-]> <C-r>=<SID>word()<CR>
+inoremap <expr> <M-w> <SID>word()
+inoremap <expr> <M-l> "\\<Left>"
+"""
+
+
+def test_a_former_mapping_is_that_of_its_script(bare, tmp_path):
+    (tmp_path / "former.vim").write_text(FORMER)
+    bare.nvim.command(f"source {tmp_path / 'former.vim'}")
+    bare.setup()
+    bare.keys("i<C-]> <M-w><M-l>x<Esc>")
+    bare.until(lambda: bare.nvim.api.get_mode()["mode"] == "n")
+    assert bare.line == "word worxd"
+
+
+def test_a_key_is_the_one_command_behind_ctrl_o(editor):
+    editor.keys("oab<C-o><Tab>c<C-o><Esc>d<Esc>")
+    editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "n")
+    assert editor.line == "abcd"
+
+
 def test_asked_for_although_nothing_comes_by_itself(bare, project):
     bare.setup(automatic=False)
     bare.open(project / "customers.py")

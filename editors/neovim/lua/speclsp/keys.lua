@@ -9,6 +9,7 @@ local M = {}
 ---@field mode string
 ---@field key string
 ---@field before table|false what the key was mapped to before
+---@field former string|nil a name under which that can still be typed
 
 ---@type table<string, speclsp.Mapped> by mode and key
 local mapped = {}
@@ -18,13 +19,22 @@ local function toggle()
   return true
 end
 
+--- A count makes the key Normal mode's: `3<Tab>` jumps, `2<Esc>` gives the count up.
+---@param action fun(): boolean
+---@return fun(): boolean
+local function without_count(action)
+  return function()
+    return vim.v.count == 0 and action()
+  end
+end
+
 ---@type table<string, table<string, fun(): boolean>> what a key does, by its name and mode
 local actions = {
   accept = {
     i = function()
       return suggestions.accept() or edits.accept()
     end,
-    n = edits.accept,
+    n = without_count(edits.accept),
   },
   accept_word = { i = suggestions.accept_word },
   accept_line = { i = suggestions.accept_line },
@@ -35,35 +45,19 @@ local actions = {
       return suggestions.dismiss() or edits.decline()
     end,
   },
-  decline = { n = edits.decline },
+  decline = { n = without_count(edits.decline) },
   trigger = { i = suggestions.trigger },
   toggle = { i = toggle, n = toggle },
 }
 
-local function feed(keys, mode)
-  vim.api.nvim_feedkeys(vim.keycode(keys), mode, false)
-end
-
 --- Do what the key did before the plugin took it.
 ---@param one speclsp.Mapped
 local function fall_back(one)
-  local mapping = one.before
-  if not mapping then
-    local count = one.mode == 'n' and vim.v.count > 0 and tostring(vim.v.count) or ''
-    -- Put in front of what was typed meanwhile, and not mapped again.
-    feed(count .. one.key, 'in')
-  elseif mapping.callback then
-    local result = mapping.callback()
-    if mapping.expr == 1 and type(result) == 'string' then
-      vim.api.nvim_feedkeys(
-        mapping.replace_keycodes == 1 and vim.keycode(result) or result,
-        mapping.noremap == 1 and 'in' or 'im',
-        false
-      )
-    end
-  else
-    local rhs = mapping.expr == 1 and vim.api.nvim_eval(mapping.rhs) or mapping.rhs
-    feed(rhs, mapping.noremap == 1 and 'in' or 'im')
+  local count = one.mode == 'n' and vim.v.count > 0 and tostring(vim.v.count) or ''
+  -- Put in front of what was typed meanwhile, and mapped only to what it was before.
+  vim.api.nvim_feedkeys(vim.keycode(count .. (one.former or one.key)), one.former and 'im' or 'in', false)
+  if vim.api.nvim_get_mode().mode == 'niI' then
+    vim.api.nvim_feedkeys(vim.keycode('<C-o>'), 'in', false) -- this key was the one command of the first
   end
 end
 
@@ -79,7 +73,13 @@ end
 local function map(mode, key, name, action)
   local mapping = vim.fn.maparg(key, mode, false, true)
   local before = next(mapping) and mapping.buffer ~= 1 and mapping or false
-  local one = { mode = mode, key = key, before = before }
+  local former = before and ('<Plug>(speclsp-former-%s)'):format(name) or nil
+  if former then
+    local same = vim.tbl_extend('force', before, { lhs = former, lhsraw = vim.keycode(former) })
+    same.lhsrawalt = nil
+    vim.fn.mapset(mode, false, same)
+  end
+  local one = { mode = mode, key = key, before = before, former = former }
   mapped[mode .. key] = one
   vim.keymap.set(mode, key, function()
     if belongs_to_menu(key) or not action() then
@@ -118,6 +118,9 @@ end
 --- Give the keys back.
 function M.unset()
   for _, one in pairs(mapped) do
+    if one.former then
+      vim.keymap.del(one.mode, one.former)
+    end
     if is_ours(one.mode, one.key) then
       vim.keymap.del(one.mode, one.key)
       if one.before then
