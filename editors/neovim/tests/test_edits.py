@@ -168,6 +168,22 @@ def test_an_expr_mapping_applies_an_edit_behind_it(shop):
     assert "nothing" not in text(shop)
 
 
+@pytest.mark.parametrize("key", ["<Tab>", "<F2>"])
+def test_a_far_edit_in_a_closed_fold_is_seen_before_it_is_applied(key, shop):
+    accept = "return require('speclsp').accept() and '' or 'nothing'"
+    shop.lua(f"vim.keymap.set('n', '<F2>', function() {accept} end, {{ expr = true }})")
+    shop.nvim.command("setlocal foldmethod=manual | 6,9fold")
+    renamed(shop)
+    for line in (5, 9):
+        shop.keys(key)
+        shop.until(lambda line=line: f"line {line}" in edit(shop))
+    shop.keys(key)
+    shop.until(lambda: shop.nvim.current.window.cursor[0] == 9)
+    shop.until(lambda: shop.lua("return vim.fn.foldclosed('.')") == -1)
+    shop.keys(key)
+    shop.until(lambda: text(shop) == RENAMED)
+
+
 def test_a_key_with_a_count_is_normal_modes(shop):
     renamed(shop)
     shop.keys("2<Esc>3<Tab>:let g:done = 1<CR>")

@@ -403,6 +403,15 @@ def test_a_key_is_the_one_command_behind_ctrl_o(editor):
     assert editor.line == "abcd"
 
 
+def test_undo_levels_of_a_buffer_stay_its_own(editor):
+    editor.nvim.command("setlocal undolevels=7")
+    ghost = type_start(editor)
+    editor.keys("<Tab>")
+    editor.until(lambda: START + ghost in "\n".join(editor.lines))
+    assert editor.nvim.command_output("setlocal undolevels?").strip() == "undolevels=7"
+    assert editor.nvim.command_output("setglobal undolevels?").strip() == "undolevels=1000"
+
+
 def test_asked_for_although_nothing_comes_by_itself(bare, project):
     bare.setup(automatic=False)
     bare.open(project / "customers.py")

@@ -487,24 +487,19 @@ end
 ---@param edit speclsp.Edit
 ---@return integer rows by which the last hunk has moved
 local function replace_lines(edit)
-  -- Assigning the option starts a new undo block, in Insert mode too (:help undo-break).
-  vim.o.undolevels = vim.o.undolevels
+  insert.break_undo()
   local shift = 0
   for idx = #edit.hunks, 1, -1 do
     local hunk = edit.hunks[idx]
     vim.api.nvim_buf_set_lines(edit.bufnr, hunk.first, hunk.last, false, hunk.lines)
     shift = shift + (idx < #edit.hunks and #hunk.lines - #hunk.old or 0)
   end
-  vim.o.undolevels = vim.o.undolevels
+  insert.break_undo()
   return shift
 end
 
 ---@param edit speclsp.Edit
----@return boolean applied
 local function apply(edit)
-  if shown ~= edit or not M.visible() then
-    return false
-  end
   is_applying = true
   local ok, shift = pcall(replace_lines, edit)
   is_applying = false
@@ -521,7 +516,16 @@ local function apply(edit)
   vim.api.nvim_win_set_cursor(0, { row, #head[#head] })
   server.execute('speclsp.acceptedEdit', { edit.id })
   M.want()
-  return true
+end
+
+---@param edit speclsp.Edit
+local function go_to(edit)
+  local row = math.min(edit.hunks[1].first, vim.api.nvim_buf_line_count(edit.bufnr) - 1)
+  local line = vim.api.nvim_buf_get_lines(edit.bufnr, row, row + 1, false)[1]
+  vim.cmd("normal! m'") -- so that <C-o> leads back
+  vim.api.nvim_win_set_cursor(0, { row + 1, #line:match('^%s*') })
+  vim.cmd('normal! zv')
+  draw()
 end
 
 --- Go to a far edit, or apply a near one; false where none is shown.
@@ -531,17 +535,15 @@ function M.accept()
     return false
   end
   local edit = assert(shown)
-  local bufnr = edit.bufnr
-  if distance() > NEAR then
-    local row = math.min(edit.hunks[1].first, vim.api.nvim_buf_line_count(bufnr) - 1)
-    local line = vim.api.nvim_buf_get_lines(bufnr, row, row + 1, false)[1]
-    vim.cmd("normal! m'") -- so that <C-o> leads back
-    vim.api.nvim_win_set_cursor(0, { row + 1, #line:match('^%s*') })
-    draw()
-    return true
-  end
   return insert.soon(function()
-    return apply(edit)
+    if shown ~= edit or not M.visible() then
+      return false
+    elseif distance() > NEAR then
+      go_to(edit)
+    else
+      apply(edit)
+    end
+    return true
   end)
 end
 

@@ -33,6 +33,11 @@ function M.end_col(place)
   return math.max(col, #vim.api.nvim_get_current_line() - place.behind)
 end
 
+--- Start a new undo block, in Insert mode too: assigning the option does (:help undo-break).
+function M.break_undo()
+  vim.bo.undolevels = vim.bo.undolevels -- the buffer's own value, which all others would get else
+end
+
 --- Insert all of an item, or the beginning that `cut` leaves of what is not typed yet.
 ---
 --- It is one step of undo, apart from what was typed before it.
@@ -56,12 +61,11 @@ function M.insert(bufnr, client, item, place, cut)
   row = row - 1
   -- Only the whole text stands for what it replaces behind the cursor.
   local end_col = is_whole and M.end_col(place) or col
-  -- Assigning the option starts a new undo block, in Insert mode too (:help undo-break).
-  vim.o.undolevels = vim.o.undolevels
+  M.break_undo()
   local lines = vim.split(part, '\n', { plain = true })
   vim.api.nvim_buf_set_text(bufnr, row, col, row, end_col, lines)
   vim.api.nvim_win_set_cursor(0, { row + #lines, (#lines == 1 and col or 0) + #lines[#lines] })
-  vim.o.undolevels = vim.o.undolevels
+  M.break_undo()
   if not is_whole then
     local original = item.speclspText or whole
     server.notify(client, 'textDocument/didPartiallyAcceptCompletion', {
@@ -75,12 +79,12 @@ function M.insert(bufnr, client, item, place, cut)
 end
 
 --- Change the buffer now, before the keys behind this one; right after an `<expr>` mapping, in which
---- no text may change (E565).
+--- no text may change (E565) and no command moves the cursor (E523).
 ---@param change fun(): boolean changed
 ---@return boolean changed, or will be
 function M.soon(change)
   local ok, result = pcall(change)
-  if not ok and not tostring(result):find('E565', 1, true) then
+  if not ok and not tostring(result):find('E565') and not tostring(result):find('E523') then
     error(result, 0)
   elseif not ok then
     vim.schedule(change)
