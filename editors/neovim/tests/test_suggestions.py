@@ -349,6 +349,31 @@ def test_candidates_are_cycled_through(editor):
     assert len(seen) > 1
 
 
+COUNT = """
+return require('speclsp.suggestions').backend().count(vim.api.nvim_get_current_buf())
+"""
+
+
+def test_candidates_are_asked_for_again_where_they_were_dismissed(editor):
+    type_start(editor)
+    editor.keys("<M-]>")
+    editor.until(lambda: editor.lua(COUNT) == 3)
+    editor.keys("<C-]>")
+    editor.until(lambda: editor.ghost == "")
+    editor.keys("<M-]>")
+    assert editor.until_ghost()
+
+
+def test_a_file_type_that_has_suggestions_gets_them(bare, project):
+    bare.setup(filetypes={"*": False, "python": True})
+    (project / "customers.txt").write_text(SOURCE)
+    bare.open(project / "customers.txt")
+    bare.until_ready()
+    bare.nvim.command("set filetype=python")
+    bare.keys("G")
+    assert type_start(bare)
+
+
 def test_leaving_insert_mode_takes_the_ghost_text_away_and_so_does_the_key(editor):
     type_start(editor)
     editor.keys("<Esc>")

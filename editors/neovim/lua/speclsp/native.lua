@@ -113,7 +113,7 @@ end
 function M.count(bufnr)
   local completor = completor_of(bufnr)
   local ok, n = pcall(function()
-    return completor and completor:count_items() or 0
+    return completor and completor.current and completor:count_items() or 0
   end)
   return ok and n or 0
 end

@@ -184,6 +184,14 @@ function M.setup()
       end
     end,
   })
+  vim.api.nvim_create_autocmd('FileType', { -- the former one may have had none
+    group = group,
+    callback = function(event)
+      if server.client_of(event.buf) then
+        attach(nil, event.buf)
+      end
+    end,
+  })
   vim.api.nvim_create_autocmd({ 'InsertLeave', 'BufLeave', 'WinLeave' }, {
     group = group,
     callback = function(event)
