@@ -78,6 +78,15 @@ def test_the_suggestion_at_the_cursor_is_explained(editor):
     editor.keys("q")
 
 
+def test_an_explanation_leaves_the_cursor_to_who_types(editor):
+    editor.nvim.command("Speclsp explain")
+    editor.keys("o")
+    editor.until(lambda: len(editor.nvim.windows) == 2)
+    editor.type("typed")
+    editor.until(lambda: editor.line == "typed")
+    assert editor.nvim.windows[1].buffer.name == "speclsp://explanation"
+
+
 def test_a_file_that_cannot_be_written_is_not_explained(editor):
     editor.nvim.command("setlocal readonly")
     editor.keys("ox<Esc>")
@@ -115,7 +124,7 @@ def test_snooze_until_it_ends(editor):
 
 
 def test_snooze_names_what_it_takes(editor):
-    for argument in ("abc", "-1", "5m"):
+    for argument in ("abc", "-1", "5m", "nan", "inf"):
         with pytest.raises(NvimError, match=f'takes a number of minutes.*"{argument}" is none'):
             editor.nvim.command(f"Speclsp snooze {argument}")
     editor.nvim.command("Speclsp snooze 0")
@@ -272,6 +281,39 @@ def test_a_home_folder_with_a_marker_is_no_project(bare, project, tmp_path):
     assert bare.lua(root) is None
     bare.nvim.command("edit new.py")
     assert bare.lua(root) == str(project / "notes")
+
+
+CLIENT = "local client = require('speclsp.server').client() return client and client.id or 0"
+
+
+def test_a_restart_replaces_the_one_before(editor):
+    for _ in range(3):
+        editor.nvim.command("Speclsp restart")
+    editor.until(lambda: editor.lua(CLIENT) > 1)
+    editor.until_ready()
+    second = editor.lua(CLIENT)
+    time.sleep(3)  # one that does not answer is killed after 2.5 s
+    assert editor.lua(CLIENT) == second
+
+
+def test_a_server_that_the_user_stops_stays_stopped(editor):
+    editor.lua("vim.lsp.stop_client(vim.lsp.get_clients())")
+    editor.until(lambda: editor.lua("return require('speclsp').status().state") == "stopped")
+    time.sleep(1)
+    assert editor.lua(CLIENT) == 0
+    editor.nvim.command("Speclsp restart")
+    editor.until_ready()
+
+
+def test_setup_again_keeps_the_server_unless_settings_changed(editor):
+    state = "return require('speclsp').status().state"
+    first = editor.lua(CLIENT)
+    editor.setup()
+    assert editor.lua(state) == "ready"
+    editor.setup(settings={"max_tokens": 3})
+    editor.until(lambda: editor.lua(CLIENT) not in (0, first))
+    editor.until_ready()
+    assert editor.lua("return vim.lsp.get_clients()[1].settings.speclsp.max_tokens") == 3
 
 
 def test_a_server_that_hangs_is_replaced(bare, project, tmp_path):

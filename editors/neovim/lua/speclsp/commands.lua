@@ -3,18 +3,20 @@ local server = require('speclsp.server')
 
 local M = {}
 
+--- Show lines in a window of their own, which takes the cursor in Normal mode alone: an answer may come
+--- while the user types on.
 ---@param title string
 ---@param lines string[]
----@return integer bufnr
+---@return integer win
 local function scratch(title, lines)
-  vim.cmd('botright new')
-  local bufnr = vim.api.nvim_get_current_buf()
-  vim.bo[bufnr].buftype, vim.bo[bufnr].bufhidden, vim.bo[bufnr].swapfile = 'nofile', 'wipe', false
+  local bufnr = vim.api.nvim_create_buf(false, true)
+  vim.bo[bufnr].bufhidden = 'wipe'
   pcall(vim.api.nvim_buf_set_name, bufnr, 'speclsp://' .. title)
   vim.api.nvim_buf_set_lines(bufnr, 0, -1, false, lines)
   vim.bo[bufnr].modifiable = false
   vim.keymap.set('n', 'q', '<Cmd>close<CR>', { buffer = bufnr, desc = 'close' })
-  return bufnr
+  local enters = vim.api.nvim_get_mode().mode == 'n'
+  return vim.api.nvim_open_win(bufnr, enters, { split = 'below', win = -1 })
 end
 
 local function per_cent(part, whole)
@@ -176,8 +178,8 @@ function subcommands.explain()
 end
 
 function subcommands.log()
-  scratch('log', server.log)
-  vim.cmd('normal! G')
+  local win = scratch('log', server.log)
+  vim.api.nvim_win_set_cursor(win, { math.max(1, #server.log), 0 })
 end
 
 function subcommands.restart()
@@ -206,9 +208,9 @@ end
 
 function subcommands.snooze(argument)
   local minutes = tonumber(argument or 15)
-  if not minutes or minutes < 0 then
+  if not minutes or not (minutes >= 0 and minutes <= 1440) then
     vim.notify(
-      ('speclsp: snooze takes a number of minutes, such as 15; 0 ends it. %q is none.'):format(argument),
+      ('speclsp: snooze takes a number of minutes, such as 15, to 1440; 0 ends it. %q is none.'):format(argument),
       vim.log.levels.ERROR
     )
     return

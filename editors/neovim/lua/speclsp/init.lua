@@ -90,6 +90,7 @@ function M.setup(options)
   progress.setup()
   require('speclsp.keys').set(config.options.keys)
   server.start()
+  suggestions.refresh()
   M.is_set_up = true
 end
 

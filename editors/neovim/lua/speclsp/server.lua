@@ -299,7 +299,8 @@ local function on_exit(code, signal)
     M.status.latency_ms, M.status.why_nothing = nil, nil
     note('The server ended: ' .. M.status.message)
     changed()
-    if stopping or vim.v.exiting ~= vim.NIL then
+    -- One that ended well was told to, by `:lsp stop` for example.
+    if stopping or code == 0 and signal == 0 or vim.v.exiting ~= vim.NIL then
       return
     end
     if started_at and now_ms() - started_at > STEADY_MS then
@@ -410,7 +411,8 @@ function M.attach(bufnr)
   end
 end
 
---- Start the server, for the buffers that are open and those to come.
+--- Start the server, for the buffers that are open and those to come; one that runs is started again
+--- where setup() was called with other settings.
 function M.start()
   local cmd, problem = M.command()
   if not cmd then
@@ -420,11 +422,18 @@ function M.start()
     changed()
     return
   end
+  local wanted, running = client_config(cmd), not stopping and M.client()
+  if running then
+    local is_same = vim.deep_equal(running.config.init_options, wanted.init_options)
+    if not is_same or not vim.deep_equal(running.config.cmd, cmd) then
+      M.restart()
+    end
+    return
+  end
   stopping = false
   M.status.state, M.status.message = 'starting', ''
   changed()
   if is_method then
-    local wanted = client_config(cmd)
     wanted.reuse_client = is_ours
     wanted.root_dir = function(bufnr, start)
       if takes_part(bufnr) then
@@ -511,10 +520,17 @@ function M.install()
   end
 end
 
+---@type uv_timer_t|nil of the latest restart
+local restarting
+
 --- Stop the server and start it again; one that does not answer is killed.
 function M.restart()
   M.stop()
+  if restarting and not restarting:is_closing() then
+    restarting:close()
+  end
   local timer = assert(vim.uv.new_timer())
+  restarting = timer
   local n_polls = 0
   timer:start(STOP_POLL_MS, STOP_POLL_MS, vim.schedule_wrap(function()
     n_polls = n_polls + 1
