@@ -38,7 +38,6 @@ class Pipe:
         window = Window(self.completer, Settings())
         self.connection = HeadlessServer(window, HeadlessOptions(**options)).protocol
         self.connection.connect(lambda body: self.answers.append(json.loads(body)))
-        self.session = self
 
     def send(self, *messages: Any) -> bool:
         """Send messages that arrive at once; return whether more are read."""
@@ -50,8 +49,6 @@ class Pipe:
             return not self.connection._shutdown
 
         return asyncio.run_coroutine_threadsafe(receive(), self._loop).result(10)
-
-    def end_of_input(self) -> None: ...
 
     def run(self, *messages: Any) -> list[Any]:
         """Send all, end the input, and return the answers."""
@@ -320,15 +317,12 @@ def test_cancel_while_it_runs(pipe):
     held: list[Asked] = []
     pipe.completer.script = lambda asked: echo(asked) if held else held.append(asked)
     pipe.send(completing(1), completing(2))
-    worker = threading.Thread(target=pipe.session.run)
-    worker.start()
     until(lambda: held)
     pipe.send(call(3, "cancel", {"id": 1}), call(4, "cancel", {"id": 77}))
     pipe.send(call(5, "cancel", {"id": "1"}))
     assert held[0].cancel.cancelled
     held[0].answer("", finish_reason="cancelled")
-    pipe.session.end_of_input()
-    worker.join(5)
+    pipe.run()
     by_id = {answer["id"]: answer["result"] for answer in pipe.answers}
     assert by_id[3] == {"cancelled": True}
     assert by_id[4] == by_id[5] == {"cancelled": False}
@@ -340,13 +334,9 @@ def test_cancel_while_it_runs(pipe):
 def test_cancel_while_it_waits(pipe):
     pipe.completer.engine_state = "loading"
     pipe.send(completing(1), completing(2))
-    worker = threading.Thread(target=pipe.session.run)
-    worker.start()
     pipe.send(call("c", "cancel", {"id": 1}))
     pipe.send({"jsonrpc": "2.0", "method": "cancel", "params": {"id": 2}})
-    pipe.session.end_of_input()
-    worker.join(5)
-    assert not worker.is_alive()
+    pipe.run()
     assert pipe.answers[0] == {"jsonrpc": "2.0", "id": "c", "result": {"cancelled": True}}
     assert [answer["result"]["finishReason"] for answer in pipe.answers[1:]] == ["cancelled"] * 2
     assert pipe.requests == []
@@ -355,11 +345,8 @@ def test_cancel_while_it_waits(pipe):
 def test_requests_wait_until_the_model_is_loaded(pipe):
     pipe.completer.engine_state = "loading"
     pipe.send(completing(1))
-    worker = threading.Thread(target=pipe.session.run)
-    worker.start()
     pipe.completer.engine_state = "ready"
-    pipe.session.end_of_input()
-    worker.join(5)
+    pipe.run()
     assert pipe.answers[0]["result"]["text"] == "<x>"
 
 
@@ -438,14 +425,14 @@ def test_only_completions_can_be_accepted_and_only_once(pipe):
 def test_shutdown_answers_what_came_before_it_and_reads_no_more(pipe):
     assert pipe.send(completing(1))
     assert not pipe.send(call(2, "shutdown"))
-    pipe.session.run()
+    pipe.run()
     assert [answer["id"] for answer in pipe.answers] == [1, 2]
     assert pipe.answers[1]["result"] is None
 
 
 def test_a_shutdown_notification_ends_too(pipe):
     assert not pipe.send({"jsonrpc": "2.0", "method": "shutdown"})
-    pipe.session.run()
+    pipe.run()
     assert pipe.answers == []
 
 
