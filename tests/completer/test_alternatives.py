@@ -1,16 +1,16 @@
 """Alternatives: distinct, ranked, behind one prefill, and beside a first text that stays."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from unittest.mock import Mock
 
 import pytest
-from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
+from scripted_models import END, N_TOKENS, ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
+from waiting import until
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
-from speclsp.engine.weights import Weights
 from speclsp.errors import DecodeError
 from speclsp.settings import Settings
 
@@ -131,20 +131,6 @@ def choosing(choices: dict[str, dict[str, float]]) -> Callable[[Sequence[int]], 
     return predict
 
 
-class ChoosingLoader(ScriptedLoader):
-    """Loads a model of ``choices``; ``sizes`` are the target's."""
-
-    def __init__(self, choices: dict[str, dict[str, float]], **sizes: int) -> None:
-        super().__init__()
-        self._predict = choosing(choices)
-        self._sizes = sizes
-
-    def weights(self, settings, words, progress, log) -> Weights:  # type: ignore[no-untyped-def]
-        made = super().weights(settings, words, progress, log)
-        self.targets.append(GatedTarget(self._predict, **self._sizes))
-        return dataclasses.replace(made, target=self.targets[-1])
-
-
 TREE = {
     "": {"a": 0.5, "b": 0.3, "c": 0.15, "": 0.05},
     "a": {"x": 0.9, "y": 0.1},
@@ -155,11 +141,18 @@ TREE = {
 }
 
 
-def scripted(choices: dict[str, dict[str, float]], **sizes: int) -> TypedWindow:
-    settings = Settings(persist=False, index_project=False, speculation=False)
-    completer = typed_completer(settings, loader=ChoosingLoader(choices, **sizes))
-    completer.start()
-    return completer
+@pytest.fixture
+def scripted(closed):
+    def make(choices, **sizes):
+        loader = ScriptedLoader(**sizes)
+        settings = Settings(persist=False, index_project=False, speculation=False)
+        completer = closed(typed_completer(settings, loader=loader))
+        completer.start()
+        until(lambda: completer.state() == "ready")
+        loader.target._predict = choosing(choices)
+        return completer, loader.target
+
+    return make
 
 
 @pytest.mark.parametrize(
@@ -175,8 +168,8 @@ def scripted(choices: dict[str, dict[str, float]], **sizes: int) -> TypedWindow:
         }),
     ],
 )  # fmt: skip
-def test_texts_part_where_the_model_was_least_sure(n_candidates, expected, closed):
-    completer = closed(scripted(TREE))
+def test_texts_part_where_the_model_was_least_sure(n_candidates, expected, scripted):
+    completer, _ = scripted(TREE)
     result = completing(completer, "x = 1\n", n_candidates=n_candidates)
     assert result.generated.text == "ax1"
     assert result.generated.mean_logprob == pytest.approx(
@@ -187,66 +180,57 @@ def test_texts_part_where_the_model_was_least_sure(n_candidates, expected, close
     assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
-def test_each_token_is_evaluated_once(closed):
-    loader = ChoosingLoader(TREE)
-    settings = Settings(persist=False, index_project=False, speculation=False)
-    completer = closed(typed_completer(settings, loader=loader))
-    completer.start()
+def test_each_token_is_evaluated_once(scripted):
+    completer, target = scripted(TREE)
     completing(completer, "x = 0\n")
-    n_before = loader.target.n_tokens_evaluated
+    n_before = target.n_tokens_evaluated
     stats = completing(completer, "y = 1\n", n_candidates=3).stats
     # The first text's tokens, but for the end token, are evaluated beside the prompt's, and so are
     # those of the alternatives from the one on by which they part.
     n_of_alternatives = len("b 1") + len("2")
-    n_evaluated = loader.target.n_tokens_evaluated - n_before
+    n_evaluated = target.n_tokens_evaluated - n_before
     assert n_evaluated == stats.n_prompt_evaluated + len("ax1") + n_of_alternatives
 
 
-def test_a_text_that_says_the_same_gives_way_to_another(closed):
+def test_a_text_that_says_the_same_gives_way_to_another(scripted):
     choices = {
         "": {"a": 0.6, " ": 0.3, "z": 0.1},
         " ": {"a": 1.0},
         "a": {"b": 1.0},
         " a": {"b": 1.0},
     }
-    completer = closed(scripted(choices))
+    completer, _ = scripted(choices)
     result = completing(completer, "x = 1\n", n_candidates=2)
     assert result.generated.text == "ab"
     assert [other.text for other in result.alternatives] == ["z"]
 
 
-def test_nothing_to_say_has_alternatives(closed):
-    completer = closed(scripted({"": {"": 0.6, "a": 0.3, "b": 0.1}}))
+def test_nothing_to_say_has_alternatives(scripted):
+    completer, _ = scripted({"": {"": 0.6, "a": 0.3, "b": 0.1}})
     result = completing(completer, "x = 1\n", n_candidates=3)
     assert result.generated.text == ""
     assert [other.text for other in result.alternatives] == ["a", "b"]
 
 
-def test_alternatives_keep_to_what_was_typed(closed):
+def test_alternatives_keep_to_what_was_typed(scripted):
     # The byte vocabulary holds back blanks alone, which all texts say again.
     choices = {"": {" ": 0.1, "q": 0.9}, " ": {" ": 0.2, "q": 0.8}, "  ": {"a": 0.6, "b": 0.4}}
-    completer = closed(scripted(choices))
+    completer, _ = scripted(choices)
     result = completing(completer, "if x:\n  ", n_candidates=4)
     assert result.generated.text == "a"
     assert [other.text for other in result.alternatives] == ["b"]
     assert result.generated.mean_logprob == pytest.approx(math.log(0.6), abs=1e-4)
 
 
-def test_a_target_without_branches_has_no_alternatives(closed):
-    completer = closed(scripted(TREE, n_branches=1))
+def test_a_target_without_branches_has_no_alternatives(scripted):
+    completer, _ = scripted(TREE, n_branches=1)
     result = completing(completer, "x = 1\n", n_candidates=4)
     assert (result.generated.text, result.alternatives) == ("ax1", ())
 
 
-def test_alternatives_that_fail_leave_the_first_text(closed):
-    completer = closed(scripted(TREE))
-
-    def fail(forks, tokens):
-        raise DecodeError("no more")
-
-    completing(completer, "x = 0\n")
-    loader = completer.window.completer._engine.models._loader
-    loader.target.decode_forks = fail
+def test_alternatives_that_fail_leave_the_first_text(scripted):
+    completer, target = scripted(TREE)
+    target.decode_forks = Mock(side_effect=DecodeError("no more"))
     result = completing(completer, "x = 1\n", n_candidates=4)
     assert (result.generated.text, result.alternatives) == ("ax1", ())
     assert completer.statistics().n_failed == 0

@@ -1,16 +1,15 @@
 """Suggestions end where the model stops being sure."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
 import pytest
-from scripted_models import END, N_TOKENS, GatedTarget, ScriptedLoader
+from scripted_models import END, N_TOKENS, ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
+from waiting import until
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
-from speclsp.engine.weights import Weights
 from speclsp.settings import Settings
 
 WAIT_S = 60
@@ -33,31 +32,18 @@ def saying(text: str, probabilities: Sequence[float]) -> Callable[[Sequence[int]
     return predict
 
 
-class SayingLoader(ScriptedLoader):
-    def __init__(self, text: str, probabilities: Sequence[float]) -> None:
-        super().__init__()
-        self._predict = saying(text, probabilities)
-
-    def weights(self, settings, words, progress, log) -> Weights:  # type: ignore[no-untyped-def]
-        made = super().weights(settings, words, progress, log)
-        self.targets.append(GatedTarget(self._predict))
-        return dataclasses.replace(made, target=self.targets[-1])
-
-
 Make = Callable[..., TypedWindow]
 
 
 @pytest.fixture
 def make(closed):
     def start(text, probabilities, **settings):
+        loader = ScriptedLoader()
         values = {"index_project": False, "speculation": False, "suggestion_memory": False}
-        completer = closed(
-            typed_completer(
-                Settings(**{**values, **settings}),  # type: ignore[arg-type]  # settings by name
-                loader=SayingLoader(text, probabilities),
-            )
-        )
+        completer = closed(typed_completer(Settings(**{**values, **settings}), loader=loader))
         completer.start()
+        until(lambda: completer.state() == "ready")
+        loader.target._predict = saying(text, probabilities)
         return completer
 
     return start
