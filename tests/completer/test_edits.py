@@ -670,17 +670,6 @@ def test_a_declined_kind_is_offered_less_readily(make, probability, is_shown, is
     )
 
 
-def test_what_is_typed_with_pauses_is_one_edit(make):
-    edited, remote = by_analogy(make)
-    text = renamed(CALLS)
-    for name in ("h", "ho", "how", "howto"):
-        text = re.sub(r'(load\("a.txt", )\w+=', rf"\1{name}=", text)
-        edited.become(text)
-        edited.ask(text.index(name + "="))
-    assert remote.sent[-1][0].text.count("--- before\n") == 2
-    assert 'a = load("a.txt", howto="r")\n--- before' in remote.sent[-1][0].text
-
-
 @pytest.mark.parametrize(
     ("kind", "can"), [("openai", True), ("mistral", False), ("deepseek", False)]
 )

@@ -1,7 +1,6 @@
 """A second kind of request on the engine thread, made up here: it repeats a line in capitals."""
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from scripted_models import END, ScriptedLoader
 from typed_requests import document_of
+from waiting import until
 
 from speclsp.answers import FinishReason, Result
 from speclsp.cancellation import CancellationToken
@@ -111,10 +111,7 @@ class Bench:
         for uri in URIS:
             self.completer.open_document(document_of("x = 1\n", uri=uri, language_id="python"))
         self.completer.start()
-        end = time.monotonic() + WAIT_S
-        while self.completer.state() != "ready":
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        until(lambda: self.completer.state() == "ready")
         self.order: list[str] = []
         self.lock = threading.Lock()
 
@@ -162,6 +159,7 @@ def test_kinds_of_one_document_do_not_end_each_other(bench):
     assert older.result(WAIT_S).finish_reason == "cancelled"
     assert newer.result(WAIT_S).text == "OK"
     assert bench.order == ["loud 1", "typed", "loud 2"]
+    assert bench.completer.statistics().n_coalesced == 0
 
 
 @pytest.mark.parametrize("uri", URIS)
@@ -184,13 +182,3 @@ def test_an_edit_that_is_put_off_in_its_last_text_gets_all_of_them(bench, monkey
     assert bench.ask("loud", n_more=1).result(WAIT_S).text == "OKOK"
     assert typed[0].result(WAIT_S).generated.text == "ok"
     assert bench.order == ["typed", "loud"]
-
-
-def test_an_edit_joins_no_completion(bench):
-    bench.hold()
-    typed = bench.ask("typed")
-    bench.until_decoding()
-    loud = bench.ask("loud")
-    bench.go_on()
-    assert (typed.result(WAIT_S).generated.text, loud.result(WAIT_S).text) == ("ok", "OK")
-    assert bench.completer.statistics().n_coalesced == 0

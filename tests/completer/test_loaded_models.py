@@ -62,7 +62,7 @@ def test_a_draft_model_that_nobody_set(events, drafters, n_told):
     assert all("names a draft model only, and none is loaded" in text for text in messages)
 
 
-@pytest.mark.parametrize("mode", ["auto", "tree", "chain"])
+@pytest.mark.parametrize("mode", ["auto", "tree", "chain", "first"])
 def test_drafters_are_merged(events, mode):
     proposer = make(events, dataclasses.replace(Settings(), mode=mode), loaded())
     assert isinstance(proposer, DraftMerger)
@@ -166,11 +166,6 @@ def test_settings_of_drafters_are_told_where_speculation_is_off():
     assert "spec_draft_model" in model.message
     assert given_without_speculation(Settings(speculation=False)) is None
     assert given_without_speculation(resolve([{"draft": 8}]).settings) is None
-
-
-def test_or_the_first_one_wins(events):
-    proposer = make(events, Settings(mode="first"), loaded())
-    assert isinstance(proposer, DraftMerger)
 
 
 def test_nothing_drafts(events):

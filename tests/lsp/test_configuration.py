@@ -230,20 +230,15 @@ async def test_toggle_switches_on_what_the_settings_have_off(start):
 
 
 async def test_folders_can_differ(connect):
-    wire = connect()
-    scoped = {FOLDER: {"n_predict": 7, "multiline": "never"}, OTHER: {"enabled": False}}
-    wire.answers["workspace/configuration"] = lambda params: [
-        scoped.get(i.get("scopeUri")) for i in params["items"]
-    ]
-    await wire.initialize(CONFIGURABLE, folders=(FOLDER, OTHER))
-    wire.open("x")
+    ours = {"n_predict": 7, "multiline": "never"}
+    wire = await in_two_folders(connect, None, ours, {"enabled": False})
     wire.open("x", uri=f"{OTHER}/a.py")
     wire.open("x", uri="file:///elsewhere/a.py")
     await wire.ghost(0, 1)
     await wire.ghost(0, 1, uri=f"{OTHER}/a.py")
     await wire.ghost(0, 1, uri="file:///elsewhere/a.py")
     first, second = (a.request.plain for a in wire.completer.asked)
-    assert (first.uri, first.overrides) == (URI, {"n_predict": 7, "multiline": "never"})
+    assert (first.uri, first.overrides) == (URI, ours)
     assert first.settings == {}
     assert (second.uri, second.overrides) == ("file:///elsewhere/a.py", {})
     assert wire.shown == []

@@ -60,31 +60,7 @@ SESSIONS = (
         by="price(item, EUR)",
         is_far=True,
     ),
-    Session(  # a field's type
-        text="class Box:\n    width: int\n\n    @classmethod\n    def read(cls, row):\n"
-        '        return cls(int(row["width"]))\n',
-        old="int",
-        new="float",
-        pattern=r"cls\(int",
-        by="cls(float",
-        is_far=True,
-    ),
-    Session(  # an added parameter
-        text="def load(path):\n    with open(path) as file:\n        return file.read()\n",
-        old="(path)",
-        new='(path, encoding="utf-8")',
-        pattern=r"open\(path\)",
-        by="open(path, encoding=encoding)",
-    ),
-    Session(  # an import
-        text="from pathlib import PurePath\n\n\ndef size(name):\n    return PurePath(name)\n",
-        old="return PurePath(name)",
-        new="return Path(name).stat().st_size",
-        pattern=r"import PurePath",
-        by="import Path, PurePath",
-        is_far=True,
-    ),
-)  # fmt: skip
+)
 
 
 def replacing(pattern: str, by: str) -> Callable[[str], str]:

@@ -624,11 +624,6 @@ def test_who_waits_stops_what_cannot_answer_and_is_superseded_by_the_next_key(ma
     asyncio.run(ask())
 
 
-def test_one_that_waited_is_decoded(make):
-    typist = make(dataclasses.replace(TYPING, debounce_ms=20))
-    assert asyncio.run(asked(typist, "¦")).generated.text == TWO_LINES
-
-
 def test_one_that_waited_is_decoded_while_another_document_is(make):
     """The engine looks for it between two decodes."""
     typist = make(dataclasses.replace(TYPING, debounce_ms=20, n_predict=256, max_lines=0))
