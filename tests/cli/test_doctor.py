@@ -1,6 +1,7 @@
 import dataclasses
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -99,10 +100,9 @@ def test_low_watch_limits(tmp_path):
 
 
 def test_a_missing_engine(monkeypatch):
-    def fail(_: str) -> None:
-        raise ImportError("no llama_cpp here")
-
-    monkeypatch.setattr(checks.importlib, "import_module", fail)
+    monkeypatch.setattr(
+        checks.importlib, "import_module", Mock(side_effect=ImportError("no llama_cpp here"))
+    )
     outcome = CliRunner().invoke(doctor_command)
     assert outcome.exit_code == 1
     assert "no llama_cpp here" in outcome.output
@@ -175,10 +175,7 @@ def test_a_gpu_that_has_nothing_to_do(monkeypatch):
     ],
 )
 def test_a_library_that_lacks_another(monkeypatch, reason, remedy):
-    def fail(_: str) -> None:
-        raise OSError(reason)
-
-    monkeypatch.setattr(checks.importlib, "import_module", fail)
+    monkeypatch.setattr(checks.importlib, "import_module", Mock(side_effect=OSError(reason)))
     (finding,) = checks.engine_library(Settings())
     assert reason in finding.text
     assert remedy in finding.remedy

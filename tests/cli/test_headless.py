@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from scripted_completer import Asked, ScriptedCompleter
@@ -231,11 +232,8 @@ def test_lone_surrogates_are_replaced(pipe, written, prefix):
     ],
 )
 def test_a_bug_of_ours_ends_nothing(pipe, owner, broken, id_, monkeypatch, caplog):
-    def fail(*_: Any) -> None:
-        raise ZeroDivisionError("oh")
-
     with monkeypatch.context() as patch:
-        patch.setattr(owner, broken, fail)
+        patch.setattr(owner, broken, Mock(side_effect=ZeroDivisionError("oh")))
         assert pipe.send(completing(1))
     first, second = pipe.run(completing(2))
     assert (first["id"], first["error"]["code"]) == (id_, -32603)

@@ -302,11 +302,7 @@ def test_a_prompt_that_takes_several_deadlines_is_worth_repeating(make, loader):
 
 def test_a_failed_decode_fails_its_request_only(make, loader):
     completer = ready(make(loader))
-
-    def fail():
-        raise DecodeError("llama_decode returned -3.")
-
-    loader.target.before_decode = fail
+    loader.target.before_decode = Mock(side_effect=DecodeError("llama_decode returned -3."))
     with pytest.raises(DecodeError):
         ask(completer).result(WAIT_S)
     loader.target.before_decode = lambda: None
@@ -316,11 +312,7 @@ def test_a_failed_decode_fails_its_request_only(make, loader):
 
 def test_an_engine_that_goes_on_failing_is_loaded_anew_and_told_once(make, loader):
     completer = ready(make(loader))
-
-    def crash():
-        raise ZeroDivisionError
-
-    loader.target.before_decode = crash
+    loader.target.before_decode = Mock(side_effect=ZeroDivisionError)
     for _ in range(3):
         with pytest.raises(EngineError):
             ask(completer).result(WAIT_S)

@@ -11,6 +11,7 @@ import traceback
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -314,10 +315,9 @@ def test_an_engine_that_ends_in_good_order_is_started_by_the_next_request(script
 
 
 def test_an_engine_that_cannot_be_shared_is_a_problem_and_the_window_goes_on(scripted):
-    def refuse() -> None:
-        raise EngineProcessError("another user's socket.", remedy="Remove it.")
-
-    scripted.engine.on_link = refuse
+    scripted.engine.on_link = Mock(
+        side_effect=EngineProcessError("another user's socket.", remedy="Remove it.")
+    )
     window = scripted.unstarted()
     window.open_document(document())
     waiting = ask(window, wait_for_model=True)
@@ -401,10 +401,7 @@ def test_an_engine_gets_nothing_if_the_settings_name_another_one_once_it_is_conn
 
 
 def test_a_defect_while_it_connects_is_a_problem_and_settings_try_again(scripted):
-    def fail() -> None:
-        raise ValueError("unforeseen")
-
-    scripted.engine.on_link = fail
+    scripted.engine.on_link = Mock(side_effect=ValueError("unforeseen"))
     window = scripted.unstarted()
     window.open_document(document())
     window.start()
@@ -560,11 +557,9 @@ def test_an_engine_elsewhere_that_ends_in_good_order_is_connected_again(scripted
 
 def test_an_engine_elsewhere_that_cannot_be_reached_is_told_once(scripted, monkeypatch):
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.01, 0.01, 0.01))
-
-    def refuse() -> None:
-        raise EngineProcessError("it cannot be reached.", remedy="Start it.")
-
-    scripted.engine.on_link = refuse
+    scripted.engine.on_link = Mock(
+        side_effect=EngineProcessError("it cannot be reached.", remedy="Start it.")
+    )
     window = scripted.unstarted(ELSEWHERE)
     window.start()
     for n in (2, 4, 6):
@@ -826,11 +821,9 @@ def test_an_engine_that_answers_while_the_window_closes_gets_nothing(scripted, m
 
 def test_a_folder_that_fails_leaves_its_window_in(scripted, monkeypatch):
     """The window would hand it over again and again, to be dropped each time."""
-
-    def fail(*_: object) -> None:
-        raise ValueError("embedded null byte")
-
-    monkeypatch.setattr(ScriptedCompleter, "open_folder", fail)
+    monkeypatch.setattr(
+        ScriptedCompleter, "open_folder", Mock(side_effect=ValueError("embedded null byte"))
+    )
     window = scripted.window()
     window.open_folder(WorkspaceFolder(root="/p", name="p"))
     window.open_document(document())
@@ -844,11 +837,9 @@ def test_a_defect_that_ends_a_windows_service_counts_as_an_end_of_the_engine(scr
     monkeypatch.setattr("speclsp.engine_process.restarts.PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     window = scripted.with_document()
     assert ask(window).result(WAIT_S).generated.text == "completed"
-
-    def fail(*_: object) -> None:
-        raise ValueError("a defect")
-
-    monkeypatch.setattr(ScriptedCompleter, "save_document", fail)
+    monkeypatch.setattr(
+        ScriptedCompleter, "save_document", Mock(side_effect=ValueError("a defect"))
+    )
     told: list[str] = []
     for n_dropped in range(1, MAX_ENDS + 1):
         until(lambda n=n_dropped: len(scripted.made) == n)
@@ -894,11 +885,7 @@ def test_a_window_that_does_not_read_is_disconnected_after_a_defect(scripted, mo
     ours.sendall(frames(wire.ApplySettings(Settings())))
     until(lambda: scripted.made)
     scripted.completer.emit(LogLine(level="info", message="x" * 4_000_000))
-
-    def fail(*_: object) -> None:
-        raise ValueError("a defect")
-
-    monkeypatch.setattr(ScriptedCompleter, "statistics", fail)
+    monkeypatch.setattr(ScriptedCompleter, "statistics", Mock(side_effect=ValueError("a defect")))
     scripted.completer.emit(StateChanged(state="ready"))
     served.result(WAIT_S)
     until(lambda: scripted.completer.closed)

@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 from scripted_models import ScriptedLoader
@@ -253,11 +254,7 @@ def test_what_one_window_accepted_the_other_drafts_from(windows):
 def test_log_lines_of_a_request_go_to_its_window(windows):
     first, second = windows.open(), windows.open()
     events(first), events(second)
-
-    def fail() -> None:
-        raise ZeroDivisionError
-
-    windows.loader.target.before_decode = fail
+    windows.loader.target.before_decode = Mock(side_effect=ZeroDivisionError)
     with pytest.raises(Exception, match="ZeroDivisionError"):
         ask(first).result(WAIT_S)
     assert [e for e in events(first) if isinstance(e, LogLine) and e.level == "error"]

@@ -6,6 +6,7 @@ import shutil
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fake_hub import FakeHub
@@ -314,20 +315,17 @@ def test_a_link_to_a_removed_file_is_no_model(hub):
 
 def test_a_model_that_may_not_be_removed(hub, monkeypatch):
     (path,) = pull(REPOSITORY)
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(
+        Path, "unlink", Mock(side_effect=PermissionError(errno.EACCES, "Permission denied"))
+    )
     with pytest.raises(ModelError, match=r"cannot be removed: Permission denied\..* may write"):
         cache.remove([path])
 
 
 def test_where_links_cannot_be_made_the_file_has_its_name(hub, monkeypatch):
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EPERM, "Operation not permitted")
-
-    monkeypatch.setattr(Path, "symlink_to", refuse)
+    monkeypatch.setattr(
+        Path, "symlink_to", Mock(side_effect=OSError(errno.EPERM, "Operation not permitted"))
+    )
     (path,) = pull(REPOSITORY)
     assert path.is_file()
     assert not path.is_symlink()

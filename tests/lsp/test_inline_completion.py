@@ -1,5 +1,6 @@
 import itertools
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from lsp_wire import INLINE, URI, at, span
@@ -158,11 +159,7 @@ async def test_failing_completer_gives_an_empty_list_and_a_log_line(wire):
     wire.completer.script = lambda asked: asked.future.set_exception(RuntimeError("boom"))
     assert await wire.ghost(0, 1) == []
     await wire.until(lambda: "boom" in wire.logged)
-
-    def broken(asked: object) -> None:
-        raise ValueError("bang")
-
-    wire.completer.script = broken
+    wire.completer.script = Mock(side_effect=ValueError("bang"))
     assert await wire.ghost(0, 1) == []
     await wire.until(lambda: "bang" in wire.logged)
 

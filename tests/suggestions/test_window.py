@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from scripted_completer import ScriptedCompleter
@@ -382,11 +383,7 @@ def test_a_failure_reaches_whoever_waits_by_then(make):
     typist = make()
     typist.hold_at(3)
     second = typist.start("f¦")
-
-    def fail() -> None:
-        raise DecodeError("llama_decode returned -3.")
-
-    typist.loader.target.before_decode = fail
+    typist.loader.target.before_decode = Mock(side_effect=DecodeError("llama_decode returned -3."))
     typist.loader.target.gate.set()
     with pytest.raises(DecodeError):
         second.result(WAIT_S)
@@ -517,11 +514,7 @@ def test_prefetch_can_be_switched_off(make, switch):
 def test_a_prefetch_that_fails_is_logged_and_no_more(make):
     typist = make(PREFETCHING)
     first = typist.ask("¦")
-
-    def fail() -> None:
-        raise DecodeError("llama_decode returned -3.")
-
-    typist.loader.target.before_decode = fail
+    typist.loader.target.before_decode = Mock(side_effect=DecodeError("llama_decode returned -3."))
     typist.completer.shown(first.generated.completion_id)
     typist.completer.wait_idle(WAIT_S)
     typist.go_on()
