@@ -186,16 +186,6 @@ def cluster() -> Iterator[Any]:
         yield started
 
 
-@pytest.mark.slow
-def test_a_cluster_writes_the_same_file(cluster, corpus, expected, tmp_path):
-    output = tmp_path / "file"
-    result = run(
-        "build", corpus, "-o", output, "--memory", "1", "--scheduler", cluster.scheduler_address
-    )
-    assert result.exit_code == 0
-    assert output.read_bytes() == expected
-
-
 def test_a_clusters_lost_worker(cluster, corpus, expected, tmp_path):
     output = tmp_path / "file"
     pids = [nanny.pid for nanny in cluster.workers.values()]

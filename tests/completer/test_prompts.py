@@ -145,21 +145,6 @@ def test_what_comes_back_gives_the_text_of_a_fresh_model(make):
         assert fresh.generated.text == back[name].generated.text
 
 
-@pytest.mark.slow
-def test_a_request_stops_idle_work(make):
-    completer = make()
-    source = SOURCES["ast"]
-    prefix, suffix = source[:20_000], "\n" + source[20_000:]
-    for n_typed in range(8):
-        # No pause between these: idle work neither gets in the way nor is it done.
-        result = ask(completer, prefix + "abcdefgh"[:n_typed], suffix)
-        if n_typed:
-            assert result.stats.n_prompt_evaluated <= 4
-    assert completer.wait_idle(WAIT_S)
-    assert completer.statistics().n_idle_evaluated > 300
-    assert ask(completer, prefix + "abcdefghi", suffix).stats.n_prompt_evaluated <= 4
-
-
 def test_kv_state_survives_the_index_and_settings(make, tmp_path):
     completer = make()
     (tmp_path / "other.py").write_text("x = 1\n" * 50)
