@@ -479,7 +479,9 @@ class Session:
         except EngineUnavailableError as error:
             logger.debug("no %s: %s", what, error)
         except SpecLspError as error:
-            logger.error("%s failed: %s", what, error)  # noqa: TRY400  the trace says nothing more
+            # A model that cannot be used was shown as a problem; else each key would log it again.
+            is_told = str(error) in self._shown_problems
+            logger.log(logging.DEBUG if is_told else logging.ERROR, "%s failed: %s", what, error)
         except Exception:
             logger.exception("%s failed", what)
         return None

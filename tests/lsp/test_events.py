@@ -6,6 +6,7 @@ import msgspec
 from lsp_wire import LspWire, at
 from scripted_completer import Asked
 
+from speclsp.errors import EngineError, SettingsError
 from speclsp.events import LoadedModel, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.log import RecordLog
 from speclsp.statistics import RequestStats
@@ -81,6 +82,18 @@ async def test_problem_is_shown_once_with_its_remedy(wire):
     wire.completer.emit(LogLine(level="info", message="after"))
     await wire.until(lambda: "after" in wire.logged)
     assert wire.shown == ["The model is gone. Set model."]
+
+
+async def test_what_was_shown_is_logged_for_no_request(wire):
+    wire.open("a")
+    broken = SettingsError("The model is gone.", remedy="Set model.")
+    wire.completer.emit(Problem(message=broken.message, remedy=broken.remedy))
+    await wire.until(lambda: wire.shown)
+    for error in (broken, EngineError("It hangs.")):
+        wire.completer.script = lambda asked, error=error: asked.future.set_exception(error)
+        assert await wire.ghost(0, 0) == []
+    assert "completion failed: It hangs." in wire.logged
+    assert "completion failed: The model" not in wire.logged
 
 
 async def test_state_is_told(wire):
