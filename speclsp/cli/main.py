@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import sys
@@ -12,6 +13,7 @@ import click
 
 from speclsp import __version__
 from speclsp.errors import EngineLibraryError, SpecLspError
+from speclsp.printable import printable
 
 SUBCOMMANDS: Mapping[str, str] = {
     "serve": "Run the language server.",
@@ -71,5 +73,10 @@ def main() -> NoReturn:
     except SpecLspError as error:
         if not error.was_told:
             click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:  # which standard output may have, too
+            raise
+        click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(1)
     sys.exit(0)  # not reached: click's standalone mode ends the process itself

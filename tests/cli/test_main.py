@@ -55,6 +55,14 @@ def test_python_m_speclsp_is_the_command(tmp_path):
     assert outcome.stdout.strip() == f"speclsp, version {__version__}"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /dev/full")
+def test_output_that_a_full_disk_does_not_take_is_one_line():
+    command = f"{sys.executable} -m speclsp --version > /dev/full"
+    outcome = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert outcome.stderr == "Error: [Errno 28] No space left on device\n"
+    assert outcome.returncode == 1
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are UTF-8 elsewhere")
 def test_a_path_that_is_not_utf8_is_printed(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")
