@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -98,8 +99,7 @@ def http(
         server_header=False,
         lifespan="on",
     )
-    listener = config.bind_socket()
-    listener.listen()  # clients may connect from the line on
+    listener = _listener(host, port)  # clients may connect from the line on
     shown = f"[{host}]" if ":" in host else host
     click.echo(f"http://{shown}:{listener.getsockname()[1]} answers for {prompts.name}.")
     sys.stdout.flush()
@@ -121,6 +121,20 @@ def _key(host: str, key_file: str | None) -> str:
             remedy=f"Set {KEY_VARIABLE}, or give --key-file.",
         )
     return key
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket.  Raises SettingsError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    is_dual = family is socket.AF_INET6 and socket.has_dualstack_ipv6()
+    try:
+        return socket.create_server((host, port), family=family, dualstack_ipv6=is_dual)
+    except (OSError, UnicodeError) as error:
+        reason = str(getattr(error, "strerror", error)).partition(" (while")[0]
+        raise SettingsError(
+            f"Port {port} of {host} cannot be listened at: {reason}.",
+            remedy="Name another --port or --host, or end the program that listens there.",
+        ) from error
 
 
 def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[], None]]:

@@ -16,6 +16,7 @@ from speclsp_http import CODE, HEAD, INFILL, TIMEOUT_S, Server
 from speclsp.cli import http as http_command
 from speclsp.cli.window_completer import make_completer
 from speclsp.engine_process.restarts import MAX_ENDS
+from speclsp.errors import SettingsError
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real
@@ -329,6 +330,13 @@ def test_other_machines_need_a_key(tmp_path):
     assert "no API key is set" in errors
     assert server.process.returncode == 1
     shutil.rmtree(server.run)
+
+
+def test_a_port_in_use_is_one_line_with_a_remedy():
+    with http_command._listener("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"^Port {port} of 127.0.0.1 .*: Address already"):
+            http_command._listener("127.0.0.1", port)
 
 
 def test_editors_and_programs_share_one_engine(tmp_path, monkeypatch):
