@@ -548,6 +548,31 @@ def test_crlf_stays_crlf(bare, project):
     assert written.count(b"\r") == written.count(b"\n") == written.count(b"\r\n")
 
 
+def test_a_renamed_buffer_keeps_its_suggestions(editor, project):
+    editor.nvim.command(f"file {project / 'renamed.py'}")
+    assert type_start(editor)
+    editor.keys("<Esc>")
+    log = "return table.concat(require('speclsp.server').log, '\\n')"
+    assert "which is not open" not in editor.lua(log)
+    editor.nvim.command("write")
+    editor.keys("S")
+    editor.type(START)
+    assert editor.until_ghost()
+    assert "which is not open" not in editor.lua(log)
+
+
+def test_a_second_buffer_without_a_name_leaves_the_first_alone(editor):
+    editor.nvim.command("set hidden | enew | set filetype=python noautoindent indentexpr=")
+    editor.nvim.current.buffer[:] = SOURCE.splitlines()
+    first = editor.nvim.current.buffer.number
+    editor.until(lambda: editor.lua("return require('speclsp.server').client_of(0) ~= nil"))
+    editor.nvim.command("enew | set filetype=python")
+    editor.nvim.current.buffer[:] = ["import os"]
+    editor.nvim.command(f"buffer {first}")
+    editor.keys("G")
+    assert type_start(editor).startswith("ustomer(")
+
+
 def test_characters_beyond_the_basic_plane(editor):
     editor.keys("o")
     start = f'smile = "🙂🙂é"; {START}'

@@ -388,7 +388,17 @@ local function is_ours(client)
 end
 
 local function takes_part(bufnr)
-  return buffers.is_text(bufnr) and vim.bo[bufnr].filetype ~= ''
+  if not buffers.is_text(bufnr) or vim.bo[bufnr].filetype == '' then
+    return false
+  end
+  -- Buffers without a name have one URI: the server would take two of them for one document.
+  local client = vim.api.nvim_buf_get_name(bufnr) == '' and M.client()
+  for other in pairs(client and client.attached_buffers or {}) do
+    if other ~= bufnr and vim.api.nvim_buf_get_name(other) == '' then
+      return false
+    end
+  end
+  return true
 end
 
 local function attach_all()
@@ -397,7 +407,7 @@ local function attach_all()
   end
 end
 
---- 0.10: what vim.lsp.enable does from 0.11 on.
+--- What vim.lsp.enable does from 0.11 on, and at no new name.
 ---@param bufnr integer
 function M.attach(bufnr)
   if not takes_part(bufnr) or M.client_of(bufnr) then
@@ -409,6 +419,28 @@ function M.attach(bufnr)
     wanted.root_dir = M.root_of(bufnr)
     vim.lsp.start(wanted, { bufnr = bufnr, reuse_client = is_ours, silent = true })
   end
+end
+
+--- Take each buffer by its new name; the editor itself tells a server of it when the buffer is written.
+local function follow_names()
+  local group = vim.api.nvim_create_augroup('speclsp.names', {})
+  vim.api.nvim_create_autocmd('BufFilePre', {
+    group = group,
+    callback = function(event)
+      local client = M.client_of(event.buf)
+      if client then
+        vim.lsp.buf_detach_client(event.buf, client.id)
+      end
+    end,
+  })
+  vim.api.nvim_create_autocmd('BufFilePost', {
+    group = group,
+    callback = function(event)
+      if M.client() then
+        M.attach(event.buf)
+      end
+    end,
+  })
 end
 
 --- Start the server, for the buffers that are open and those to come; one that runs is started again
@@ -431,6 +463,7 @@ function M.start()
     return
   end
   stopping = false
+  follow_names()
   M.status.state, M.status.message = 'starting', ''
   changed()
   if is_method then
