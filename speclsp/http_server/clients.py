@@ -141,7 +141,7 @@ class Client:
         document = self._become(prefix + body.suffix)
         request = structs.replace(
             request,
-            uri=self._uri,
+            uri=document.uri,
             version=document.version,
             offset=len(prefix),
             completion_id=generation.request_id,
@@ -156,6 +156,8 @@ class Client:
         finally:
             generation.cancel.cancel(for_good=True)
             del self._running[generation.request_id]
+            if document.uri != self._uri:
+                self._completer.close_document(document.uri)
 
     def close(self) -> None:
         """Close the window."""
@@ -168,6 +170,11 @@ class Client:
             self._completer.open_document(document)
         elif text == former.text:
             return former
+        elif self._running and self.engine_state != "ready":
+            # A new engine gets a document's newest version only.
+            document = Document(uri=f"{self._uri}/{self._n_requests}", text=text)
+            self._completer.open_document(document)
+            return document
         else:
             document = replace(former, version=former.version + 1, text=text)
             self._completer.change_document(document, edit_between(former.text, text))

@@ -7,6 +7,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psutil
@@ -256,16 +257,19 @@ def test_a_client_that_hangs_up_is_cancelled(is_streamed, server):
 def test_a_text_whose_engine_dies_ends_with_an_error_and_the_next_has_another(tmp_path):
     server = Server(tmp_path, "--engine-exit-seconds", "1")
     long = {"prompt": HEAD, "n_predict": -1, "temperature": 0, "stream": True}
-    asked = urllib.request.Request(f"{server.address}/completion", json.dumps(long).encode())
+    stream = urllib.request.Request(f"{server.address}/completion", json.dumps(long).encode())
     try:
         for _ in range(MAX_ENDS):
-            with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+            with urllib.request.urlopen(stream, timeout=TIMEOUT_S) as answer:
                 assert json.loads(answer.readline().removeprefix(b"data: "))["content"]
                 for engine in engines_of(server):
                     engine.kill()
                 last = answer.read().strip().split(b"\n\n")[-1]
             assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == 503
-        assert server.ask("/infill", INFILL)["content"]
+        with ThreadPoolExecutor() as pool:
+            bodies = [asked(name) for name in ("ash", "birch", "cedar")]
+            answers = pool.map(lambda body: server.ask("/infill", body), bodies)
+            assert all(answer["prompt"] for answer in answers)
     finally:
         server.close()
 
