@@ -426,7 +426,8 @@ def make_proposer(
     if not settings.drafts_here:
         return None
     if not weights.target.max_draft:
-        report(DrafterError("speculation is off: this model's memory cannot be rolled back."))
+        why = "`batch_size` is 1, or this model's memory cannot be rolled back"
+        report(DrafterError(f"speculation is off: {why}."))
         return None
     if own_drafters:
         n_max = SHAPES[-1] - 1

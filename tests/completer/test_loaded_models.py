@@ -176,6 +176,7 @@ def test_nothing_drafts(events):
     pair[1].target.max_draft = 0
     assert make(events, Settings(), pair) is None
     pair[1].target.max_draft = 1
-    assert "cannot be rolled back" in heard(events)[0]
+    (told,) = heard(events)
+    assert "`batch_size` is 1, or this model's memory cannot be rolled back" in told
     assert make(events, Settings(drafters="no-such"), pair) is None
     assert "unknown drafter 'no-such'" in heard(events)[0]
