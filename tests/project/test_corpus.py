@@ -193,16 +193,20 @@ def brute_force(
     n_min=st.integers(1, 5),
     n_max=st.integers(1, 8),
     n=st.integers(1, 5),
+    growth=st.sampled_from([0, 8]),
 )
-def test_equals_brute_force(batches, tails, gone, hidden, n_min, n_max, n):
+def test_equals_brute_force(batches, tails, gone, hidden, n_min, n_max, n, growth):
     corpus = Corpus()
     living: list[list[int]] = []
-    for i, batch in enumerate(batches):
-        for j, file in enumerate(batch):
-            corpus.add(bytes([i, j]), ids(*file))
-            if (i, j) not in gone | hidden:
-                living.append(file)
-        corpus.flush()
+    with pytest.MonkeyPatch.context() as patch:
+        # Without growth each batch has an index of its own.
+        patch.setattr("speclsp.project.corpus._GROWTH", growth)
+        for i, batch in enumerate(batches):
+            for j, file in enumerate(batch):
+                corpus.add(bytes([i, j]), ids(*file))
+                if (i, j) not in gone | hidden:
+                    living.append(file)
+            corpus.flush()
     for i, j in gone:
         corpus.remove(bytes([i, j]))
     corpus.hide([bytes(key) for key in hidden])
