@@ -1,13 +1,9 @@
 from types import SimpleNamespace
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from speclsp.engine.battery import Battery
-
-
-def broken() -> Any:
-    raise OSError("the driver does not answer")
 
 
 @pytest.mark.parametrize(
@@ -17,7 +13,7 @@ def broken() -> Any:
         (lambda: SimpleNamespace(power_plugged=True), False),
         (lambda: SimpleNamespace(power_plugged=None), False),
         (lambda: None, False),
-        (broken, False),
+        (Mock(side_effect=OSError("the driver does not answer")), False),
     ],
 )
 def test_discharging(ask, discharging, monkeypatch):

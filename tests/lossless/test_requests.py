@@ -7,7 +7,6 @@ the target's own choice at the first differing token was nearly even (:mod:`test
 """
 
 import sysconfig
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from real_prompts import CUTS, MODULES, STEP
 from typed_requests import request_between, typed_completer
+from waiting import until
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer import completion_job, jobs
@@ -105,8 +105,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, sampled: str, **options: Any) -> li
         completer = typed_completer(settings)
         completer.start()
         try:
-            while completer.state() != "ready":
-                time.sleep(0.01)
+            until(lambda: completer.state() == "ready")
             found = []
             for name, request in requests():
                 text = completer.complete(request, CancellationToken()).result(600).generated.text

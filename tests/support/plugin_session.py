@@ -9,9 +9,10 @@ from typing import Any
 
 from http_tee import HttpTee
 from nvim_plugins import Plugin, server_in
-from nvim_terminal import TIMEOUT_S, NvimTerminal
+from nvim_terminal import NvimTerminal
 from real_neovim import GHOST
 from speclsp_http import Server
+from waiting import until
 
 EDITORS = {"forky": "Neovim 0.12.4", "trixie": "Neovim 0.10.4"}
 """The versions that tools/editors pins."""
@@ -144,17 +145,12 @@ class PluginSession:
     def until_ended(self) -> None:
         """End the editor; its server ends with it, or serves others."""
         self.editor.nvim.command("qall!", async_=True)
-        end = time.monotonic() + TIMEOUT_S
-        while self.editor.is_running:
-            assert time.monotonic() < end, "the editor stays"
-            time.sleep(0.05)
+        until(lambda: not self.editor.is_running)
         if self.server:
             assert self.server.ask("/infill", {"input_prefix": "a", "input_suffix": "b"})
             return
-        while (last := self.messages()[-1])[0] != "ended":
-            assert time.monotonic() < end, "the server stays"
-            time.sleep(0.05)
-        assert last == ["ended", 0]
+        until(lambda: self.messages()[-1][0] == "ended")
+        assert self.messages()[-1] == ["ended", 0]
 
     def until(self, what: Callable[[], Any]) -> Any:
         return self.editor.until(what)

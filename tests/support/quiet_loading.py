@@ -11,13 +11,17 @@ from speclsp.settings import Settings
 from speclsp.vocabulary_protocol import Vocabulary
 
 
-def quiet_target(path: Path, **settings: Any) -> LlamaTarget:
-    """Load a target model, on one thread where the settings do not say how many."""
+def quiet_target(path: Path, lines: list[str] | None = None, **settings: Any) -> LlamaTarget:
+    """Load a target model, on one thread where the settings do not say how many.
+
+    ``lines`` takes what its log says, each with its level before it.
+    """
+    told = [] if lines is None else lines
     return load_target(
         path,
         Settings(**{"threads": 1, **settings}),
         progress=lambda _share: True,
-        log=lambda _level, _line: None,
+        log=lambda level, line: told.append(f"{level}: {line}"),
     )
 
 

@@ -7,12 +7,12 @@ import logging
 import os
 import sys
 import threading
-import time
 import warnings
 from functools import partial
 
 from lsp_wire import numbered_ids
 from scripted_completer import Asked, ScriptedCompleter
+from waiting import until
 
 from speclsp.errors import EngineError
 from speclsp.events import LogLine
@@ -40,8 +40,7 @@ def script(asked: Asked) -> None:
 
 
 def wait_for_cancel(asked: Asked) -> None:
-    while not asked.cancel.cancelled:
-        time.sleep(0.005)
+    until(lambda: asked.cancel.cancelled)
     asked.answer("half", finish_reason="cancelled")
 
 

@@ -6,11 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+from waiting import until
 
 TIMEOUT_S = 120
 BODY = "    total = 0\n    for item in items:\n        total += item.price\n    return total\n"
@@ -44,9 +45,7 @@ class Server:
         self.line = self.process.stdout.readline()
         self.address = self.line.split(" ")[0]
         self.port = int(self.address.rpartition(":")[2] or 0) if self.line else 0
-        end = time.monotonic() + TIMEOUT_S
-        while self.line and self.send("/health")[0] == 503 and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: not self.line or self.send("/health")[0] != 503)
 
     def send(
         self, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str

@@ -2,28 +2,19 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import psutil
-
-_TIMEOUT_S = 30.0
+from waiting import until
 
 
 def suspend(pid: int) -> None:
     """Stop the process until SIGCONT, and return when each of its threads has stopped.
 
     ``kill`` returns before: a thread that runs on another core may still answer a request.
-
-    Raises:
-        TimeoutError: it has not stopped in time.
     """
     os.kill(pid, signal.SIGSTOP)
-    end = time.monotonic() + _TIMEOUT_S
-    while not _is_stopped(pid):
-        if time.monotonic() > end:
-            raise TimeoutError(f"process {pid} was not stopped in {_TIMEOUT_S:g} s")
-        time.sleep(0.001)
+    until(lambda: _is_stopped(pid), within_s=30.0)
 
 
 def _is_stopped(pid: int) -> bool:

@@ -1,9 +1,7 @@
 """The KV cache and the batch of a real context."""
 
-import time
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 from llama_cpp import llama_cpp as llama
 from margins import EPSILON, greedy_margin
 from quiet_loading import quiet_target
+from waiting import until
 
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import MAX_OUTPUTS
@@ -26,8 +25,9 @@ from speclsp.errors import (
 SOURCE = Path(__file__).read_text(encoding="utf-8")
 
 
-def load(path: Path, **changes: Any) -> LlamaTarget:
-    return quiet_target(path, **{"fit": False, **changes})
+@pytest.fixture
+def load(closed):
+    return lambda path, **changes: closed(quiet_target(path, **{"fit": False, **changes}))
 
 
 @pytest.fixture
@@ -194,11 +194,7 @@ def test_a_failed_decode_empties_the_cache(target, tokens, token):
 
 
 def wait_for_interrupt(target: LlamaTarget) -> None:
-    for _ in range(1000):
-        if target._interrupt._text.raw[0]:
-            return
-        time.sleep(0.005)
-    pytest.fail("the interrupt's thread never asked")
+    until(lambda: target._interrupt._text.raw[0])
 
 
 def test_an_interrupted_decode_leaves_the_cache_as_it_was(target, tokens):
@@ -233,7 +229,7 @@ def test_a_batch_without_room_leaves_the_cache_as_it_was(target, tokens, monkeyp
     assert np.array_equal(target.decode(tokens[20:30], 10), reference)
 
 
-def test_chunks_shrink_when_they_are_stopped_and_grow_again(model_folder, tokens):
+def test_chunks_shrink_when_they_are_stopped_and_grow_again(load, model_folder, tokens):
     target = load(model_folder / "embedded-target-f16.gguf")
     target.set_interrupt(lambda: True)
     wait_for_interrupt(target)
@@ -250,10 +246,11 @@ def test_chunks_shrink_when_they_are_stopped_and_grow_again(model_folder, tokens
     assert sizes[6:] == [16, 32, 64, 128, 128]
     target.decode(tokens[:1], 1)
     assert target.n_ubatch == 128
-    target.close()
 
 
-def test_a_slow_machine_keeps_what_came_before_an_interrupt(model_folder, tokens, monkeypatch):
+def test_a_slow_machine_keeps_what_came_before_an_interrupt(
+    load, model_folder, tokens, monkeypatch
+):
     """At 40 tokens a second a client that gives up after 3 s finds 100 of 120 the next time."""
     target = load(model_folder / "embedded-target-f16.gguf")
     native, now, end = llama.llama_decode, 0, 0
@@ -280,10 +277,9 @@ def test_a_slow_machine_keeps_what_came_before_an_interrupt(model_folder, tokens
         kept.append(len(target.cached))
     assert kept[0] == 0
     assert all(after - before >= 100 for before, after in pairwise(kept))
-    target.close()
 
 
-def test_an_interrupt_stops_all_threads(model_folder, tokens):
+def test_an_interrupt_stops_all_threads(load, model_folder, tokens):
     target = load(model_folder / "embedded-target-f16.gguf", ctx_size=256, threads=2)
     target.decode(tokens[:20], 0)
     reference = target.decode(tokens[20:24], 4).copy()
@@ -294,7 +290,6 @@ def test_an_interrupt_stops_all_threads(model_folder, tokens):
         target.decode(tokens[20:24], 4)
     target.set_interrupt(None)
     assert np.array_equal(target.decode(tokens[20:24], 4), reference)
-    target.close()
 
 
 def test_an_interrupt_in_the_middle_of_a_long_decode(target, tokens):
@@ -328,7 +323,7 @@ def test_a_predicate_that_stays_false_changes_nothing(target, tokens):
     assert np.array_equal(target.decode(tokens[:600], 1), logits)
 
 
-def test_closing_frees_and_the_model_can_be_loaded_again(model_folder, tokens):
+def test_closing_frees_and_the_model_can_be_loaded_again(load, model_folder, tokens):
     path = model_folder / "embedded-target-f16.gguf"
     results = []
     for _ in range(3):
@@ -349,11 +344,10 @@ def test_closing_frees_and_the_model_can_be_loaded_again(model_folder, tokens):
 @pytest.mark.parametrize(
     ("ctx_size", "n_ctx"), [(0, 2048), (100_000, 2048), (512, 512), (300, 300), (2048, 2048)]
 )
-def test_the_context_is_the_trained_one_at_most(model_folder, ctx_size, n_ctx):
+def test_the_context_is_the_trained_one_at_most(load, model_folder, ctx_size, n_ctx):
     target = load(model_folder / "embedded-draft-q8_0.gguf", ctx_size=ctx_size)
     assert target.n_ctx == n_ctx
     assert target.n_batch <= n_ctx
-    target.close()
 
 
 @pytest.mark.parametrize(
@@ -365,7 +359,7 @@ def test_the_context_is_the_trained_one_at_most(model_folder, ctx_size, n_ctx):
         ("f32", "f32", "on"),
     ],
 )
-def test_types_of_the_kv_cache(model_folder, tokens, type_k, type_v, flash_attn):
+def test_types_of_the_kv_cache(load, model_folder, tokens, type_k, type_v, flash_attn):
     target = load(
         model_folder / "embedded-target-f16.gguf",
         ctx_size=512,
@@ -374,10 +368,9 @@ def test_types_of_the_kv_cache(model_folder, tokens, type_k, type_v, flash_attn)
         flash_attn=flash_attn,
     )
     assert np.isfinite(target.decode(tokens[:64], 1)).all()
-    target.close()
 
 
-def test_small_batches_and_micro_batches(model_folder, tokens):
+def test_small_batches_and_micro_batches(load, model_folder, tokens):
     target = load(
         model_folder / "embedded-target-f16.gguf", ctx_size=512, batch_size=32, ubatch_size=64
     )
@@ -385,22 +378,20 @@ def test_small_batches_and_micro_batches(model_folder, tokens):
     with pytest.raises(ValueError, match="batch of 32"):
         target.decode(tokens[:33], 0)
     assert target.decode(tokens[:32], 32).shape == (32, 4096)
-    target.close()
 
 
-def test_batches_of_one_token(model_folder, tokens):
+def test_batches_of_one_token(load, model_folder, tokens):
     target = load(model_folder / "embedded-target-f16.gguf", ctx_size=256, batch_size=1)
     assert (target.n_batch, target.n_ubatch, target.supports_rollback) == (1, 1, True)
     for token in tokens[:5]:
         target.decode([token], 1)
     assert list(target.cached) == tokens[:5]
-    target.close()
 
 
-def test_a_context_that_cannot_be_made_is_a_clear_error(gguf_maker):
+def test_a_context_that_cannot_be_made_is_a_clear_error(load, gguf_maker):
     # Heads of 24 values are no whole blocks of 32.
     path = gguf_maker.narrow_model("narrow.gguf", ["a", "b", "ab", "c"])
-    load(path, ctx_size=256).close()
+    load(path, ctx_size=256)
     with pytest.raises(ModelLoadError, match="block size 32 does not divide") as caught:
         load(path, ctx_size=256, cache_type_k="q8_0")
     assert "cache_type_k" in caught.value.remedy

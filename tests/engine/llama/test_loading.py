@@ -3,9 +3,11 @@
 import types
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from llama_cpp import llama_cpp as llama
+from quiet_loading import quiet_target
 
 from speclsp.engine.llama import fit, loading, model
 from speclsp.engine.llama.context import LlamaTarget
@@ -23,27 +25,25 @@ def gpu() -> DeviceInfo:
     return DeviceInfo("CUDA0", "a GPU", "gpu", 8 * GIB, 8 * GIB, handle=0)
 
 
-def load(path: Path, **changes: Any) -> tuple[LlamaTarget, list[tuple[str, str]]]:
-    settings = Settings(**{"threads": 1, **changes})
-    lines: list[tuple[str, str]] = []
-    target = loading.load_target(
-        path,
-        settings,
-        progress=lambda share: True,
-        log=lambda level, line: lines.append((level, line)),
-    )
-    return target, lines
-
-
 @pytest.fixture
 def path(model_folder):
     return model_folder / "embedded-target-f16.gguf"
 
 
-def test_the_log_says_what_is_where(path):
-    target, lines = load(path)
-    target.close()
-    text = "\n".join(line for level, line in lines if level == "info")
+@pytest.fixture
+def lines():
+    """What the log says, each line with its level."""
+    return []
+
+
+@pytest.fixture
+def load(closed, lines):
+    return lambda path, **changes: closed(quiet_target(path, lines, **changes))
+
+
+def test_the_log_says_what_is_where(load, lines, path):
+    load(path)
+    text = "\n".join(line for line in lines if line.startswith("info"))
     assert "embedded-target-f16.gguf: 7 of 7 layers on CPU, " in text
     assert "context 2048 (trained on 2048)" in text
     assert "no GPU to offload to, computing on the CPU: this build" in text
@@ -65,7 +65,9 @@ def test_kernels_for_amx_are_left_alone(path, system, is_used, monkeypatch):
     assert given == [is_used]
 
 
-def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(path, monkeypatch):
+def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(
+    load, lines, path, monkeypatch
+):
     def free(n_bytes):
         memory = types.SimpleNamespace(available=n_bytes)
         monkeypatch.setattr(loading.psutil, "virtual_memory", lambda: memory)
@@ -73,10 +75,9 @@ def test_a_kv_cache_beyond_the_free_memory_is_cut_before_it_is_allocated(path, m
     n_bytes_per_position = 6 * 2 * 64 * 2  # layers, keys and values, head width, f16
     free(600 * n_bytes_per_position)
     monkeypatch.setattr(fit, "FIT_CTX", 512)
-    target, lines = load(path, ctx_size=0)
+    target = load(path, ctx_size=0)
     assert target.n_ctx == 512
-    target.close()
-    warnings = [line for level, line in lines if level == "warning"]
+    warnings = [line for line in lines if line.startswith("warning")]
     assert "for the KV cache exceeds" in warnings[0]
     assert "the KV cache was cut from 2048 to 512 positions" in warnings[-1]
     with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
@@ -117,13 +118,11 @@ def test_the_estimate_of_the_weights_is_the_file_s(path):
 @pytest.mark.parametrize(
     ("type_k", "type_v"), [("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q5_1"), ("f32", "bf16")]
 )
-def test_the_estimate_of_the_kv_cache_is_llama_cpp_s(path, type_k, type_v):
+def test_the_estimate_of_the_kv_cache_is_llama_cpp_s(load, path, type_k, type_v):
     settings = Settings(cache_type_k=type_k, cache_type_v=type_v, flash_attn="on", ctx_size=1024)  # type: ignore[arg-type]
     shape = estimate_shape(read_gguf_header(path), settings)
     with collected_lines() as lines:
-        load(path, cache_type_k=type_k, cache_type_v=type_v, flash_attn="on", ctx_size=1024)[
-            0
-        ].close()
+        load(path, cache_type_k=type_k, cache_type_v=type_v, flash_attn="on", ctx_size=1024)
     line = next(line for _, line in lines if "KV buffer size" in line)
     mib = float(line.split("=")[1].split()[0])
     assert sum(shape.kv_bytes_per_position) * 1024 / 1024**2 == pytest.approx(mib, abs=0.006)
@@ -167,13 +166,12 @@ class ShortMemory:
         monkeypatch.setattr(loading, "offload_devices", lambda params: (gpu(),))
 
 
-def test_fewer_layers_where_the_weights_do_not_fit(path, monkeypatch):
+def test_fewer_layers_where_the_weights_do_not_fit(load, lines, path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=3, n_ctx=4096)
-    target, lines = load(path)
-    target.close()
+    load(path)
     assert memory.opened == [7, 6, 5, 4, 3]
     assert memory.contexts == [2048]
-    warnings = [line for level, line in lines if level == "warning"]
+    warnings = [line for line in lines if line.startswith("warning")]
     assert len(warnings) == 5
     assert "6 instead of 7 layers" in warnings[0]
     assert "unable to allocate" in warnings[0]
@@ -181,18 +179,17 @@ def test_fewer_layers_where_the_weights_do_not_fit(path, monkeypatch):
     assert "7 of 7 layers did not fit the GPU and are slow on the CPU" in warnings[4]
 
 
-def test_then_a_smaller_kv_cache(path, monkeypatch):
+def test_then_a_smaller_kv_cache(load, lines, path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=600)
     monkeypatch.setattr(fit, "FIT_CTX", 512)
-    target, lines = load(path)
+    target = load(path)
     assert target.n_ctx == 512
-    target.close()
     assert memory.opened == [7, 6, 5, 4, 3, 2, 1, 0, 0, 0]
     assert memory.contexts == [2048] * 8 + [1024, 512]
-    assert any("cut from 2048 to 512" in line for _, line in lines)
+    assert any("cut from 2048 to 512" in line for line in lines)
 
 
-def test_then_one_clear_error(path, monkeypatch):
+def test_then_one_clear_error(load, path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=100)
     monkeypatch.setattr(fit, "FIT_CTX", 1024)
     with pytest.raises(ModelLoadError, match="does not fit the memory") as caught:
@@ -201,42 +198,31 @@ def test_then_one_clear_error(path, monkeypatch):
     assert "smaller model" in caught.value.remedy
 
 
-def test_without_fit_the_first_failure_is_the_last(path, monkeypatch):
+def test_without_fit_the_first_failure_is_the_last(load, path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=3, n_ctx=4096)
     with pytest.raises(ModelLoadError, match="does not fit the memory"):
         load(path, fit=False)
     assert memory.opened == [7]
 
 
-def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(path, monkeypatch):
+def test_a_device_that_is_full_at_the_first_decode_gets_fewer_layers(load, path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=4096)
-    n_refusals = 2
-
-    def warm_up(target):
-        nonlocal n_refusals
-        n_refusals -= 1
-        if n_refusals >= 0:
-            raise DecodeError("llama_decode failed: the device is out of memory.")
-
-    monkeypatch.setattr(LlamaTarget, "warm_up", warm_up)
-    target, _ = load(path)
-    target.close()
+    full = DecodeError("llama_decode failed: the device is out of memory.")
+    monkeypatch.setattr(LlamaTarget, "warm_up", Mock(side_effect=[full, full, None]))
+    load(path)
     assert memory.opened == [7, 6, 5]
 
 
-def test_a_model_that_cannot_decode_is_not_tried_again(path, monkeypatch):
+def test_a_model_that_cannot_decode_is_not_tried_again(load, path, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=7, n_ctx=4096)
-
-    def warm_up(target):
-        raise DecodeError("llama_decode failed: the batch is not valid.")
-
-    monkeypatch.setattr(LlamaTarget, "warm_up", warm_up)
+    invalid = DecodeError("llama_decode failed: the batch is not valid.")
+    monkeypatch.setattr(LlamaTarget, "warm_up", Mock(side_effect=invalid))
     with pytest.raises(ModelLoadError, match="cannot decode"):
         load(path)
     assert memory.opened == [7]
 
 
-def test_other_failures_are_not_tried_again(gguf_maker, monkeypatch):
+def test_other_failures_are_not_tried_again(load, gguf_maker, monkeypatch):
     memory = ShortMemory(monkeypatch, n_layers=9, n_ctx=4096)
     narrow = gguf_maker.narrow_model("narrow.gguf", ["a", "b", "ab", "c"])
     with pytest.raises(ModelLoadError, match="block size"):
@@ -244,15 +230,14 @@ def test_other_failures_are_not_tried_again(gguf_maker, monkeypatch):
     assert len(memory.opened) == 1
 
 
-def test_a_context_of_one_position_is_refused_with_its_remedy(path):
+def test_a_context_of_one_position_is_refused_with_its_remedy(load, path):
     with pytest.raises(ModelLoadError, match="a context of 1 position") as caught:
         load(path, ctx_size=1)
     assert "ctx_size" in caught.value.remedy
-    target, _ = load(path, ctx_size=2)
-    target.close()
+    load(path, ctx_size=2)
 
 
-def test_a_missing_part_of_a_split_model(path, tmp_path):
+def test_a_missing_part_of_a_split_model(load, path, tmp_path):
     part = tmp_path / "model-00001-of-00002.gguf"
     part.write_bytes(path.read_bytes())
     with pytest.raises(ModelNotFoundError, match=r"model-00002-of-00002\.gguf is missing"):
@@ -275,7 +260,7 @@ def test_the_header_of_a_split_model_is_read_from_all_parts(path, tmp_path):
         ({"tensor_split": ",".join("1" * 17)}, "17 devices", ""),
     ],
 )
-def test_names_that_are_not_there(path, changes, message, remedy):
+def test_names_that_are_not_there(load, path, changes, message, remedy):
     with pytest.raises(ModelLoadError) as caught:
         load(path, **changes)
     assert message in caught.value.message
@@ -294,13 +279,12 @@ def test_names_that_are_not_there(path, changes, message, remedy):
         {"n_gpu_layers": 3, "kv_offload": False, "split_mode": "none"},
     ],
 )
-def test_placements_that_work_without_a_gpu(path, changes):
-    target, _ = load(path, **changes)
+def test_placements_that_work_without_a_gpu(load, path, changes):
+    target = load(path, **changes)
     assert target.decode([1, 2, 3], 1).shape == (1, 4096)
-    target.close()
 
 
-def test_the_lazy_mode_is_llama_cpps(path, monkeypatch):
+def test_the_lazy_mode_is_llama_cpps(load, path, monkeypatch):
     native, modes = llama.llama_model_load_from_file, []
 
     def noted(name, params):
@@ -308,10 +292,10 @@ def test_the_lazy_mode_is_llama_cpps(path, monkeypatch):
         return native(name, params)
 
     monkeypatch.setattr(llama, "llama_model_load_from_file", noted)
-    load(path)[0].close()
+    load(path)
     assert modes == [llama.LLAMA_LAZY_MODE_AUTO]
 
 
-def test_a_vocabulary_alone_is_no_model(gguf_maker):
+def test_a_vocabulary_alone_is_no_model(load, gguf_maker):
     with pytest.raises(ModelLoadError, match=r"token_embd\.weight"):
         load(gguf_maker.bpe_vocabulary("v.gguf", ["a", "b", "ab"], eos_token_id=1))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from llama_cpp import llama_cpp as llama
 from quiet_loading import quiet_target
 from scripted_proposers import random_tree
+from waiting import until
 
 from speclsp.engine.llama import native_context
 from speclsp.engine.llama.context import LlamaTarget
@@ -245,16 +246,11 @@ def test_a_failed_decode_empties_every_sequence(target, tokens):
 
 
 def test_an_interrupted_tree_leaves_the_cache_as_it_was(target, tokens):
-    import time
-
     target.decode(tokens[:20], 0)
     reference = target.decode_tree([1], [2, 3, 4], [-1, -1, 1]).copy()
     target.truncate(20)
     target.set_interrupt(lambda: True)
-    deadline = time.monotonic() + 60.0
-    while not target._interrupt._text.raw[0]:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(lambda: target._interrupt._text.raw[0])
     with pytest.raises(DecodeInterruptedError):
         target.decode_tree([1], [2, 3, 4], [-1, -1, 1])
     target.set_interrupt(None)
