@@ -42,6 +42,12 @@ def tick() -> Callable[[], float]:
     return lambda: next(looks) / 1000.0
 
 
+def nth(n: int, emitted: list[int] | None = None) -> Callable[[int], bool]:
+    """A stop rule that holds at the ``n``-th token; ``emitted`` gets what it was asked of."""
+    asked = [] if emitted is None else emitted
+    return lambda token: asked.append(token) or len(asked) == n
+
+
 def run(
     model: ScriptedTarget,
     drafter: Drafter | Proposer | None = None,
@@ -113,46 +119,25 @@ answers = st.lists(
 )
 
 
-@st.composite
-def drafters(draw: st.DrawFn, output: Sequence[int]) -> Drafter | Proposer:
-    kind = draw(
-        st.sampled_from(
-            [
-                "oracle",
-                "adversarial",
-                "random",
-                "empty",
-                "answers",
-                "chain",
-                "random trees",
-                "oracle trees",
-                "adversarial trees",
-            ]
-        )
+def drafters(output: Sequence[int]) -> st.SearchStrategy[Drafter | Proposer]:
+    right, n_vocab = st.just(output), st.just(N_VOCAB)
+    seeds, n_drafts, shares = (
+        st.integers(0, 99),
+        st.integers(1, 12),
+        st.sampled_from([0.0, 0.5, 0.9]),
     )
-    n_draft = draw(st.integers(1, 12))
-    if kind == "oracle":
-        return OracleDrafter(output, n_draft)
-    if kind == "adversarial":
-        return AdversarialDrafter(output, N_VOCAB, n_draft)
-    if kind == "random":
-        return RandomDrafter(N_VOCAB, draw(st.integers(0, 99)), n_draft)
-    if kind == "empty":
-        return EmptyDrafter()
-    if kind == "answers":
-        return ScriptedDrafter(draw(answers))
-    if kind == "random trees":
-        return random_trees(
-            N_VOCAB, draw(st.integers(0, 99)), n_draft, draw(st.sampled_from([0.0, 0.5, 0.9]))
-        )
-    if kind == "oracle trees":
-        return oracle_trees(
-            output, N_VOCAB, draw(st.integers(0, 99)), n_draft, draw(st.sampled_from([0.0, 0.7]))
-        )
-    if kind == "adversarial trees":
-        return adversarial_trees(output, N_VOCAB)
-    return DraftMerger(
-        [ScriptedDrafter(draw(answers)), AdversarialDrafter(output, N_VOCAB, n_draft)]
+    scripted = st.builds(ScriptedDrafter, answers)
+    adversarial = st.builds(AdversarialDrafter, right, n_vocab, n_drafts)
+    return st.one_of(
+        st.builds(OracleDrafter, right, n_drafts),
+        adversarial,
+        st.builds(RandomDrafter, n_vocab, seeds, n_drafts),
+        st.builds(EmptyDrafter),
+        scripted,
+        st.tuples(scripted, adversarial).map(DraftMerger),
+        st.builds(random_trees, n_vocab, seeds, n_drafts, shares),
+        st.builds(oracle_trees, right, n_vocab, seeds, n_drafts, shares),
+        st.builds(adversarial_trees, right, n_vocab),
     )
 
 
@@ -169,16 +154,15 @@ def test_any_drafter_leaves_the_output_as_it_is(data):
     }
     tokens = st.integers(0, N_VOCAB - 1)
     prompt = data.draw(st.lists(tokens, min_size=1, max_size=11), "prompt")
-    n_predict = data.draw(st.integers(1, 40), "n_predict")
-    temperature = data.draw(st.sampled_from([0.0, 0.7, 1.5]), "temperature")
     stop_at = data.draw(st.one_of(st.none(), tokens), "stop_at")
 
-    def stop(token):
-        return token == stop_at
-
-    reference = run(
-        target(**sizes), prompt=prompt, n_predict=n_predict, temperature=temperature, stop=stop
-    )
+    asked = {
+        "prompt": prompt,
+        "n_predict": data.draw(st.integers(1, 40), "n_predict"),
+        "temperature": data.draw(st.sampled_from([0.0, 0.7, 1.5]), "temperature"),
+        "stop": lambda token: token == stop_at,
+    }
+    reference = run(target(**sizes), **asked)
     model = target(**sizes)
     before = data.draw(st.lists(tokens, max_size=10), "before")
     before += data.draw(st.sampled_from([[], prompt[: len(prompt) // 2], prompt]), "again")
@@ -187,12 +171,10 @@ def test_any_drafter_leaves_the_output_as_it_is(data):
     n_reused = min(common_head(model.cached, prompt), len(prompt) - 1)
     n_before = model.n_tokens_evaluated
     drafter = data.draw(drafters(reference.tokens), "drafter")
-    generation = run(
-        model, drafter, prompt=prompt, n_predict=n_predict, temperature=temperature, stop=stop
-    )
+    generation = run(model, drafter, **asked)
     assert generation.tokens == reference.tokens
     assert generation.finish_reason == reference.finish_reason
-    assert len(generation.tokens) <= min(n_predict, sizes["n_ctx"] - len(prompt))
+    assert len(generation.tokens) <= min(asked["n_predict"], sizes["n_ctx"] - len(prompt))
     check_books(model, prompt, generation, n_reused)
     stats = generation.stats
     assert model.n_tokens_evaluated - n_before == (
@@ -253,8 +235,7 @@ def test_a_stop_inside_a_tree_keeps_what_was_emitted():
     tree = tree_of([(-1, (output[1] + 1) % N_VOCAB), (-1, output[1]), (1, output[2])])
     model = target()
     proposer = TreeProposer(lambda generated: tree if generated else tree_of([]))
-    stops = iter([False, True])
-    generation = run(model, proposer, stop=lambda _token: next(stops))
+    generation = run(model, proposer, stop=nth(2))
     assert generation.tokens == output[:2]
     assert list(model.cached) == [*PROMPT, *output[:2]]
     assert proposer.paths == [(1,)]
@@ -288,7 +269,7 @@ def test_the_passes_of_an_interrupted_request_are_timed():
     generation = run(
         target(),
         n_predict=12,
-        stop=lambda token: emitted.append(token) is not None,
+        stop=nth(99, emitted),
         interrupted=lambda: "deadline" if len(emitted) == 3 else None,
     )
     assert _timed_passes(generation) == [1] * 2
@@ -402,14 +383,9 @@ def test_nothing_to_predict_costs_nothing():
 
 def test_the_stop_token_is_the_last_of_the_output_and_ends_the_sampling():
     asked: list[int] = []
-
-    def stop(token):
-        asked.append(token)
-        return len(asked) == 3
-
     reference = run(target())
     model = target()
-    generation = run(model, OracleDrafter(reference.tokens, n_draft=8), stop=stop)
+    generation = run(model, OracleDrafter(reference.tokens, n_draft=8), stop=nth(3, asked))
     assert generation.finish_reason == "stop"
     assert generation.tokens == reference.tokens[:3] == tuple(asked)
     assert list(model.cached) == [*PROMPT, *reference.tokens[:3]]
@@ -503,13 +479,7 @@ def test_drafts_behind_the_stop_are_no_misses(n_until_stop, told):
             heard.append((n_accepted, n_verified))
 
     reference = run(target())
-    emitted: list[int] = []
-
-    def stop(token):
-        emitted.append(token)
-        return len(emitted) == n_until_stop
-
-    generation = run(target(), Oracle(reference.tokens, n_draft=8), stop=stop)
+    generation = run(target(), Oracle(reference.tokens, n_draft=8), stop=nth(n_until_stop))
     assert generation.tokens == reference.tokens[:n_until_stop]
     assert heard == [told]
 

@@ -109,9 +109,8 @@ def merged(
     n_branches: int = 8,
     n_max: int = 15,
     n_vocab: int = 100,
-    table: AcceptanceTable | None = None,
 ) -> DraftMerger:
-    merger = DraftMerger(drafters, table or AcceptanceTable(), mode=mode, p_split=0.0, n_max=n_max)
+    merger = DraftMerger(drafters, AcceptanceTable(), mode=mode, p_split=0.0, n_max=n_max)
     merger.begin(
         DraftContext(prompt=(0,), verify_curve=curve, n_vocab=n_vocab, n_branches=n_branches)
     )
@@ -295,23 +294,15 @@ class TestCounting:
 
 class TestLearning:
     def test_it_learns_from_all_that_was_emitted(self):
-        table = AcceptanceTable()
         drafter = Branching(Candidate([1, 2], "", 8))
-        merger = merged(drafter, table=table, curve=straight_curve(0.3), mode="chain")
-        sizes = []
-        for number in range(200):
-            # Only its first token is ever right.
-            generated = [1, 9] * number
-            sizes.append(len(merger.propose(generated, 15).tokens))
-        assert sizes[0] == 2
-        assert sizes[-1] == 1
+        merger = merged(drafter, curve=straight_curve(0.3), mode="chain")
+        # Only its first token is ever right.
+        sizes = [len(merger.propose([1, 9] * number, 15).tokens) for number in range(200)]
+        assert (sizes[0], sizes[-1]) == (2, 1)
 
     def test_it_learns_where_it_drafts_nothing(self):
-        table = AcceptanceTable()
-        curve = straight_curve(0.9)
-        merger = merged(
-            Branching(Candidate([1, 2, 3], "", 8)), table=table, curve=curve, mode="chain"
-        )
+        drafter = Branching(Candidate([1, 2, 3], "", 8))
+        merger = merged(drafter, curve=straight_curve(0.9), mode="chain")
         drafted = [bool(merger.propose([1, 2, 3] * idx, 15).tokens) for idx in range(400)]
         assert not drafted[0]
         assert drafted[-1]
@@ -391,14 +382,17 @@ class TestAsking:
         self.begin(merger)
         return merger
 
-    def pass_by(self, merger: DraftMerger, clock: Clock, emitted: list[int], right: int) -> None:
-        """One pass of a target whose T(1) is a second."""
-        tree = merger.propose(emitted, 15)
-        clock.now += FREE.ratio(len(tree.tokens) + 1)
-        path = [node for node, token in enumerate(tree.tokens) if token == right][:1]
-        if tree.tokens:
-            merger.accept(path)
-        emitted += [right] * (len(path) + 1)
+    def pass_by(self, merger: DraftMerger, clock: Clock, n_passes: int = 1) -> int:
+        """Passes of a target whose T(1) is a second, and which emits 1; returns its tokens."""
+        emitted: list[int] = []
+        for _ in range(n_passes):
+            tree = merger.propose(emitted, 15)
+            clock.now += FREE.ratio(len(tree.tokens) + 1)
+            path = [node for node, token in enumerate(tree.tokens) if token == 1][:1]
+            if tree.tokens:
+                merger.accept(path)
+            emitted += [1] * (len(path) + 1)
+        return len(emitted)
 
     @pytest.mark.parametrize("mode", ["auto", "tree", "chain"])
     @pytest.mark.parametrize(("token", "pays"), [(1, True), (2, False)])
@@ -406,9 +400,7 @@ class TestAsking:
         clock = Clock()
         model = RepeatingModel([token, token, token], "draft", clock, seconds=0.6)
         merger = self.merged(clock, model, mode=mode)
-        emitted: list[int] = []
-        for _ in range(100):
-            self.pass_by(merger, clock, emitted, right=1)
+        self.pass_by(merger, clock, 100)
         if mode == "auto":
             assert (model.n_calls > 90) == pays
             assert model.n_calls > 3
@@ -421,16 +413,14 @@ class TestAsking:
         model = RepeatingModel([1, 1, 1], "draft", clock, seconds=0.1)
         cost, model.cost = model.cost, None
         merger = self.merged(clock, model)
-        emitted: list[int] = []
-        for _ in range(20):
-            self.pass_by(merger, clock, emitted, right=1)
+        self.pass_by(merger, clock, 20)
         assert model.n_calls == 0
         model.cost = cost
         merger.begin(DraftContext(prompt=(0,), verify_curve=FREE))  # T(1) is not known
-        self.pass_by(merger, clock, [], right=1)
+        self.pass_by(merger, clock)
         assert model.n_calls == 0
         self.begin(merger)
-        self.pass_by(merger, clock, [], right=1)
+        self.pass_by(merger, clock)
         assert model.n_calls == 1
 
     def test_a_text_that_it_has_to_read_first_counts(self):
@@ -438,12 +428,11 @@ class TestAsking:
         model = RepeatingModel([1, 1, 1], "draft", clock, seconds=0.1)
         model.lacking_s = 20.0
         merger = self.merged(clock, model)
-        emitted: list[int] = []
-        for _ in range(20):
-            self.pass_by(merger, clock, emitted, right=1)
+        self.pass_by(merger, clock, 20)
         assert model.n_calls == 0
         model.lacking_s = 0.5
-        self.pass_by(merger, clock, emitted, right=1)
+        self.begin(merger)
+        self.pass_by(merger, clock)
         assert model.n_calls == 1
 
     def test_a_costly_draft_model_is_not_asked_where_others_know_more(self):
@@ -451,9 +440,7 @@ class TestAsking:
         model = RepeatingModel([1], "draft", clock, seconds=0.9)
         sure = Branching(Candidate([1, 1, 1, 1], "", 40))
         merger = self.merged(clock, sure, model)
-        emitted: list[int] = []
-        for _ in range(60):
-            self.pass_by(merger, clock, emitted, right=1)
+        self.pass_by(merger, clock, 60)
         assert model.n_calls < 10
 
     def n_asked_of(self, accuracies: Sequence[tuple[float, int]]) -> list[tuple[int, int]]:
@@ -509,13 +496,7 @@ class TestAsking:
         clock = Clock()
         costly = Guessing(clock, seconds=20.0)
         merger = self.merged(clock, Branching(Candidate([1, 1, 1, 1], "", 40)), costly)
-        emitted: list[int] = []
-        n_drafts = 0
-        for _ in range(60):
-            before = len(emitted)
-            self.pass_by(merger, clock, emitted, right=1)
-            n_drafts += len(emitted) > before + 1
-        assert n_drafts > 50
+        assert self.pass_by(merger, clock, 60) > 60 + 50
         assert costly.n_calls <= 2
 
     @pytest.mark.parametrize(
@@ -528,9 +509,7 @@ class TestAsking:
         begun = 0
         for _ in range(40):
             self.begin(merger)
-            emitted: list[int] = []
-            for _ in range(10):
-                self.pass_by(merger, clock, emitted, right=1)
+            self.pass_by(merger, clock, 10)
             begun += merger.stats()["slow"].n_begin_calls
         assert least <= drafter.n_calls <= most
         # Where a drafter is not asked, it does not even begin.

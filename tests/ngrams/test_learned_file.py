@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from zlib import crc32
 
 import numpy as np
@@ -166,14 +167,10 @@ class _Ended(BaseException):
     """The process ended here."""
 
 
-def end(*_: object) -> None:
-    raise _Ended
-
-
 @pytest.mark.parametrize("where", ["before the file is replaced", "after it"])
 def test_a_process_that_ends_while_it_adds_counts_counts_once(path, monkeypatch, where, engine):
     engine.learn(1, 2)
-    unlink = Path.unlink
+    unlink, end = Path.unlink, Mock(side_effect=_Ended)
     with monkeypatch.context() as patched:
         if where == "after it":
             patched.setattr(
@@ -366,12 +363,9 @@ def test_when_a_file_is_written(path, engine):
 def test_a_write_that_fails_leaves_the_journal_as_it_was(path, monkeypatch, engine):
     engine.learn(1, 2)
     kept = journal_of(path).read_bytes()
-
-    def full(_):
-        raise OSError(28, "No space left on device")
-
+    full = OSError(28, "No space left on device")
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
+        patched.setattr(os, "fsync", Mock(side_effect=full))
         with pytest.raises(StoreError, match="No space left") as refused:
             engine.learn(1, 3)
         assert refused.value.remedy

@@ -402,10 +402,8 @@ class TestChanges:
         assert not index.of_type(Problem)
 
     def test_without_watching_it_scans_now_and_then(self, project, make_index, monkeypatch):
-        def refuse(*args, **kwargs):
-            raise OSError(errno.ENOSPC, "inotify watch limit reached")
-
-        monkeypatch.setattr(BaseObserver, "schedule", refuse)
+        full = OSError(errno.ENOSPC, "inotify watch limit reached")
+        monkeypatch.setattr(BaseObserver, "schedule", Mock(side_effect=full))
         monkeypatch.setattr(project_index, "_POLL_S", 0.05)
         write(project / "a.py", lines(1))
         index = make_index().open().built()
@@ -429,11 +427,9 @@ class TestPersistence:
     def test_failing_store_is_told_once_and_done_without(
         self, project, tmp_path, make_index, monkeypatch
     ):
-        def fail(*arguments):
-            raise StoreError("disk full", remedy="Delete something.")
-
         store = TokenStore(tmp_path / "t.sqlite3")
-        monkeypatch.setattr(store, "flush", fail)
+        full = StoreError("disk full", remedy="Delete something.")
+        monkeypatch.setattr(store, "flush", Mock(side_effect=full))
         for number in range(3):
             write(project / f"{number}.py", lines(number))
         index = make_index(token_store=store).open().built()

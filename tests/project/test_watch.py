@@ -1,6 +1,7 @@
 import errno
 import queue
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from indexed_project import write
@@ -97,10 +98,8 @@ class TestWatcher:
     def test_limit_of_the_system_is_told_with_its_remedy(
         self, project, watcher, monkeypatch, number
     ):
-        def refuse(*args, **kwargs):
-            raise OSError(number, "inotify watch limit reached")
-
-        monkeypatch.setattr(BaseObserver, "schedule", refuse)
+        full = OSError(number, "inotify watch limit reached")
+        monkeypatch.setattr(BaseObserver, "schedule", Mock(side_effect=full))
         with pytest.raises(SpecLspError, match="inotify watch limit reached") as caught:
             watcher.set_places(whole(project))
         assert "max_user_watches" in caught.value.remedy

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from filelock import FileLock
@@ -221,11 +222,8 @@ NO_LOCKS = [OSError(errno.ENOLCK, ""), OSError(errno.EOPNOTSUPP, ""), NotImpleme
 
 @pytest.mark.parametrize("error", NO_LOCKS, ids=repr)
 def test_damage_is_set_aside_without_locks(open_database, reports, monkeypatch, error):
-    def acquire(*_, **__):
-        raise error
-
     damage_header(fill_and_close(open_database))
-    monkeypatch.setattr(FileLock, "acquire", acquire)
+    monkeypatch.setattr(FileLock, "acquire", Mock(side_effect=error))
     database = open_database()
     insert(database, 1)
     assert values(database) == [1]
