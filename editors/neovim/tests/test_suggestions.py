@@ -493,7 +493,6 @@ def test_a_key_switches_suggestions_off_and_on(next_edits, bare, project):
     bare.keys("<M-Bar>")
     bare.until(lambda: bare.lua(statusline) != "speclsp off")
     assert bare.line == START
-    bare.type("u")
     assert bare.until_ghost()
 
 

@@ -144,6 +144,7 @@ function M.refresh()
       attach(nil, bufnr)
     end
   end
+  typed(current())
 end
 
 --- Typing raises several events at once; only the first of them counts.
