@@ -194,6 +194,27 @@ def test_ghost_text_is_grey_and_turns_into_text(suite, colours, project, tmp_pat
         terminal.close()
 
 
+GO = "".join(f"func name{n}(a int) int {{\n\treturn a + {n}\n}}\n\n" for n in range(4))
+
+
+@pytest.mark.parametrize("suite", ["forky", "trixie"])
+def test_tabs_of_ghost_text_are_as_wide_as_the_buffers(suite, project, tmp_path):
+    (project / "names.go").write_text(GO)
+    terminal = Terminal(suite, project / "names.go", tmp_path / "home")
+    try:
+        terminal.until(lambda: terminal.shows("speclsp ready"))
+        terminal.send(":set tabstop=4 noautoindent indentexpr=\rGofunc name4(a int) int {\r")
+        terminal.until(lambda: any(row[:14] == "    return a +" for row in last_rows(terminal)))
+    finally:
+        terminal.close()
+
+
+def last_rows(terminal: Terminal) -> list[str]:
+    rows = terminal.screen.display
+    heads = [n for n, row in enumerate(rows) if row.startswith("func name4")]
+    return rows[heads[-1] + 1 :] if heads else []
+
+
 @pytest.mark.parametrize("suite", ["forky", "trixie"])
 def test_the_picture_of_an_edit(suite, project, tmp_path, model):
     """SPECLSP_PICTURES names a folder that keeps it."""

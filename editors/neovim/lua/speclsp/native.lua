@@ -45,8 +45,50 @@ function M.visible(bufnr)
   return #vim.api.nvim_buf_get_extmarks(bufnr, namespace, 0, -1, { limit = 1 }) > 0
 end
 
+---@param item table the editor's
+---@return vim.lsp.Client|nil ours, if the item is ours and plain text
+local function client_of(item)
+  local client = vim.lsp.get_client_by_id(item.client_id)
+  return client and client.name == 'speclsp' and type(item.insert_text) == 'string' and client or nil
+end
+
+--- Make tabs of drawn text as wide as the buffer shows them: the terminal would get them as they are.
+---@param bufnr integer
+local function expand_tabs(bufnr)
+  local namespace, tabstop = vim.api.nvim_get_namespaces()[NAMESPACE], vim.bo[bufnr].tabstop
+  for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(bufnr, namespace, 0, -1, { details = true })) do
+    local id, row, col, look = unpack(mark)
+    local line = vim.api.nvim_buf_get_lines(bufnr, row, row + 1, false)[1]
+    local first = look.virt_text and look.virt_text[1]
+    if first then
+      first[1] = text.expand_tabs(first[1], vim.fn.strdisplaywidth(line:sub(1, col)), tabstop)
+    end
+    for _, below in ipairs(look.virt_lines or {}) do
+      below[1][1] = text.expand_tabs(below[1][1], 0, tabstop)
+    end
+    local same = { id = id, virt_text = look.virt_text, virt_lines = look.virt_lines }
+    same.virt_text_pos, same.hl_mode = look.virt_text_pos, look.hl_mode
+    vim.api.nvim_buf_set_extmark(bufnr, namespace, row, col, same)
+  end
+end
+
+---@param completor table
+local function show_tabs(completor)
+  local show = completor.show
+  completor.show = function(self, ...)
+    show(self, ...)
+    local item = self.current
+    if item and client_of(item) and item.insert_text:find('\t', 1, true) then
+      expand_tabs(self.bufnr)
+    end
+  end
+end
+
 local function ask(bufnr, kind)
   local completor = completor_of(bufnr)
+  if completor and type(completor.show) == 'function' and not rawget(completor, 'show') then
+    show_tabs(completor)
+  end
   if not completor or not pcall(completor.request, completor, kind) then
     return false
   end
@@ -66,13 +108,6 @@ local function place_of(item, answered)
     row, col = item.range:to_extmark()
   end
   return { row = row, col = col, behind = answered.speclspBehind }
-end
-
----@param item table the editor's
----@return vim.lsp.Client|nil ours, if the item is ours and plain text
-local function client_of(item)
-  local client = vim.lsp.get_client_by_id(item.client_id)
-  return client and client.name == 'speclsp' and type(item.insert_text) == 'string' and client or nil
 end
 
 ---@return boolean outdated
