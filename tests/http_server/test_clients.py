@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from scripted_completer import ScriptedCompleter
+from starlette.datastructures import URL
+from starlette.requests import HTTPConnection
 
 from speclsp.answers import TextResult
 from speclsp.events import Problem
@@ -201,6 +203,18 @@ async def test_a_text_whose_engine_ended_is_an_error(programs, path, body, is_st
     assert status == (200 if is_streamed else 503)
     error = json.loads(text.decode().removeprefix("data: "))["error"]
     assert (error["code"], error["type"]) == (503, "unavailable_error")
+
+
+async def test_no_host_leads_around_the_key(monkeypatch):
+    monkeypatch.setattr(HTTPConnection, "url", URL("http://x/health?/props"))
+    app = create_app(lambda: Clients(list, list, ()), PromptTokens("", Bytes()), Access(key="k"))
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope("GET", "/props", ""), send, send)
+    assert sent[0]["status"] == 401
 
 
 async def test_a_window_stays_while_a_text_is_streamed(programs, monkeypatch):
