@@ -535,7 +535,7 @@ class SharedCompleter:
         except OSError as error:
             self._ended(None, settings, f"there is no connection to the engine: {error}")
             return
-        connection = wire.window_connection(link.streams, max_waiting=MAX_WAITING)
+        connection = wire.Connection(link.streams, wire.OF_ENGINES, max_waiting=MAX_WAITING)
         try:
             if self._hand_over(connection, settings):
                 await self._receive(connection, link.pid)

@@ -41,11 +41,12 @@ from speclsp.engine_process.start import (
 )
 from speclsp.engine_process.transport import (
     BACKLOG,
+    MAX_GREETING,
     Streams,
-    accepted,
     check_peer,
+    opened,
     read_line,
-    send_answer,
+    send_line,
 )
 from speclsp.errors import EngineProcessError, SpecLspError
 from speclsp.hub.memory import find_memory
@@ -64,8 +65,6 @@ _END_TIMEOUT_S: Final = 15.0
 """Seconds after which the process ends even if a thread of llama.cpp does not."""
 _ACCEPT_PAUSE_S: Final = 0.1
 _GIB: Final = 1 << 30
-
-_GREETINGS: Final = msgspec.json.Decoder(Greeting)
 
 ServeWindow = Callable[[Streams], Awaitable[None]]
 """Serves a window until it has gone; the main loop closes the streams."""
@@ -237,15 +236,15 @@ class EngineLoop:
         """Serve one client to its end."""
         try:
             async with asyncio.timeout(_GREETING_TIMEOUT_S):
-                streams, line = await _admitted(connection)
+                streams, greeting = await _admitted(connection)
             try:
-                if line is not None:
-                    await self._answer(streams, _GREETINGS.decode(line), is_elsewhere=is_elsewhere)
+                if greeting is not None:
+                    await self._answer(streams, greeting, is_elsewhere=is_elsewhere)
             finally:
                 streams[1].close()
         except PermissionError as error:
             logger.warning("a client was refused: %s", error)
-        except (OSError, msgspec.MsgspecError) as error:
+        except OSError as error:
             logger.debug("a client was dropped: %s", error)
         except Exception:
             logger.exception("a client was dropped")
@@ -281,9 +280,9 @@ class EngineLoop:
     async def _obey(self, streams: Streams, purpose: Purpose) -> None:
         """Answer a command of ``speclsp engine``."""
         if purpose == "status":
-            await send_answer(streams[1], self._full_status())
+            await send_line(streams[1], self._full_status())
         elif purpose == "stop if idle" and (self._n_windows or self._elsewhere):
-            await send_answer(streams[1], "windows use it")
+            await send_line(streams[1], "windows use it")
         else:
             self._is_ending.set()
             await self._has_ended.wait()
@@ -320,8 +319,8 @@ class EngineLoop:
         logger.info("engine process %d has ended", os.getpid())
 
 
-async def _admitted(connection: socket.socket) -> tuple[Streams, bytes | None]:
-    """Check who a client is; return its streams and its greeting, None if it has left.
+async def _admitted(connection: socket.socket) -> tuple[Streams, Greeting | None]:
+    """Check who a client is; return its streams and its greeting, None if it sent none.
 
     Raises OSError, PermissionError among it, and closes the connection.
     """
@@ -330,9 +329,9 @@ async def _admitted(connection: socket.socket) -> tuple[Streams, bytes | None]:
     except BaseException:
         connection.close()
         raise
-    streams = await accepted(connection)
+    streams = await opened(connection, MAX_GREETING)
     try:
-        return streams, await read_line(streams[0])
+        return streams, await read_line(streams[0], Greeting)
     except BaseException:
         streams[1].close()
         raise
@@ -340,7 +339,7 @@ async def _admitted(connection: socket.socket) -> tuple[Streams, bytes | None]:
 
 async def _welcome(streams: Streams, refusal: EngineProcessError | None = None) -> None:
     message, remedy = (refusal.message, refusal.remedy) if refusal is not None else ("", "")
-    await send_answer(streams[1], Welcome(pid=os.getpid(), refusal=message, remedy=remedy))
+    await send_line(streams[1], Welcome(pid=os.getpid(), refusal=message, remedy=remedy))
 
 
 def _identity(path: Path) -> tuple[int, ...]:

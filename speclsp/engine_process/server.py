@@ -110,7 +110,7 @@ class EngineServer:
 
     async def serve_window(self, streams: Streams) -> None:
         """Serve a window until it has gone."""
-        connection = wire.engine_connection(streams, max_waiting=MAX_WAITING)
+        connection = wire.Connection(streams, wire.OF_WINDOWS, max_waiting=MAX_WAITING)
         window = _Window(connection, next(self._numbers), self._own)
         self._windows.add(window)
         try:
@@ -162,7 +162,9 @@ class _Window:
             while (message := await self._connection.receive()) is not None:
                 if completer is None and isinstance(message, wire.ApplySettings):
                     completer = make_completer(self._settled(message.settings))
-                    self._begin(completer)
+                    send = partial(post, self._loop, self._send_event, completer)
+                    EventPump(completer, send)
+                    completer.start()
                 elif isinstance(message, wire.Ask) and completer is not None:
                     # Nothing is read meanwhile, and the window's own queue fills.
                     await self._may_ask.acquire()
@@ -208,10 +210,6 @@ class _Window:
             "requests": self._n_requests,
             "unanswered": len(self._tokens),
         }
-
-    def _begin(self, completer: Completer) -> None:
-        EventPump(completer, partial(post, self._loop, self._send_event, completer))
-        completer.start()
 
     def _do(self, completer: Completer, message: wire.WindowMessage) -> None:
         match message:

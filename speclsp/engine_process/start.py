@@ -36,8 +36,8 @@ from speclsp.engine_process.transport import (
     dial,
     in_daemon_thread,
     opened,
-    read_answer,
-    send_answer,
+    read_line,
+    send_line,
 )
 from speclsp.errors import EngineProcessError
 from speclsp.settings import Settings
@@ -279,7 +279,7 @@ async def _ask(
     streams, welcome = await _greeted(found, place, Greeting(purpose=purpose), deadline)
     try:
         async with asyncio.timeout(deadline - time.monotonic()):
-            return await read_answer(streams[0], kind) if welcome is not None else None
+            return await read_line(streams[0], kind) if welcome is not None else None
     except TimeoutError as error:
         raise _no_answer(place) from error
     except OSError:
@@ -323,8 +323,8 @@ async def greet(streams: Streams, greeting: Greeting) -> Welcome | None:
     """
     welcome: Welcome | None = None
     try:
-        await send_answer(streams[1], greeting)
-        welcome = await read_answer(streams[0], Welcome)
+        await send_line(streams[1], greeting)
+        welcome = await read_line(streams[0], Welcome)
     except OSError:
         return None
     finally:

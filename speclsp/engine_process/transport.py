@@ -98,26 +98,16 @@ def check_peer(connection: socket.socket) -> None:
         raise PermissionError(f"the process at the other end runs for user number {uid}")
 
 
-async def opened(connection: socket.socket) -> Streams:
-    """Return a window's streams over a connection, which is taken over.  Raises OSError."""
+async def opened(connection: socket.socket, limit: int = MAX_LINE) -> Streams:
+    """Return the streams over a connection, which is taken over; ``limit`` bounds a line's bytes.
+
+    Raises OSError.
+    """
     try:
-        return await asyncio.open_unix_connection(sock=connection, limit=MAX_LINE)
+        return await asyncio.open_unix_connection(sock=connection, limit=limit)
     except BaseException:
         connection.close()
         raise
-
-
-async def accepted(connection: socket.socket) -> Streams:
-    """Return an engine's streams over a connection, which is taken over.  Raises OSError."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MAX_GREETING)
-    protocol = asyncio.StreamReaderProtocol(reader)
-    try:
-        transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection)
-    except BaseException:
-        connection.close()
-        raise
-    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
 async def in_daemon_thread(work: Callable[..., _T], *arguments: object) -> _T:
@@ -141,29 +131,18 @@ async def in_daemon_thread(work: Callable[..., _T], *arguments: object) -> _T:
 # --- lines before the wire ------------------------------------------------------------------------
 
 
-async def send_line(writer: asyncio.StreamWriter, line: bytes) -> None:
-    """Send one line.  Raises OSError."""
-    writer.write(line + b"\n")
-    await writer.drain()
+async def read_line(reader: asyncio.StreamReader, kind: type[_Line]) -> _Line | None:
+    """Receive one line of JSON.  Raises OSError.
 
-
-async def read_line(reader: asyncio.StreamReader) -> bytes | None:
-    """Receive one line; None at the end, and beyond the reader's limit.  Raises OSError."""
+    None at the end, beyond the reader's limit, and where the line is malformed.
+    """
     try:
-        return (await reader.readuntil(b"\n"))[:-1]
-    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return msgspec.json.decode(await reader.readuntil(b"\n"), type=kind)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.MsgspecError):
         return None
 
 
-async def read_answer(reader: asyncio.StreamReader, kind: type[_Line]) -> _Line | None:
-    """Receive one line of JSON; None where there is none.  Raises OSError."""
-    line = await read_line(reader)
-    try:
-        return msgspec.json.decode(line, type=kind) if line is not None else None
-    except msgspec.MsgspecError:
-        return None
-
-
-async def send_answer(writer: asyncio.StreamWriter, answer: Any) -> None:
+async def send_line(writer: asyncio.StreamWriter, answer: Any) -> None:
     """Send one line of JSON.  Raises OSError."""
-    await send_line(writer, msgspec.json.encode(answer))
+    writer.write(msgspec.json.encode(answer) + b"\n")
+    await writer.drain()

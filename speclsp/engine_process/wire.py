@@ -200,7 +200,10 @@ class Connection(Generic[_Received]):
     def __init__(
         self, streams: Streams, decoder: msgspec.msgpack.Decoder[_Received], *, max_waiting: int
     ) -> None:
-        """``max_waiting`` is the bound, in bytes, of what waits for a peer that does not read."""
+        """``decoder`` is OF_ENGINES at a window's end, and OF_WINDOWS at the engine's.
+
+        ``max_waiting`` is the bound, in bytes, of what waits for a peer that does not read.
+        """
         self._reader, self._writer = streams
         self._decoder = decoder
         self._encoder = msgspec.msgpack.Encoder()
@@ -288,15 +291,5 @@ def _in_utf8(value: Any) -> Any:
 
 
 # Made once: msgspec looks at the classes then, and crashes where two threads do so at once.
-_OF_ENGINES: Final = msgspec.msgpack.Decoder(EngineMessage)
-_OF_WINDOWS: Final = msgspec.msgpack.Decoder(WindowMessage)
-
-
-def window_connection(streams: Streams, *, max_waiting: int) -> Connection[EngineMessage]:
-    """Return a window's end of a connection."""
-    return Connection(streams, _OF_ENGINES, max_waiting=max_waiting)
-
-
-def engine_connection(streams: Streams, *, max_waiting: int) -> Connection[WindowMessage]:
-    """Return the engine's end of a connection."""
-    return Connection(streams, _OF_WINDOWS, max_waiting=max_waiting)
+OF_ENGINES: Final = msgspec.msgpack.Decoder(EngineMessage)
+OF_WINDOWS: Final = msgspec.msgpack.Decoder(WindowMessage)

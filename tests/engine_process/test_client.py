@@ -25,7 +25,7 @@ from speclsp.engine_process import wire
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.restarts import MAX_ENDS
 from speclsp.engine_process.start import EngineConnection
-from speclsp.engine_process.transport import accepted, opened
+from speclsp.engine_process.transport import opened
 from speclsp.errors import (
     EngineProcessError,
     EngineUnavailableError,
@@ -607,7 +607,7 @@ def test_statistics_are_asked_once_at_a_time(peer):
 
 async def test_a_message_that_the_socket_takes_is_not_copied_to_wait(monkeypatch):
     ours, theirs = socket.socketpair()
-    connection = wire.window_connection(await opened(ours), max_waiting=1 << 20)
+    connection = wire.Connection(await opened(ours), wire.OF_ENGINES, max_waiting=1 << 20)
     message = wire.OpenDocument(document("x" * 60_000))
     frame = connection._frame(message)
     monkeypatch.setattr(connection, "_frame", lambda _: frame)
@@ -623,8 +623,8 @@ async def test_a_message_that_the_socket_takes_is_not_copied_to_wait(monkeypatch
 
 async def test_what_the_sockets_do_not_take_at_once_arrives_in_order_both_ways():
     ours, theirs = socket.socketpair()
-    window = wire.window_connection(await opened(ours), max_waiting=1 << 28)
-    engine = wire.engine_connection(await accepted(theirs), max_waiting=1 << 28)
+    window = wire.Connection(await opened(ours), wire.OF_ENGINES, max_waiting=1 << 28)
+    engine = wire.Connection(await opened(theirs), wire.OF_WINDOWS, max_waiting=1 << 28)
 
     async def received(connection: wire.Connection) -> list:
         messages = []

@@ -18,7 +18,7 @@ from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.place import EnginePlace
 from speclsp.engine_process.server import EngineServer, MakeCompleter
 from speclsp.engine_process.start import EngineConnection
-from speclsp.engine_process.transport import accepted, in_daemon_thread, opened
+from speclsp.engine_process.transport import in_daemon_thread, opened
 from speclsp.requests import CompletionRequest
 from speclsp.settings import FIELDS, Settings, info
 
@@ -56,7 +56,7 @@ class ThreadedEngine:
         """Serve the window at the other end of a socket."""
 
         async def serve() -> None:
-            await self.server.serve_window(await accepted(theirs))
+            await self.server.serve_window(await opened(theirs))
 
         self.sockets.append(theirs)
         self.served.append(asyncio.run_coroutine_threadsafe(serve(), self._loop))
