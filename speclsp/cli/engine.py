@@ -125,7 +125,6 @@ def run(
         lambda of_window: LocalCompleter(of_window, engine=models),
         own=settings if endpoint else None,
     )
-
     watchdog = Watchdog(lambda: models.thread.progress)
 
     async def close() -> None:

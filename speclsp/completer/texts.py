@@ -118,7 +118,6 @@ class TextJob(Job[TextRequest, TextResult]):
             chunks = replace(NO_CHUNK_SOURCE, given=given)
             tokens = bench.prompts.prompt(replace(question, chunks=chunks)).tokens
             before, after = bench.tokens.around(request, len(typed), vocabulary.tokenize)
-        others = (*extra, *bench.tokens.others(request, vocabulary.tokenize))
         cost = bench.weights.pass_cost if self.settings.mode == "auto" else None
         maker = self._maker(bench, typed, ends, rules, clock)
         output, sampler = maker.new_text(), maker.sampler()
@@ -133,7 +132,7 @@ class TextJob(Job[TextRequest, TextResult]):
                 suffix=after,
                 held=HeldText(typed.encode("utf-8", "replace"), vocabulary.piece),
                 end_tokens=ends,
-                buffers=others,
+                buffers=(*extra, *bench.tokens.others(request, vocabulary.tokenize)),
                 generated=tuple(bench.generated),
                 corpora=sources.corpora,
                 regions=regions,

@@ -219,6 +219,25 @@ class Passes:
             return self.emitted[-n_pending:]
         return [*self.prompt[self.n_cached :], *self.emitted]
 
+    def generation(self, finish: FinishReason, ms_total: float) -> Generation:
+        """Return the request's tokens and cost at its end."""
+        proposer = self.proposer
+        return Generation(
+            tokens=tuple(self.emitted),
+            finish_reason=finish,
+            stats=RequestStats(
+                **asdict(self.counts),
+                n_prompt=len(self.prompt),
+                n_predicted=len(self.emitted),
+                drafters=proposer.stats() if proposer is not None else {},
+                ms_predict=ms_total - self.counts.ms_prompt,
+                ms_total=ms_total,
+            ),
+            from_drafts=tuple(self.from_drafts),
+            drafter_failures=proposer.failures if proposer is not None else (),
+            pass_times=tuple(self.pass_times),
+        )
+
     def _ms_since(self, started: float) -> float:
         return (self.clock() - started) * 1e3
 
@@ -304,22 +323,7 @@ def generate(
         except DecodeInterruptedError:
             # The target was interrupted for the reason that ``interrupted`` returns.
             finish = interrupted() or "cancelled"
-    ms_total = (clock() - started) * 1e3
-    return Generation(
-        tokens=tuple(run.emitted),
-        finish_reason=finish,
-        stats=RequestStats(
-            **asdict(run.counts),
-            n_prompt=len(prompt),
-            n_predicted=len(run.emitted),
-            drafters=proposer.stats() if proposer is not None else {},
-            ms_predict=ms_total - run.counts.ms_prompt,
-            ms_total=ms_total,
-        ),
-        from_drafts=tuple(run.from_drafts),
-        drafter_failures=proposer.failures if proposer is not None else (),
-        pass_times=tuple(run.pass_times),
-    )
+    return run.generation(finish, (clock() - started) * 1e3)
 
 
 def _prefill(run: Passes) -> FinishReason | None:

@@ -30,6 +30,7 @@ ALL_ORDERS: Final = range(1, MAX_ORDER + 1)
 _HEADER: Final = MAX_ORDER + 1
 """Words of a record before its pairs."""
 _UNUSED: Final = -1
+_GAP: Final = "an n-gram's unused tokens do not stand at its end"
 _WORD_BYTES: Final = 4
 _LARGEST_VOCABULARY: Final = 2**23
 """More tokens than any model has; used where the vocabulary is unknown."""
@@ -74,14 +75,10 @@ def parse(
             row = int(bad.argmax())
             problems.append((int(places[row]), reason(row), remedy))
 
-    def foreign(token: int) -> str:
-        return f"token {token} is not in a vocabulary of {n_vocab:,} tokens"
-
     ids = grams.ravel()
     bad = (ids < _UNUSED) | (ids >= n_vocab)
-    check(places.ravel(), bad, lambda row: foreign(ids[row]), OTHER_MODEL)
-    gap = "an n-gram's unused tokens do not stand at its end"
-    check(starts, has_gap, lambda _: gap, REBUILD)
+    check(places.ravel(), bad, lambda row: _foreign(ids[row], n_vocab), OTHER_MODEL)
+    check(starts, has_gap, lambda _: _GAP, REBUILD)
     check(
         starts,
         ~np.isin(n_tokens, list(orders)),
@@ -89,7 +86,7 @@ def parse(
         "Name files of order 2 in lookup_cache_static and others in lookup_cache_dynamic.",
     )
     bad = (tokens < 0) | (tokens >= n_vocab)
-    check(pairs, bad, lambda row: foreign(tokens[row]), OTHER_MODEL)
+    check(pairs, bad, lambda row: _foreign(tokens[row], n_vocab), OTHER_MODEL)
     check(pairs + 1, counts < 1, lambda row: f"a count is {counts[row]}", REBUILD)
     if _WORD_BYTES * end < len(data):
         problems.append((end, _broken_record(words[end:], len(data), end, n_vocab), REBUILD))
@@ -101,9 +98,8 @@ def parse(
     for order in orders:
         is_order = n_tokens == order
         if is_order.any():
-            lengths = n_followers[is_order]
             of_order = np.repeat(is_order, n_followers)
-            rows = np.repeat(grams[is_order, :order], lengths, axis=0)
+            rows = np.repeat(grams[is_order, :order], n_followers[is_order], axis=0)
             tables[order] = table_of(Observations(rows, tokens[of_order], counts[of_order]))
     return NgramTables(tables)
 
@@ -163,6 +159,10 @@ def _record_starts(words: _Words) -> tuple[_Indices, int]:
         starts.append(place)
         place = end
     return np.array(starts, dtype=np.int64), place
+
+
+def _foreign(token: int, n_vocab: int) -> str:
+    return f"token {token} is not in a vocabulary of {n_vocab:,} tokens"
 
 
 def _broken_record(rest: _Words, n_bytes: int, end: int, n_vocab: int) -> str:
