@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import scripted_models
@@ -56,20 +58,30 @@ class Program:
         )
         return self.completer.submit(request, CancellationToken()).result(WAIT_S)
 
+    def of_bench(self, look: Callable[[Workbench], Any]) -> Any:
+        thread = self.completer._engine.thread
+        return thread.with_models(self.completer, lambda bench, _: look(bench)).result(WAIT_S)
+
+    def close(self) -> None:
+        self.completer.close()
+
 
 @pytest.fixture
-def program(settings):
-    program = Program(settings)
-    yield program
-    program.completer.close()
+def make(closed, settings):
+    return lambda engine=None, **changes: closed(
+        Program(dataclasses.replace(settings, **changes), engine)
+    )
+
+
+@pytest.fixture
+def program(make):
+    return make()
 
 
 def tokens(program: Program, text: str) -> tuple[int, ...]:
     program.ask("x", n_predict=1)
-    bench = program.completer._engine.thread.with_models(
-        program.completer, lambda bench, _: bench.tokenizer.vocabulary.tokenize(text)
-    )
-    return tuple(bench.result(WAIT_S).tolist())
+    found = program.of_bench(lambda bench: bench.tokenizer.vocabulary.tokenize(text))
+    return tuple(found.tolist())
 
 
 def test_a_raw_prompt_is_continued_as_it_is(program):
@@ -81,15 +93,11 @@ def test_a_raw_prompt_is_continued_as_it_is(program):
     assert (again.text, again.stats.n_prompt_evaluated) == (result.text, 1)
 
 
-def test_drafts_leave_the_text_as_it_is_and_save_passes(settings):
-    texts = []
-    for is_speculating in (True, False):
-        program = Program(dataclasses.replace(settings, speculation=is_speculating))
-        try:
-            texts.append(program.ask(CODE + "def add_socks(items):\n", "\n\n", n_predict=48))
-        finally:
-            program.completer.close()
-    drafted, plain = texts
+def test_drafts_leave_the_text_as_it_is_and_save_passes(make):
+    drafted, plain = (
+        make(speculation=is_speculating).ask(f"{CODE}def add_socks(items):\n", "\n\n", n_predict=48)
+        for is_speculating in (True, False)
+    )
     assert (drafted.text, drafted.tokens) == (plain.text, plain.tokens)
     assert drafted.text
     assert drafted.stats.n_target_passes < plain.stats.n_target_passes
@@ -116,9 +124,7 @@ def test_the_scores_are_of_the_tokens(program):
 def test_context_of_other_files_is_shown(program):
     extra = (("shop/tax.py", "TAX_RATE_OF_THE_SHOP = 19\n"),)
     result = program.ask("rate = ", extra=extra, n_predict=2)
-    vocabulary = program.completer._engine.thread.with_models(
-        program.completer, lambda bench, _: bench.tokenizer.vocabulary
-    ).result(WAIT_S)
+    vocabulary = program.of_bench(lambda bench: bench.tokenizer.vocabulary)
     prompt = b"".join(map(vocabulary.piece, result.prompt)).decode()
     assert "TAX_RATE_OF_THE_SHOP" in prompt
 
@@ -127,48 +133,42 @@ def test_context_of_other_files_is_shown(program):
     ("prompt", "message"),
     [((10**6,), "invalid tokens"), ((5,) * 5000, "exceeds the available context size")],
 )
-def test_prompts_that_cannot_be_continued_load_no_models_anew(prompt, message, settings):
+def test_prompts_that_cannot_be_continued_load_no_models_anew(
+    prompt, message, settings, closed, make
+):
     """The models are the editors', too."""
     loader = ScriptedLoader()
-    engine = Engine(settings, loader=loader)
-    program = Program(settings, engine)
-    try:
-        for _ in range(2 * MAX_FAILURES):
-            with pytest.raises(RequestError, match=message):
-                program.ask(prompt=prompt)
-        assert program.ask("x = ", n_predict=1).tokens
-        assert len(loader.targets) == 1
-    finally:
-        program.completer.close()
-        engine.close()
+    program = make(closed(Engine(settings, loader=loader)))
+    for _ in range(2 * MAX_FAILURES):
+        with pytest.raises(RequestError, match=message):
+            program.ask(prompt=prompt)
+    assert program.ask("x = ", n_predict=1).tokens
+    assert len(loader.targets) == 1
 
 
-def test_other_windows_do_not_draft_from_a_programs_texts(settings):
-    engine = Engine(settings)
+def test_other_windows_do_not_draft_from_a_programs_texts(settings, closed, make):
+    engine = closed(Engine(settings))
     engine.start()
-    first, second = Program(settings, engine), Program(settings, engine)
-    try:
-        first.ask(CODE + "def add_socks(items):\n", n_predict=24)
-        served = engine.models._target
-        known = {window: len(texts) for window, texts in served.generated.items()}
-        assert known.get(second.completer.tokens, 0) == 0
-        assert known[first.completer.tokens] == 1
-        request = CompletionRequest(uri="d", version=1, offset=0, wait_for_model=True)
-        second.completer.open_document(document_of("x", uri="d", path=""))
-        second.completer.submit(request, CancellationToken()).result(WAIT_S)
-    finally:
-        for program in (first, second):
-            program.completer.close()
-        engine.close()
+    first, second = make(engine), make(engine)
+    first.ask(CODE + "def add_socks(items):\n", n_predict=24)
+    served = engine.models._target
+    known = {window: len(texts) for window, texts in served.generated.items()}
+    assert known.get(second.completer.tokens, 0) == 0
+    assert known[first.completer.tokens] == 1
+    request = CompletionRequest(uri="d", version=1, offset=0, wait_for_model=True)
+    second.completer.open_document(document_of("x", uri="d", path=""))
+    second.completer.submit(request, CancellationToken()).result(WAIT_S)
 
 
-def test_a_text_that_gives_way_to_an_editor_goes_on_as_it_began(settings, monkeypatch):
+def test_a_text_that_gives_way_to_an_editor_goes_on_as_it_began(
+    settings, closed, make, monkeypatch
+):
     """It runs again, and what was told of it stays."""
     letters = [0.0 if 97 <= token < 123 else -50.0 for token in range(N_TOKENS)]
     monkeypatch.setattr(scripted_models, "answering", lambda _text: lambda _cached: letters)
     loader = ScriptedLoader()
-    engine = Engine(dataclasses.replace(settings, speculation=False), loader=loader)
-    program, editor = Program(engine.models.settings, engine), Program(settings, engine)
+    engine = closed(Engine(dataclasses.replace(settings, speculation=False), loader=loader))
+    program, editor = make(engine, speculation=False), make(engine)
     editor.completer.open_document(document_of("x", uri="e", path=""))
     typed = CompletionRequest(uri="e", version=1, offset=1)
     told: list[TextGrew] = []
@@ -184,15 +184,10 @@ def test_a_text_that_gives_way_to_an_editor_goes_on_as_it_began(settings, monkey
             n_before.append(len(told))
             editor.completer.submit(typed, CancellationToken())
 
-    try:
-        program.ask("x", n_predict=1)
-        loader.target.before_decode = type_once
-        result = program.ask(prompt=(97, 98), n_predict=20, is_streamed=True, temperature=0.8)
-        take_events()
-    finally:
-        for window in (program, editor):
-            window.completer.close()
-        engine.close()
+    program.ask("x", n_predict=1)
+    loader.target.before_decode = type_once
+    result = program.ask(prompt=(97, 98), n_predict=20, is_streamed=True, temperature=0.8)
+    take_events()
     assert len(told) > n_before[0] >= 3
     assert [part.text for part in told] == [
         result.text[part.start : part.start + len(part.text)] for part in told
@@ -203,27 +198,19 @@ def edit_prompt(program: Program) -> tuple[int, ...]:
     """Return a prompt of Sweep's format, whose region is found."""
     sweep = FORMATS["sweep-8"]
     text = sweep.prompt(EditSource(path="shop.py", text=CODE, cursor=40)).text
-
-    def lay_out(bench: Workbench, _: object) -> list[int]:
-        found = edit_tokens(text, sweep, bench.tokenizer.vocabulary)
-        assert len(prompt_regions(found, bench.tokenizer.vocabulary)) == 1
-        return found
-
     program.ask("x", n_predict=1)  # loads the models
-    thread = program.completer._engine.thread
-    return tuple(thread.with_models(program.completer, lay_out).result(WAIT_S))
+    vocabulary = program.of_bench(lambda bench: bench.tokenizer.vocabulary)
+    found = edit_tokens(text, sweep, vocabulary)
+    assert len(prompt_regions(found, vocabulary)) == 1
+    return tuple(found)
 
 
-def test_a_prompt_of_a_next_edit_format_is_drafted_from_its_region(settings):
+def test_a_prompt_of_a_next_edit_format_is_drafted_from_its_region(make):
     """What another program laid out so is followed as our own prompts are."""
     results = []
     for is_speculating in (True, False):
-        changed = {"drafters": "ngram-simple", "speculation": is_speculating}
-        program = Program(dataclasses.replace(settings, **changed))
-        try:
-            results.append(program.ask(prompt=edit_prompt(program), n_predict=24))
-        finally:
-            program.completer.close()
+        program = make(drafters="ngram-simple", speculation=is_speculating)
+        results.append(program.ask(prompt=edit_prompt(program), n_predict=24))
     drafted, plain = results
     assert drafted.tokens == plain.tokens
     assert drafted.stats.drafters["region"].n_drafted > 0
@@ -234,14 +221,11 @@ PLACE = "import os\n\n\n"
 
 
 @pytest.mark.parametrize("is_fitted", [False, True])
-def test_the_first_of_several_texts_costs_what_it_costs_alone(is_fitted, settings):
+def test_the_first_of_several_texts_costs_what_it_costs_alone(is_fitted, make):
     def ask(n_texts):
         # Nothing is cached or drafted from; the trial model is sure of one word alone.
-        program = Program(dataclasses.replace(settings, min_probability=0.0))
-        try:
-            return program.ask(PLACE, n_predict=24, n_texts=n_texts, is_fitted=is_fitted)
-        finally:
-            program.completer.close()
+        program = make(min_probability=0.0)
+        return program.ask(PLACE, n_predict=24, n_texts=n_texts, is_fitted=is_fitted)
 
     alone, first = ask(1), ask(3)
     assert (first.text, first.tokens) == (alone.text, alone.tokens)
@@ -269,8 +253,6 @@ def test_other_texts_begin_with_likely_tokens(program):
     prompt = tokens(program, PLACE)
     result = program.ask(prompt=prompt, n_predict=4, n_texts=16, n_probs=10)
     likely = {token for token, logprob in result.scores[0].best if logprob > math.log(0.1)}
-    ends = program.completer._engine.thread.with_models(
-        program.completer, lambda bench, _: bench.tokenizer.vocabulary.end_tokens
-    ).result(WAIT_S)
+    ends = program.of_bench(lambda bench: bench.tokenizer.vocabulary.end_tokens)
     assert {other.tokens[0] for other in result.others} == likely - ends - {result.tokens[0]}
     assert [len(other.scores) for other in result.others] == [4] * len(result.others)

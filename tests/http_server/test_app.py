@@ -4,7 +4,6 @@ import json
 import shutil
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from speclsp_http import CODE, HEAD, INFILL, TIMEOUT_S, Server
+from waiting import until
 
 from speclsp.cli import http as http_command
 from speclsp.cli.window_completer import make_completer
@@ -352,10 +352,7 @@ def test_editors_and_programs_share_one_engine(tmp_path, monkeypatch):
     try:
         assert server.ask("/infill", INFILL)["content"]
         window.start()
-        end = time.monotonic() + TIMEOUT_S
-        while window.state() != "ready":
-            assert time.monotonic() < end, "the window's engine does not load"
-            time.sleep(0.01)
+        until(lambda: window.state() == "ready")
         assert len([*server.run.rglob("*.sock")]) == 1
         assert server.ask("/infill", INFILL)["content"]
     finally:
@@ -364,9 +361,8 @@ def test_editors_and_programs_share_one_engine(tmp_path, monkeypatch):
     shutil.rmtree(server.run)
 
 
-def test_an_engine_of_its_own_is_one_for_all_clients(tmp_path, monkeypatch):
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+@pytest.mark.usefixtures("private_folders")
+def test_an_engine_of_its_own_is_one_for_all_clients():
     make, close = http_command._completers(Settings(engine="own", persist=False))
     clients = [make(), make()]
     first, second = (getattr(client, "_engine", None) for client in clients)
@@ -385,9 +381,7 @@ def test_programs_share_an_engine_and_leave_nothing_on_disk(tmp_path):
     try:
         mark = "quokka_secret_of_the_client"
         body = {**INFILL, "input_prefix": f"# {mark}\ndef add_socks(items):\n"}
-        end = time.monotonic() + TIMEOUT_S
-        while not server.ask("/infill", body)["timings"].get("draft_n_accepted"):
-            assert time.monotonic() < end, "nothing is drafted from the project"
+        until(lambda: server.ask("/infill", body)["timings"].get("draft_n_accepted"))
     finally:
         assert server.end() == ""
     kept = server.kept(tmp_path)
