@@ -32,7 +32,7 @@ from speclsp.errors import (
     ModelNotFoundError,
     SpecLspError,
 )
-from speclsp.events import LogLine, Problem, StateChanged
+from speclsp.events import Event, LogLine, Problem, StateChanged
 from speclsp.requests import Change, CompletionRequest, EditRequest
 from speclsp.settings import Settings
 from speclsp.statistics import SessionStats
@@ -121,6 +121,10 @@ def request(offset: int = 6, version: int = 1, **fields) -> CompletionRequest:
 
 def ask(window: SharedCompleter, **fields):
     return window.submit(request(**fields), CancellationToken())
+
+
+def events_of(window: SharedCompleter) -> list[Event]:
+    return [*iter(lambda: window.next_event(0.05), None)]
 
 
 def leave_open(asked: Asked) -> None:
@@ -212,11 +216,16 @@ def test_what_a_dead_engine_left_is_answered_empty_and_the_next_one_gets_everyth
 
 
 def test_without_an_engine_requests_fail_at_once_or_wait_and_learned_texts_are_kept(scripted):
+    """Each time an exception is raised its traceback gets longer, and keeps the frames' texts."""
     window = scripted.unstarted()
     window.open_document(document())
     window.learn(AcceptedText(path="a.py", file="", before="", text="kept"))
-    with pytest.raises(EngineUnavailableError, match="loading"):
-        ask(window).result(WAIT_S)
+    lengths = set()
+    for _ in range(9):
+        with pytest.raises(EngineUnavailableError, match="loading") as raised:
+            ask(window).result(WAIT_S)
+        lengths.add(len(traceback.extract_tb(raised.tb)))
+    assert len(lengths) == 1
     patient = ask(window, wait_for_model=True)
     assert not patient.done()
     window.start()
@@ -239,9 +248,7 @@ def test_three_ends_without_an_answer_are_one_problem_until_the_settings_change(
         crash(scripted, n_made)
     until(lambda: window.state() == "failed")
     assert window._restarts.n_losses == 3
-    events = []
-    while (event := window.next_event(0.05)) is not None:
-        events.append(event)
+    events = events_of(window)
     (problem,) = [event for event in events if isinstance(event, Problem)]
     assert sum("is started again" in str(event) for event in events) == 2
     assert "broken.gguf" in problem.message
@@ -266,8 +273,7 @@ def test_without_other_settings_to_come_a_later_request_tries_again(scripted, mo
     until(lambda: window.state() == "failed")
     assert len(scripted.made) == 3
     assert ask(window, wait_for_model=True).result(WAIT_S).generated.text == "completed"
-    events = [*iter(lambda: window.next_event(0.05), None)]
-    (problem,) = [event for event in events if isinstance(event, Problem)]
+    (problem,) = [event for event in events_of(window) if isinstance(event, Problem)]
     assert problem.remedy.endswith("a later request tries again.")
 
 
@@ -285,8 +291,8 @@ def test_an_engine_that_is_lost_while_it_starts_is_tried_three_times(scripted, m
     until(lambda: window.state() == "failed")
     assert len(lost) == MAX_ENDS
     window.close()
-    events = iter(lambda: window.next_event(0.0), None)
-    assert f"ended {MAX_ENDS} times" in str([e for e in events if isinstance(e, Problem)])
+    problems = [event for event in events_of(window) if isinstance(event, Problem)]
+    assert f"ended {MAX_ENDS} times" in str(problems)
 
 
 def test_an_engine_that_answers_before_it_is_killed_is_started_again_each_time(
@@ -332,18 +338,6 @@ def test_an_engine_that_cannot_be_shared_is_a_problem_and_the_window_goes_on(scr
     )
     # The second attempt comes at once, and the third after a pause.
     assert window.next_event(WAIT_S) == StateChanged(state="failed", message=f"{told} in 1 s.")
-
-
-def test_an_error_that_many_requests_get_does_not_grow(scripted):
-    """Each time an exception is raised its traceback gets longer, and keeps the frames' texts."""
-    window = scripted.unstarted()
-    window.open_document(document())
-    lengths = []
-    for _ in range(9):
-        with pytest.raises(EngineUnavailableError) as raised:
-            ask(window).result(WAIT_S)
-        lengths.append(len(traceback.extract_tb(raised.tb)))
-    assert set(lengths) == {lengths[0]}
 
 
 def test_an_idle_window_wakes_no_thread(scripted, monkeypatch):
@@ -396,8 +390,7 @@ def test_an_engine_gets_nothing_if_the_settings_name_another_one_once_it_is_conn
     assert ask(window).result(WAIT_S).generated.text == "completed"
     assert scripted.engine.asked == [former, new]
     assert [made.settings.model for made in scripted.made] == ["/own.gguf" * (new is LOCAL)]
-    while (event := window.next_event(0.05)) is not None:
-        assert not isinstance(event, Problem)
+    assert not [event for event in events_of(window) if isinstance(event, Problem)]
 
 
 def test_a_defect_while_it_connects_is_a_problem_and_settings_try_again(scripted):
@@ -420,8 +413,7 @@ def test_a_defect_while_it_connects_to_another_machine_is_tried_again(scripted):
     window.start()
     until(lambda: window.state() == "failed")
     window.close()
-    events = iter(lambda: window.next_event(0.0), None)
-    (problem,) = [event for event in events if isinstance(event, Problem)]
+    (problem,) = [event for event in events_of(window) if isinstance(event, Problem)]
     assert "settings" not in problem.remedy
 
 
@@ -449,8 +441,7 @@ def test_an_ignored_file_whose_path_is_no_utf_8_stays_in_the_window(scripted, tm
     scripted.settle(window)
     assert not {"learn", "forget_secrets"} & {call[0] for call in scripted.completer.calls}
     window.close()
-    events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
-    assert sum("no UTF-8" in event for event in events) == 1
+    assert sum("no UTF-8" in str(event) for event in events_of(window)) == 1
 
 
 def test_a_document_that_becomes_ignored_is_withdrawn_from_another_machine(scripted, tmp_path):
@@ -495,11 +486,18 @@ def test_a_document_that_becomes_ignored_is_withdrawn_from_another_machine(scrip
     assert closed_after(open_folder)
 
 
-def test_an_ignored_document_is_not_sent_to_the_machine_that_the_settings_leave(scripted, tmp_path):
-    (tmp_path / ".gitignore").write_text("private.py\n")
+def with_ignored_document(scripted: Scripted, folder: Path) -> tuple[SharedCompleter, Document]:
+    """Open a window on an engine elsewhere with a folder and a document that it ignores."""
+    (folder / ".gitignore").write_text("private.py\n")
     window = scripted.window(ELSEWHERE)
-    window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
-    window.open_document(dataclasses.replace(document(), file=str(tmp_path / "private.py")))
+    window.open_folder(WorkspaceFolder(root=str(folder), name="p"))
+    private = dataclasses.replace(document(), file=str(folder / "private.py"))
+    window.open_document(private)
+    return window, private
+
+
+def test_an_ignored_document_is_not_sent_to_the_machine_that_the_settings_leave(scripted, tmp_path):
+    window, _ = with_ignored_document(scripted, tmp_path)
     assert ask(window).result(WAIT_S).generated.text == ""
     until(lambda: scripted.made)  # the former engine's is the first
     window.apply_settings(LOCAL)
@@ -510,11 +508,7 @@ def test_an_ignored_document_is_not_sent_to_the_machine_that_the_settings_leave(
 
 
 def test_an_ignored_document_stays_here_if_its_folder_is_closed(scripted, tmp_path):
-    (tmp_path / ".gitignore").write_text("private.py\n")
-    window = scripted.window(ELSEWHERE)
-    window.open_folder(WorkspaceFolder(root=str(tmp_path), name="p"))
-    private = dataclasses.replace(document(), file=str(tmp_path / "private.py"))
-    window.open_document(private)
+    window, private = with_ignored_document(scripted, tmp_path)
     window.close_folder(str(tmp_path))
     change(window, private, 2, TextEdit(6, 6, "password = 1\n"))
     assert ask(window, version=2).result(WAIT_S).source == "filter"
@@ -566,8 +560,7 @@ def test_an_engine_elsewhere_that_cannot_be_reached_is_told_once(scripted, monke
         until(lambda n=n: len(scripted.engine.asked) > n)
         window.apply_settings(ELSEWHERE)
     window.close()
-    events = iter(lambda: window.next_event(0.0), None)
-    assert len([event for event in events if isinstance(event, Problem)]) == 1
+    assert len([event for event in events_of(window) if isinstance(event, Problem)]) == 1
 
 
 def test_a_stopped_engine_leaves_requests_to_their_deadline(scripted):
@@ -742,8 +735,8 @@ def test_a_document_too_long_for_a_message_leaves_the_others_their_engine(script
     assert len(scripted.engine.asked) == 1
     change(window, long, 2, TextEdit(0, 0, "x"))
     window.close()
-    events = [str(event) for event in iter(lambda: window.next_event(0.0), None)]
-    (line,) = [event for event in events if "gets no suggestions" in event]  # told once
+    lines = map(str, events_of(window))
+    (line,) = [line for line in lines if "gets no suggestions" in line]  # told once
     assert "20,000" in line
     assert "1,000" in line
 

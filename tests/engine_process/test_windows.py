@@ -291,12 +291,18 @@ def text_of(name: str) -> str:
     return f"window_{name} = 0\ndef f():\n    "
 
 
-def test_who_types_waits_for_one_decode_of_another_window(windows):
-    """The other's request is put off, and gets its whole text later."""
+def two_in_order(windows: Windows, hold_at: int) -> tuple[TypedWindow, TypedWindow, Order]:
+    """Open two windows without drafts on an engine that is held up at a decode."""
     slow = dataclasses.replace(PLAIN, speculation=False)
     first, second = windows.open(slow), windows.open(slow)
     order = Order(windows)
-    order.hold_at = 4  # in the first window's generation
+    order.hold_at = hold_at
+    return first, second, order
+
+
+def test_who_types_waits_for_one_decode_of_another_window(windows):
+    """The other's request is put off, and gets its whole text later."""
+    first, second, order = two_in_order(windows, hold_at=4)  # in the first window's generation
     running = ask(first, prefix=text_of("A"))
     assert order.reached.wait(WAIT_S)
     typed = ask(second, prefix=text_of("B"))
@@ -310,10 +316,7 @@ def test_who_types_waits_for_one_decode_of_another_window(windows):
 
 
 def test_who_goes_on_typing_waits_for_one_decode_at_each_key(windows):
-    slow = dataclasses.replace(PLAIN, speculation=False)
-    first, second = windows.open(slow), windows.open(slow)
-    order = Order(windows)
-    order.hold_at = 3
+    first, second, order = two_in_order(windows, hold_at=3)
     queue = windows.engine.thread._queue
     running = ask(first, prefix=text_of("A"))
     assert order.reached.wait(WAIT_S)
@@ -333,10 +336,7 @@ def test_who_goes_on_typing_waits_for_one_decode_at_each_key(windows):
 
 
 def test_headless_requests_and_idle_work_yield_to_who_types(windows):
-    slow = dataclasses.replace(PLAIN, speculation=False)
-    first, second = windows.open(slow), windows.open(slow)
-    order = Order(windows)
-    order.hold_at = 2
+    first, second, order = two_in_order(windows, hold_at=2)
     waiting = [ask(first, prefix=text_of("A"), origin="program") for _ in range(5)]
     assert order.reached.wait(WAIT_S)
     typed = ask(second, prefix=text_of("B"))
@@ -348,10 +348,7 @@ def test_headless_requests_and_idle_work_yield_to_who_types(windows):
 
 
 def test_a_prefetch_that_is_put_off_is_not_done_again(windows):
-    slow = dataclasses.replace(PLAIN, speculation=False)
-    first, second = windows.open(slow), windows.open(slow)
-    order = Order(windows)
-    order.hold_at = 2
+    first, second, order = two_in_order(windows, hold_at=2)
     prefetch = ask(first, prefix=text_of("A"), is_prefetch=True)
     assert order.reached.wait(WAIT_S)
     typed = ask(second, prefix=text_of("B"))
