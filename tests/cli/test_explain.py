@@ -15,7 +15,7 @@ from speclsp.cancellation import CancellationToken
 from speclsp.cli.main import cli
 from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.explaining import EditExplanation, PromptExplanation
-from speclsp.documents import Document, WorkspaceFolder
+from speclsp.documents import WorkspaceFolder
 from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
 from speclsp.settings import Settings
@@ -49,9 +49,7 @@ class PlaceEditExplanation(EditExplanation):
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+def project(tmp_path: Path, private_folders: None) -> Path:
     root = tmp_path / "project"
     write(root / "models.py", MODELS)
     write(root / "cart.py", CART)
@@ -112,18 +110,9 @@ def test_what_is_said_of_the_kv_cache_is_what_the_engine_evaluates(project, layo
                 origin="program",
                 overrides={"n_context": -1},
             )
-            completer.open_document(
-                Document(
-                    uri=request.uri,
-                    path=request.path,
-                    language_id="",
-                    version=1,
-                    text=request.prefix + request.suffix,
-                    file=file,
-                    repo_name=request.repo_name,
-                )
+            result = complete_when_ready(
+                completer, completer.brought_to(request), CancellationToken()
             )
-            result = complete_when_ready(completer, request.plain, CancellationToken())
             stats.append(result.stats)
     finally:
         completer.close()

@@ -24,9 +24,6 @@ PLACES = {
 }
 
 
-Complete = Callable[..., CompletionResult]
-
-
 def completing(completer: TypedWindow, prefix: str, **fields: object) -> CompletionResult:
     request = request_between(
         uri="headless:a.py",

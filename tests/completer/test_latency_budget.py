@@ -1,7 +1,5 @@
 """What a slow model suggests while somebody types ends with a line when the budget is spent."""
 
-from collections.abc import Callable
-
 import pytest
 from scripted_models import ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
@@ -13,8 +11,6 @@ from speclsp.settings import Settings
 WAIT_S = 60
 WHOLE = "a = 1\n    b = 2\n    c = 3\n    return a"
 BEFORE = "def f():\n    "
-
-Make = Callable[..., TypedWindow]
 
 
 @pytest.fixture

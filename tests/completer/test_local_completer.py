@@ -142,11 +142,14 @@ def test_loading_is_told_and_answered_at_once(make):
     assert [e.state for e in told if isinstance(e, StateChanged)] == ["ready"]
 
 
-def test_an_error_that_many_requests_get_does_not_grow(make):
+def test_a_model_that_cannot_be_loaded_is_one_problem_with_its_remedy(make):
     """Each time an exception is raised its traceback gets longer, and keeps the frames' texts."""
     loader = ScriptedLoader()
     loader.error = ModelNotFoundError("no model at /x.gguf.", remedy="Give --model a path.")
     completer = make(loader)
+    with pytest.raises(ModelNotFoundError):
+        ask(completer, wait_for_model=True).result(WAIT_S)
+    # Across a socket the answers overtake the state.
     until(lambda: completer.state() == "failed")
     lengths = set()
     for _ in range(9):
@@ -154,18 +157,6 @@ def test_an_error_that_many_requests_get_does_not_grow(make):
             ask(completer).result(WAIT_S)
         lengths.add(len(traceback.extract_tb(raised.tb)))
     assert len(lengths) == 1
-
-
-def test_a_model_that_cannot_be_loaded_is_one_problem_with_its_remedy(make):
-    loader = ScriptedLoader()
-    loader.error = ModelNotFoundError("no model at /x.gguf.", remedy="Give --model a path.")
-    completer = make(loader)
-    with pytest.raises(ModelNotFoundError):
-        ask(completer, wait_for_model=True).result(WAIT_S)
-    with pytest.raises(ModelNotFoundError):
-        ask(completer).result(WAIT_S)
-    # Across a socket the answers overtake the state.
-    until(lambda: completer.state() == "failed")
     problems = [e for e in events(completer) if isinstance(e, Problem)]
     assert problems == [Problem(message="no model at /x.gguf.", remedy="Give --model a path.")]
     loader.error = None

@@ -32,9 +32,6 @@ def saying(text: str, probabilities: Sequence[float]) -> Callable[[Sequence[int]
     return predict
 
 
-Make = Callable[..., TypedWindow]
-
-
 @pytest.fixture
 def make(closed):
     def start(text, probabilities, **settings):

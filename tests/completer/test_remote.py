@@ -32,7 +32,6 @@ HEALING = RemoteModel(
     kind="llama-server", name="qwen2.5-coder-7b", takes_text=True, logprobs=True, constrains=True
 )
 PLAIN = RemoteModel(kind="mistral", name="codestral-latest")
-OPENAI = RemoteModel(kind="openai", name="qwen2.5-coder-7b", takes_text=True)
 
 
 class Desk:

@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +25,6 @@ WAIT_S = 60
 @pytest.fixture
 def events():
     return EventQueue()
-
-
-Make = Callable[..., StatisticsFiles]
 
 
 @pytest.fixture
