@@ -406,8 +406,8 @@ class EngineThread:
         weights, prompts = self._models.weights, self._models.prompts
         if weights is None or prompts is None or self._rests():
             return
-        has_draft_model = weights.draft is not None
-        if not (self._is_choosing() or has_draft_model or prompts.has_plan()):
+        settings = self._models.settings
+        if not (self._is_choosing() or weights.has_to_settle(settings) or prompts.has_plan()):
             return
         is_done = False
 
@@ -422,7 +422,7 @@ class EngineThread:
                 is_done = (
                     prompts.settle(interrupted)
                     and not prompts.has_plan()
-                    and weights.settle_draft_model(self._models.settings)
+                    and weights.settle(settings)
                 )
             finally:
                 weights.set_interrupt(None)

@@ -5,6 +5,7 @@ With quantised weights compute binds from the second token on: 8 tokens take 2.1
 one on a GPU (8B Q4_0, RTX 3090, published).  On two CPU cores 2, 4, 8 and 16 tokens take 2.6, 3.8,
 4.1 and 5.2 times as long (0.5 GB, Q8_0, measured).  The prior is a straight line.
 Nothing is timed while a model loads: those times varied by a factor of five between runs.
+Behind the first request some passes are timed in idle time (:meth:`PassCost.untimed`).
 A tree costs what a chain of its size costs (measured ratios 0.91 to 1.02 at 4, 8 and 16 tokens), so
 both share one curve.
 """
@@ -35,6 +36,10 @@ drafts of that length seem to pay."""
 _N_KEPT_SINGLE: Final = 15
 _N_AGAIN: Final = 3
 """Tokens of a pass that evaluates two again."""
+_TIMED: Final = (1, 2, 4, 8)
+"""Sizes of the passes that are timed in idle time."""
+_N_TIMED: Final = 3
+"""Passes of each of these sizes: so many show that it is dear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,12 @@ class PassCost:
         seen = [(1, 1.0)] if self._single else []
         seen += [(shape, lower_quartile(kept)) for shape, kept in sorted(self._ratios.items())]
         return tuple((shape, ratio * self.single_s * 1e3) for shape, ratio in seen)
+
+    def untimed(self) -> tuple[int, ...]:
+        """Return the sizes of the passes that are still to be timed in idle time."""
+        n_timed = {shape: len(kept) for shape, kept in self._ratios.items()}
+        n_timed[1] = len(self._single)
+        return tuple(size for size in _TIMED for _ in range(n_timed.get(size, 0), _N_TIMED))
 
     def learn(self, passes: Iterable[tuple[int, float]]) -> None:
         """Learn from passes, given by their tokens and seconds."""

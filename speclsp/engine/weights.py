@@ -18,6 +18,7 @@ from speclsp.engine.draft_model import DraftModelDrafter, LoadedTarget
 from speclsp.engine.draft_text import SpelledVocabulary, TextCrossing, replacement_pairs
 from speclsp.engine.params import check_value_cache, draft_settings
 from speclsp.errors import (
+    DecodeInterruptedError,
     EngineLibraryError,
     ModelError,
     ModelLoadError,
@@ -102,18 +103,39 @@ class Weights:
         if self.draft is not None:
             self.draft.set_interrupt(predicate)
 
-    def settle_draft_model(self, settings: Settings) -> bool:
-        """Let the draft model read in idle time what the target has; return whether that is done.
+    def has_to_settle(self, settings: Settings) -> bool:
+        """Whether speculation has a use for idle time."""
+        return self.draft is not None or bool(self._untimed(settings))
 
-        In `mode` auto it reads nothing where its drafts cannot pay, once its times are known.
+    def settle(self, settings: Settings) -> bool:
+        """Time the target's passes in idle time, and let the draft model read what it has.
+
+        Return whether all that is done.
+        In `mode` auto the draft model reads nothing where its drafts cannot pay, once its times
+        are known.
         """
-        draft, cost = self.draft, self.pass_cost
+        target, draft, cost = self.target, self.draft, self.pass_cost
+        text = tuple(target.cached)
+        for n_tokens in self._untimed(settings):
+            before = target.ns_native
+            try:
+                target.decode(text[-n_tokens:], n_tokens)
+            except DecodeInterruptedError:
+                return False
+            cost.observe(n_tokens, (target.ns_native - before) / 1e9)
+            target.truncate(len(text))
         if draft is None or not settings.drafts_here:
             return True
         is_auto = settings.mode == "auto"
-        return draft.settle(
-            self.target.cached, lambda: not is_auto or draft.pays(cost.curve, cost.single_s)
-        )
+        return draft.settle(text, lambda: not is_auto or draft.pays(cost.curve, cost.single_s))
+
+    def _untimed(self, settings: Settings) -> tuple[int, ...]:
+        """Return the sizes of passes to time; only `mode` auto reads the clock."""
+        n_text = len(self.target.cached)
+        n_most = min(n_text, self.target.n_ctx - n_text)
+        if not (self.supports_rollback and settings.drafts_here and settings.mode == "auto"):
+            return ()
+        return tuple(size for size in self.pass_cost.untimed() if size <= n_most)
 
     def close(self) -> None:
         """Free all models."""

@@ -163,6 +163,18 @@ def test_kv_state_survives_the_index_and_settings(make, tmp_path):
     assert ask(completer, prefix, suffix).stats.n_prompt_evaluated <= 2
 
 
+@pytest.mark.parametrize("options", [{}, {"mode": "tree"}, {"speculation": False}])
+def test_passes_of_a_few_tokens_are_timed_in_idle_time_where_drafts_depend_on_it(make, options):
+    completer = make(**options)
+    prefix, suffix = SOURCES["ast"][:2_000], "\n" + SOURCES["ast"][2_000:3_000]
+    ask(completer, prefix, suffix, n_predict=1)
+    assert completer.wait_idle(WAIT_S)
+    sizes = [size for size, _ms in completer.statistics().verify_ms]
+    assert sizes == ([1, 2, 4, 8] if not options else [])
+    # The KV cache holds what it held.
+    assert ask(completer, prefix, suffix).stats.n_prompt_evaluated <= 1
+
+
 class Counting(ScriptedTarget):
     """A target of small batches; somebody comes in the decode ``n_until``."""
 

@@ -38,6 +38,16 @@ def test_it_begins_with_the_prior_and_knows_no_time(cost):
     assert cost.curve.ratio(8) == pytest.approx(3.8)
 
 
+def test_idle_time_times_each_size_until_three_passes_show_what_it_costs(cost):
+    assert cost.untimed() == (1,) * 3 + (2,) * 3 + (4,) * 3 + (8,) * 3
+    cost.learn([(1, 0.01)] * 5 + [(3, 0.02), (4, 0.03), (4, 0.03), (16, 0.09)])
+    assert cost.untimed() == (2,) * 3 + (4, 8, 8, 8)
+    for size in cost.untimed():
+        cost.observe(size, 0.01 * size)
+    assert cost.untimed() == ()
+    assert [cost.curve.ratio(size) for size in (2, 4, 8)] == pytest.approx([2.0, 3.0, 8.0])
+
+
 def passes(cost: PassCost, times: dict[int, float], n_rounds: int = 20) -> None:
     for _ in range(n_rounds):
         for n_tokens, seconds in times.items():
