@@ -124,6 +124,12 @@ test("Tab renames one use after the other, and goes to the one that is far off",
 test("Esc declines an edit, and it comes no more", async () => {
   const file = await renamed("decline.py");
   await editor.untilStatus(LINE_3);
+  const cursors = editor.page.locator(".cursors-layer .cursor");
+  await editor.keys("Shift+Alt+ArrowDown");
+  await until("there are two cursors", async () => (await cursors.count()) === 2);
+  await editor.keys("Escape"); // takes the second one away
+  await until("there is one cursor", async () => (await cursors.count()) === 1);
+  assert.match(await editor.spokenStatus(), LINE_3);
   await editor.keys("Escape");
   await editor.untilStatus(NONE);
   await editor.command("Ask for a Next Edit");
