@@ -24,7 +24,7 @@ from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext, TokenArray
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.suffix import NAME as SUFFIX
-from speclsp.edits.analogy import least_probability, next_place
+from speclsp.edits.analogy import LEAST_KEPT, least_probability, next_place
 from speclsp.edits.edit import (
     Hunk,
     departures,
@@ -243,6 +243,8 @@ class EditPlan(Plan[EditResult]):
         old = prompt.old
         new = one.rewritten(prompt, self.output.text)
         divergences = () if new is None else self._divergences(prompt, new, generation)
+        if prompt.expected and new == old and self._least < LEAST_KEPT:
+            new = prompt.again
         changed = () if new is None else tuple(hunks(old, new))
         declined = set(self.request.plain.declined)
         why: str | None = "unchanged"

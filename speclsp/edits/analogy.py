@@ -42,15 +42,14 @@ _LEAST_ALIKE: Final = 0.9
 """Likeness of lines from which an addition may concern them (docs/decisions/analogy.md)."""
 _LEAST_ALIKE_KNOWN: Final = 0.8
 """The same, for a name that the file had before."""
-_LEAST_PROBABILITY: Final = 0.4
-"""Least probability of the tokens of an answer that is shown."""
+LEAST_KEPT: Final = 0.7
+"""Least probability of the tokens of an answer that is not the edit: a less sure one withholds
+nothing (docs/decisions/analogy.md)."""
 _LEAST_AGAIN: Final = 0.9
-"""The same, where an edit of this kind was declined."""
+"""Least probability of the tokens of one that is, where an edit of this kind was declined."""
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]|\n")
-_LETTER_OR_DIGIT: Final = re.compile(r"\w")
 _NAME: Final = re.compile(r"[^\W\d]\w*")
-_PLAIN_NAME: Final = re.compile(r"[A-Z]?[a-z]+")
 _LAST_WORD: Final = re.compile(r"[ \t]*[^\w\s]*\w*\Z")
 """What may be tokenised otherwise where a text goes on."""
 
@@ -102,11 +101,6 @@ class Pair:
                 return {}
         return {} if found.keys() & {*words_of(self.new)} else found
 
-    @cached_property
-    def uses(self) -> frozenset[tuple[str, bool, bool]]:
-        """The words of the old lines, each with what :func:`_use` tells."""
-        return frozenset(_use(word) for word in _WORD.finditer(self.old))
-
 
 @dataclass(frozen=True)
 class Place:
@@ -151,8 +145,7 @@ def _matcher(was: Sequence[str], now: Sequence[str]) -> SequenceMatcher[str]:
 def pairs_of(change: Change) -> list[Pair]:
     """Return a change as pairs, without the lines that it only inserts or deletes.
 
-    Nor are there any of fewer old lines than new ones, or without a letter or a digit that went or
-    came, as formatters make them.
+    Nor are there any of fewer old lines than new ones.
     """
     was, now = (text.removesuffix("\n").split("\n") for text in (change.old, change.new))
     found: list[Pair] = []
@@ -164,13 +157,7 @@ def pairs_of(change: Change) -> list[Pair]:
             found += [_pair([one], [other], row) for row, (one, other) in lines]
         elif last - first > end - start:
             found.append(_pair(was[first:last], now[start:end], start))
-    return [
-        one
-        for one in found
-        if max(len(one.old), len(one.new)) <= _N_CHARS
-        and one.old.split()
-        and any(_LETTER_OR_DIGIT.search("".join((*was, *now))) for was, now in one.kinds)
-    ]
+    return [one for one in found if max(len(one.old), len(one.new)) <= _N_CHARS and one.old.split()]
 
 
 def latest(changes: Sequence[Change]) -> Change | None:
@@ -313,7 +300,7 @@ def least_probability(old: str, new: str, declined: Iterable[tuple[str, str]]) -
     """
     kinds = Pair(old, new).kinds
     is_declined = any(kinds & Pair(*one).kinds for one in declined)
-    return _LEAST_AGAIN if is_declined else _LEAST_PROBABILITY
+    return _LEAST_AGAIN if is_declined else 0.0
 
 
 def carried_over(pair: Pair, text: str) -> str | None:
@@ -346,10 +333,6 @@ def carried_over(pair: Pair, text: str) -> str | None:
         has_name = any(was[idx].isidentifier() for idx in row if 0 <= idx < len(was))
         if n_beside < (1 if len(span) > 1 or (span and is_alike) else 2) or not has_name:
             return None
-        come, n_words = words_of(pair.new)[start:end], end - start
-        is_there = come in (words[begin : begin + n_words], words[begin - n_words : begin])
-        if is_there and not span:
-            return None
         gap = pair.old[_end(old, first - 1) : _start(old, last, pair.old)]
         here, there = _end(own, begin - 1), _start(own, stop, text)
         put = pair.new[_end(new, start - 1) : _start(new, end, pair.new)]
@@ -370,7 +353,6 @@ def with_new_names(
     """Return lines with other names where an edit did nothing but give such.
 
     Names are left alone but in ``scope``, which is the edit's; ``state`` is that before the lines.
-    One that may be a word of a sentence is used as in the edit.
     """
     renamed = pair.renamed
     if renamed.keys().isdisjoint(words_of(lines)):
@@ -379,10 +361,8 @@ def with_new_names(
     def name(word: re.Match[str]) -> str:
         if word[0] not in renamed:
             return word[0]
-        is_plain = _PLAIN_NAME.fullmatch(word[0])
-        is_used_so = not is_plain or _use(word) in pair.uses
         there = read_code(language, lines[: word.start()], state=state).scope
-        return renamed[word[0]] if is_used_so and there == scope else word[0]
+        return renamed[word[0]] if there == scope else word[0]
 
     return _WORD.sub(name, lines)
 
@@ -426,12 +406,6 @@ def _row(at: Mapping[int, int], idx: int, step: int) -> Iterator[int]:
         if at.get(idx + step) != at[idx] + step:
             return
         idx += step
-
-
-def _use(word: re.Match[str]) -> tuple[str, bool, bool]:
-    """Return a word, whether it is another's member, and whether it is called."""
-    text = word.string
-    return word[0], text[word.start() - 1 : word.start()] == ".", text[word.end() :][:1] == "("
 
 
 def _start(words: Sequence[re.Match[str]], idx: int, text: str) -> int:

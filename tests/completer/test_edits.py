@@ -629,14 +629,17 @@ def test_without_a_place_the_model_is_not_asked(make):
     ("fields", "reason", "n_asked"),
     [
         ({"becomes": lambda place: place}, "kept", 2),
-        ({"probability": 0.3}, "uncertain", 2),
+        ({"becomes": lambda place: place, "probability": 0.65}, "", 2),
+        ({"becomes": lambda place: place, "probability": 0.75}, "kept", 2),
+        ({"becomes": lambda place: place, "probability": None}, "kept", 2),
+        ({"probability": 0.3}, "", 2),
         ({"becomes": lambda place: place.replace("mode", "other")}, "kept", 2),
         ({"becomes": lambda _: "\n"}, "kept", 2),
         ({"probability": None}, "", 2),
     ],
 )
 def test_what_an_analogy_withholds(make, fields, reason, n_asked):
-    """Without probabilities the edit's own substitution is shown."""
+    """Another answer withholds it unless the model is unsure of that, where the server tells."""
     edited, remote = by_analogy(make, **fields)
     result = edited.ask(renamed(CALLS).index("how="))
     assert (result.withheld, not result.hunks) == (reason, bool(reason))
