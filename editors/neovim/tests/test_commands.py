@@ -241,7 +241,7 @@ def test_without_a_server_nothing_is_said_to_be_on(bare, project):
     bare.lua("vim.env.PATH = '/usr/bin:/bin' require('speclsp').setup({})")
     bare.open(project / "customers.py")
     assert bare.lua("return require('speclsp').statusline()") == "speclsp not installed"
-    for command in ("status", "model", "snooze", "stats", "reindex"):
+    for command in ("status", "model", "snooze", "stats", "reindex", "restart"):
         bare.nvim.command("messages clear")
         bare.nvim.command(f"Speclsp {command}")
         messages = bare.nvim.command_output("messages")

@@ -420,6 +420,8 @@ def test_a_former_mapping_is_that_of_its_script(bare, tmp_path):
     bare.keys("i<C-]> <M-w><M-l>x<Esc>")
     bare.until(lambda: bare.nvim.api.get_mode()["mode"] == "n")
     assert bare.line == "word worxd"
+    bare.nvim.command("imapclear")
+    bare.setup()
 
 
 def test_a_key_is_the_one_command_behind_ctrl_o(editor):

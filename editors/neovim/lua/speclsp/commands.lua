@@ -183,6 +183,11 @@ function subcommands.log()
 end
 
 function subcommands.restart()
+  local cmd, problem = server.command()
+  if not cmd then
+    vim.notify('speclsp: ' .. problem .. '.', vim.log.levels.WARN)
+    return
+  end
   vim.notify('speclsp: restarting the server')
   server.restart()
 end

@@ -119,7 +119,7 @@ end
 function M.unset()
   for _, one in pairs(mapped) do
     if one.former then
-      vim.keymap.del(one.mode, one.former)
+      pcall(vim.keymap.del, one.mode, one.former) -- `:mapclear` removes it, too
     end
     if is_ours(one.mode, one.key) then
       vim.keymap.del(one.mode, one.key)
