@@ -1,13 +1,13 @@
 """How much of a next edit's prompt is evaluated: only what follows the first changed token."""
 
 import random
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from typed_requests import document_of
+from waiting import until
 
 from speclsp.cancellation import CancellationToken
 from speclsp.common_ends import common_head
@@ -74,10 +74,7 @@ def session(edit_format: str, *, completes: bool) -> Iterator[Asked]:
                 EditRequest(uri=URI, version=version, offset=offset, wait_for_model=True)
             )
             assert isinstance(asked, EditRequest)
-            deadline = time.monotonic() + 60
-            while completer.state() == "loading":
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            until(lambda: completer.state() != "loading")
             explained = completer.explain_edit(asked).result()
             vocabulary = completer._tokenizer.vocabulary
             tokens = edit_tokens(explained.text, FORMATS[edit_format], vocabulary)

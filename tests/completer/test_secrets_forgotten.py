@@ -11,7 +11,6 @@ import os
 import random
 import string
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from kept_texts import detokenised, kept_texts
 from scripted_models import ByteVocabulary, ScriptedLoader, answering
 from scripted_remote import ScriptedRemote
 from typed_requests import document_of
+from waiting import until
 
 from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
@@ -164,10 +164,7 @@ class Desk:
         self.was_masked = False
         completer.open_folder(WorkspaceFolder(root="/p", name="p"))
         completer.start()
-        end = time.monotonic() + WAIT_S
-        while completer.state() == "loading":
-            assert time.monotonic() < end
-            time.sleep(0.002)
+        until(lambda: completer.state() != "loading")
 
     def become(self, text: str) -> None:
         self.version += 1

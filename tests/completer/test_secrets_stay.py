@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from indexed_project import write
 from kept_texts import kept_texts
-from scripted_models import ByteVocabulary, ScriptedLoader
+from scripted_models import ByteVocabulary, ScriptedLoader, answering
 from secret_forms import Planted, planted_secrets
 from typed_requests import document_of, request_between, typed_completer
 from waiting import until
@@ -71,8 +71,6 @@ class Session:
     def ask(
         self, name: str, prefix: str, suffix: str = "", says: str = "return 1"
     ) -> CompletionResult:
-        from scripted_models import answering
-
         self.loader.target._predict = answering(says)
         file = str(self.root / name)
         request = request_between(

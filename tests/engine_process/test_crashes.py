@@ -115,7 +115,7 @@ def test_a_model_that_crashes_while_it_is_loaded_is_one_problem(windows, monkeyp
     assert f"ggml.c:1: please_{how}" in log.read_text()
     monkeypatch.delenv("CRASHING_ENGINE_LOAD")
     # As the remedy says; another setting of the model starts another engine beside one that hangs.
-    window.apply_settings(Settings(**{**vars_of(SETTINGS), "ctx_size": 2048}))
+    window.apply_settings(dataclasses.replace(SETTINGS, ctx_size=2048))
     assert text_of(window, "x = 1\n") == "return 1"
 
 
@@ -151,12 +151,8 @@ def test_without_memory_there_is_one_problem_and_the_window_goes_on(windows, n_m
     assert event.remedy
     windows.program = PROGRAM
     # As the remedy says; another setting of the model starts another engine beside one that hangs.
-    window.apply_settings(Settings(**{**vars_of(SETTINGS), "ctx_size": 2048}))
+    window.apply_settings(dataclasses.replace(SETTINGS, ctx_size=2048))
     assert text_of(window, "x = 1\n") == "return 1"
-
-
-def vars_of(settings: Settings) -> dict[str, object]:
-    return {name: getattr(settings, name) for name in settings.__dataclass_fields__}
 
 
 @contextlib.contextmanager

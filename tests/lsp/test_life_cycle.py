@@ -45,21 +45,6 @@ async def test_capabilities(connect):
     ]
 
 
-@pytest.mark.parametrize("file", CLIENTS, ids=lambda file: file.stem)
-async def test_the_early_answer_is_the_connections_and_follows_lsp(file, connect):
-    params = json.loads(file.read_text(encoding="utf-8"))
-    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    answered = answer_to_initialize(json.dumps(message).encode(), {})
-    assert answered is not None
-    msg_id, body = answered
-    wire = connect()
-    assert msg_id == wire.request("initialize", params)
-    assert json.loads(body) == await wire.answer(msg_id)
-    converter = converters.get_converter()
-    result = converter.structure(json.loads(body)["result"], types.InitializeResult)
-    assert converter.unstructure(result) == json.loads(body)["result"]
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -293,15 +278,22 @@ async def test_last_words_of_the_completer_reach_the_log(start):
 
 
 @pytest.mark.parametrize("file", CLIENTS, ids=lambda file: file.stem)
-async def test_capabilities_that_real_clients_send(file, connect):
+async def test_what_real_clients_send_is_answered_early_as_by_the_connection(file, connect):
+    params = json.loads(file.read_text(encoding="utf-8"))
+    params["workspaceFolders"] = [{"uri": FOLDER, "name": "project"}]
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    msg_id, body = answer_to_initialize(json.dumps(message).encode(), {})
     wire = connect()
-    recorded = json.loads(file.read_text(encoding="utf-8"))
-    recorded["workspaceFolders"] = [{"uri": FOLDER, "name": "project"}]
-    result = await wire.ask("initialize", recorded)
+    assert msg_id == wire.request("initialize", params)
+    answer = json.loads(body)
+    assert answer == await wire.answer(msg_id)
+    converter = converters.get_converter()
+    result = converter.structure(answer["result"], types.InitializeResult)
+    assert converter.unstructure(result) == answer["result"]
+    assert ("completionProvider" in answer["result"]["capabilities"]) is (
+        "inlineCompletion" not in params["capabilities"]["textDocument"]
+    )
     wire.notify("initialized", {})
     await wire.until(lambda: wire.server.session.window is not None)
     wire.open("x")
     assert len(await wire.ghost(0, 1)) == 1
-    assert ("completionProvider" in result["capabilities"]) is (
-        "inlineCompletion" not in recorded["capabilities"]["textDocument"]
-    )

@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import gc
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from masked_by_rules import update_checked
 from scripted_completer import ScriptedCompleter
 from secret_forms import planted_secrets
 from typed_requests import request_between
+from waiting import until
 
 from speclsp.answers import CompletionResult
 from speclsp.cancellation import CancellationToken
@@ -48,13 +48,11 @@ def asked(window: Window, offset: int, **fields: Any) -> CompletionResult:
 
 
 def wait_masked(window: Window) -> None:
-    end = time.monotonic() + 60
-    while True:
+    def is_masked() -> bool:
         with window._documents._lock:  # held until a masked text is delivered
-            if not window._documents._late:
-                return
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
+            return not window._documents._late
+
+    until(is_masked)
 
 
 # --- masked once per change -----------------------------------------------------------------------
@@ -280,8 +278,7 @@ def test_a_text_that_cannot_be_masked_is_left_out(late, monkeypatch, caplog):
     monkeypatch.setattr(MaskedText, "update", failing)
     window.open_document(document(LARGE))
     window.open_document(document("y" + LARGE, uri="file:///p/b.py"))
-    while "file:///p/b.py" not in completer.documents:
-        threading.Event().wait(0.005)
+    until(lambda: "file:///p/b.py" in completer.documents)
     assert list(completer.documents) == ["file:///p/b.py"]
     assert "could not be masked" in caplog.text
 
