@@ -104,7 +104,6 @@ def test_llama_cpps_options_name_models(argv, settings):
         (["-hff", "a.gguf"], "belongs to --hf-repo"),
         (["-hf", "a/b", "-hff", "c"], "ends in .gguf"),
         (["-hf", "a/b", "-m", "/t.gguf"], "name the same model"),
-        (["--preset", "auto"], "set model"),
     ],
 )
 def test_wrong_names_of_models_say_what_to_do(argv, words):
