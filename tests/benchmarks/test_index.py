@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from benchmarks.commands import cli
 from benchmarks.index import corpus_line, growth_table, measure_index, replacing_table, size_marks
 from benchmarks.source_corpus import SourceCorpus, source_corpus, varied
 from speclsp.drafting.drafter import TokenArray
+from tests.benchmarks.command_line import run
 
 
 def tokenize(text: str) -> TokenArray:
@@ -92,7 +91,6 @@ def test_marks():
 @pytest.mark.real
 def test_command(model_folder):
     model = str(model_folder / "embedded-target-f16.gguf")
-    result = CliRunner().invoke(cli, ["index", "--tokens", "20000", "--model", model])
-    assert result.exit_code == 0, result.output
+    result = run("index", "--tokens", "20000", "--model", model)
     assert "Python files of this machine" in result.output
     assert "Files replaced one by one" in result.output

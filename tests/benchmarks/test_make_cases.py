@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from benchmarks.cases import CasesError, load_cases
-from benchmarks.commands import cli
 from benchmarks.make_cases import ProjectCases, make_cases, write_cases
 from tests.benchmarks.case_folders import NEW, OLD, write_lines
+from tests.benchmarks.command_line import run
 
 
 @pytest.fixture
@@ -117,31 +116,25 @@ def test_a_file_that_holds_something_else_is_not_overwritten(versions, tmp_path)
 # --- ``python -m benchmarks cases`` and ``make-cases`` --------------------------------------------
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
-
-
 def test_cases_are_made_and_shown(versions, tmp_path):
     out = tmp_path / "cases"
     result = run("make-cases", *versions, "-o", out, "--name", "sums")
-    assert result.exit_code == 0, result.output
     assert "3 cases of sums" in result.output
     assert len(load_cases(out / "cases.jsonl")) == 3
     assert (out / "sums" / "pkg" / "sums.py").read_text() == OLD
     shown = run("cases", out / "cases.jsonl")
-    assert shown.exit_code == 0, shown.output
     assert "3 cases, " in shown.output
     for word in ("sums", "python", "new block", "within a line"):
         assert word in shown.output
 
 
 def test_the_new_folders_name_is_the_projects(versions, tmp_path):
-    assert run("make-cases", *versions, "-o", tmp_path / "cases").exit_code == 0
+    run("make-cases", *versions, "-o", tmp_path / "cases")
     assert {case.project_name for case in load_cases(tmp_path / "cases" / "cases.jsonl")} == {"new"}
 
 
 def test_a_wrong_file_is_refused_with_its_line(tmp_path):
     for command in ("cases", "typing", "quality"):
-        result = run(command, write_lines(tmp_path / "cases.jsonl", "{}"))
+        result = run(command, write_lines(tmp_path / "cases.jsonl", "{}"), fails=True)
         assert isinstance(result.exception, CasesError)
         assert "line 1: Object missing required field" in result.exception.message

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from benchmarks import quality, typed_settings
-from benchmarks.commands import cli
 from benchmarks.quality_scores import replay_quality
 from benchmarks.typing_session import STEPS
 from speclsp.errors import EngineUnavailableError
+from tests.benchmarks import command_line
 from tests.benchmarks.case_folders import write_lines
 
 PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"
@@ -32,16 +32,14 @@ def cases(tmp_path):
     )  # fmt: skip
 
 
-def run(*arguments: str | Path) -> Result:
-    fast = ("--threads", "1", "--n-predict", "12")
-    return CliRunner().invoke(cli, [str(argument) for argument in (*arguments, *fast)])
+def run(*arguments: str | Path, fails: bool = False) -> Result:
+    return command_line.run(*arguments, "--threads", "1", "--n-predict", "12", fails=fails)
 
 
 @pytest.mark.real
 def test_typing_is_counted(cases, tmp_path):
     report = tmp_path / "report.json"
     result = run("typing", cases, "--json", report)
-    assert result.exit_code == 0, result.output
     for words in ("behind a new line", "characters saved", "answered from memory"):
         assert words in result.output
     figures = json.loads(report.read_text())
@@ -63,8 +61,7 @@ def test_typing_is_counted(cases, tmp_path):
 def test_a_server_process_answers_the_same_keys(cases, tmp_path):
     report = tmp_path / "report.json"
     alone = ("--no-compare", "--no-pauses", "--fim-layout", "plain")
-    result = run("typing", cases, "--server", *alone, "--json", report)
-    assert result.exit_code == 0, result.output
+    run("typing", cases, "--server", *alone, "--json", report)
     ((layout, counts),) = json.loads(report.read_text())["figures"].items()
     assert layout == "plain"
     assert counts["n_chars"] == len("def mul(a, b):\n    return") + len(" x + 1")
@@ -77,7 +74,7 @@ def test_a_server_process_answers_the_same_keys(cases, tmp_path):
 @pytest.mark.real
 def test_a_server_without_a_model_is_told(cases, tmp_path):
     missing = tmp_path / "missing.gguf"
-    result = run("typing", cases, "--server", "--no-compare", "--model", missing)
+    result = run("typing", cases, "--server", "--no-compare", "--model", missing, fails=True)
     assert isinstance(result.exception, EngineUnavailableError)
     assert "missing.gguf" in result.exception.message
 
@@ -86,7 +83,6 @@ def test_a_server_without_a_model_is_told(cases, tmp_path):
 def test_quality_is_compared_with_a_plain_clients(cases, tmp_path):
     report = tmp_path / "report.json"
     result = run("quality", cases, "--stride", "5", "--json", report)
-    assert result.exit_code == 0, result.output
     bound = "7 places of 2 edits, 3 ways of completing: at most 1 minutes"
     assert result.stdout.startswith(bound)
     for words in ("speclsp", "anchored baseline", "plain baseline", "broken word"):
@@ -114,8 +110,7 @@ def test_quality_keeps_what_was_judged_when_it_ends_early(cases, monkeypatch):
         return replay_quality(asked, asker, stride=stride)
 
     monkeypatch.setattr(quality, "replay_quality", replay)
-    result = run("quality", cases, "--stride", "5")
-    assert result.exit_code == 1
+    result = run("quality", cases, "--stride", "5", fails=True)
     assert "The run ended early" in result.output
     assert "Suggestions at 5 places of 1 edits" in result.output
     assert replayed == ["mul"] * 3 + ["x"] * 2
@@ -130,8 +125,7 @@ def test_both_sides_generate_the_same_text(tmp_path):
     report = tmp_path / "report.json"
     fast = ("--threads", "1", "--n-predict", "12", "--mode", "tree", "--keys", "6")
     arguments = ("speculation", str(cases), "--rounds", "2", "--json", str(report), *fast)
-    result = CliRunner().invoke(cli, arguments)
-    assert result.exit_code == 0, result.output
+    result = command_line.run(*arguments)
     assert "share of the passes drafted" in result.output
     figures = json.loads(report.read_text())["figures"]
     off, on = figures["without"], figures["with"]
@@ -161,7 +155,6 @@ def test_whole_rounds_are_printed_when_speculation_ends_early(cases, monkeypatch
     whole = typed_settings.typed_in_turns
     monkeypatch.setattr(typed_settings, "typed_in_turns", typed_in_turns)
     arguments = ("speculation", str(cases), "--rounds", "3", "--keys", "2", "--threads", "1")
-    result = CliRunner().invoke(cli, arguments)
-    assert result.exit_code == 1
+    result = command_line.run(*arguments, fails=True)
     assert "The run ended early" in result.output
     assert "Typed sessions, 1 rounds" in result.output

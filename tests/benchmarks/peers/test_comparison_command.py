@@ -4,13 +4,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from fake_llama_server import as_program
 from other_vocabulary import write_with_other_vocabulary
 
-from benchmarks.commands import cli
 from benchmarks.decoding import Decoded, DecodeRun, Task
 from benchmarks.peers import comparison
 from benchmarks.peers.comparison import UnknownPeerError
@@ -20,6 +20,7 @@ from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.errors import ModelLoadError, SpecLspError, StoreError
 from speclsp.ngrams.own_layout import MAGIC
 from speclsp.statistics import RequestStats, SessionStats
+from tests.benchmarks import command_line
 from tests.benchmarks.case_folders import write_lines
 
 PREFIX = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\n"
@@ -38,10 +39,10 @@ def cases(tmp_path):
     )  # fmt: skip
 
 
-def run(*arguments: str | Path) -> Result:
+def run(*arguments: str | Path, fails: bool = False) -> Result:
     fast = ("--threads", "1", "--n-predict", "8", "--keys", "2", "--places", "1")
     few = ("--decode-tokens", "6", "--mode", "tree")
-    return CliRunner().invoke(cli, [str(one) for one in ("peers", *fast, *few, *arguments)])
+    return command_line.run("peers", *fast, *few, *arguments, fails=fails)
 
 
 @pytest.mark.real
@@ -53,7 +54,6 @@ def test_all_sides_are_compared_and_the_record_is_written(cases, tmp_path):
     result = run(
         cases, "--llama-server", server, "--peers", names, "--json", report, "--record", record,
     )  # fmt: skip
-    assert result.exit_code == 0, result.output
     for words in (
         "speclsp (no speculation)",
         "Decoding alone where an edit begins",
@@ -126,7 +126,8 @@ def decoded_once(runs: dict[Task, list[DecodeRun]], *_arguments: object) -> None
 def interrupted(folder: Path, *arguments: str) -> Any:
     """Run and return the figures that were written; what was remarked is printed, too."""
     report = folder / "report.json"
-    result = run(folder / "cases.jsonl", *arguments, "--json", report, "--record", folder)
+    written = ("--json", report, "--record", folder)
+    result = run(folder / "cases.jsonl", *arguments, *written, fails=True)
     assert result.exit_code == 1
     figures = json.loads(report.read_text(encoding="utf-8"))
     (text,) = folder.glob("peers-*-partial.txt")
@@ -170,12 +171,9 @@ def test_whole_rounds_of_decoding_are_written_where_it_is_interrupted(tmp_path, 
 
 
 def test_nothing_is_written_where_nothing_was_measured(cases, tmp_path, monkeypatch):
-    def interrupts(*_arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(comparison, "type_with_progress", interrupts)
+    monkeypatch.setattr(comparison, "type_with_progress", Mock(side_effect=KeyboardInterrupt))
     report = tmp_path / "report.json"
-    assert run(cases, "--n-cases", "1", "--json", report).exit_code == 1
+    run(cases, "--n-cases", "1", "--json", report, fails=True)
     assert not report.exists()
 
 
@@ -199,7 +197,7 @@ def test_what_cannot_be_written_does_not_keep_the_rest_from_it(tmp_path):
 )
 def test_what_cannot_be_is_told_before_anything_is_measured(cases, monkeypatch, given, said):
     monkeypatch.chdir(cases.parent)
-    result = run(cases, *given)
+    result = run(cases, *given, fails=True)
     assert result.exit_code == 2
     assert said in result.output
 
@@ -209,7 +207,7 @@ def test_statistics_that_llama_server_cannot_read_are_told_at_once(cases, tmp_pa
     ours.write_bytes(MAGIC + bytes(64))
     others.write_bytes(bytes(5))
     for file, said in ((ours, "is not in llama.cpp's layout"), (others, "others.bin")):
-        result = run(cases, "--statistics", file)
+        result = run(cases, "--statistics", file, fails=True)
         assert isinstance(result.exception, StoreError)
         assert said in result.exception.message
 
@@ -218,13 +216,13 @@ def test_statistics_that_llama_server_cannot_read_are_told_at_once(cases, tmp_pa
 def test_a_draft_model_of_another_vocabulary_is_told_at_once(cases, tmp_path):
     draft = tmp_path / "draft.gguf"
     write_with_other_vocabulary(embedded_draft(), draft, first=256, last=4000, names={})
-    result = run(cases, "--draft-model", draft)
+    result = run(cases, "--draft-model", draft, fails=True)
     assert isinstance(result.exception, ModelLoadError)
     assert "The draft model's vocabulary differs" in result.exception.message
 
 
 def test_an_unknown_peer_is_told_with_those_that_are_known(cases):
-    result = run(cases, "--peers", "copilot")
+    result = run(cases, "--peers", "copilot", fails=True)
     assert isinstance(result.exception, UnknownPeerError)
     assert "copilot" in result.exception.message
     assert "llama-server ngram-mod, " in result.exception.remedy
