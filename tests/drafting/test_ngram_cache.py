@@ -77,6 +77,29 @@ def test_context(name):
     assert drafted(prefix, suffix, generated=generated, n_draft=1) == expected
 
 
+@pytest.mark.parametrize(
+    ("dynamic", "static", "expected"),
+    [
+        ({"abcd": "X"}, {}, NOTHING),
+        ({"abcd": "XXY"}, {}, ("X", "dynamic", 4)),
+        ({"abcd": "XXYY"}, {}, NOTHING),
+        ({"bcd": "XX"}, {}, ("X", "dynamic", 3)),
+        ({"cd": "XX"}, {}, NOTHING),
+        ({"cd": "XXX"}, {}, ("X", "dynamic", 2)),
+        ({"d": "XXX"}, {}, NOTHING),
+        ({"d": "XXXX"}, {}, ("X", "dynamic", 1)),
+        ({"d": "XXXXYY"}, {}, NOTHING),
+        ({"d": "XXXY"}, {}, ("X", "dynamic", 1)),
+        ({"abcd": "X", "cd": "YYY"}, {}, ("Y", "dynamic", 2)),
+        ({}, {"cd": "X"}, NOTHING),
+        ({}, {"cd": "YX"}, ("X", "static", 2)),
+        ({}, {"cd": "XYZ"}, NOTHING),
+    ],
+)
+def test_statistics_behind_a_text_that_stands_nowhere_else(dynamic, static, expected):
+    assert drafted("abcd", dynamic=dynamic, static=static, n_draft=1) == expected
+
+
 def test_dynamic_statistics_of_longer_ngrams():
     dynamic = {"zabcd": "XX", "abcd": "YYYY"}
     assert drafted("zabcd", dynamic=dynamic, n_draft=1) == ("X", "dynamic", 5)
@@ -188,12 +211,13 @@ class DictCounts:
 texts = st.lists(st.integers(0, 3), max_size=60)
 
 
-@given(st.lists(st.integers(0, 3), min_size=4, max_size=60), texts, texts)
-def test_drafts_are_llama_cpps(text, other, large):
-    context, dynamic = counted(text, range(1, 5)), counted(other, range(1, 5))
+@given(st.lists(st.integers(0, 3), min_size=4, max_size=60), texts, texts, st.booleans())
+def test_drafts_are_llama_cpps(text, other, large, reads_buffer):
+    context = counted(text, range(1, 5)) if reads_buffer else {}
+    dynamic = counted(other, range(1, 5))
     static = counted(large, [2])
     sources: tuple[NgramCounts, ...] = (DictCounts(dynamic),)
-    drafter = NgramCacheDrafter(n_draft=8)
+    drafter = NgramCacheDrafter(n_draft=8, reads_buffer=reads_buffer)
     drafter.begin(
         DraftContext(
             prompt=(0,),

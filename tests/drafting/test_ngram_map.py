@@ -74,6 +74,11 @@ K4V = {
     "one value": (where("abcXXX_abc"), "XXX"),
     "twice as often as the other": (where("abcXXX_abcXXX_abcYYY_abc"), "XXX"),
     "not twice as often": (where("abcXXX_abcYYY_abc"), ""),
+    "the four most frequent of five values count": (
+        where("abcR..abcS..abcT..abcU.." + 6 * "abcX.." + "abc"),
+        "X..",
+    ),
+    "none of the four dominates": (where("abcR..abcS..abcT..abcU.." + 5 * "abcX.." + "abc"), ""),
     "the chosen value, not the latest": (where("abcXYZ_abcXYZ_abcUVW_abc"), "XYZ"),
     "values are told apart by m tokens": (where("abcXYZ1abcXYZ2abc"), "XYZ"),
     "values of other buffers count": (where("abcXXX_abc", "abcYYY", ["abcXXX"]), "XXX"),
