@@ -128,13 +128,17 @@ def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     is_dual = family is socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((host, port), family=family, dualstack_ipv6=is_dual)
+        listener = socket.create_server((host, port), family=family, dualstack_ipv6=is_dual)
     except (OSError, UnicodeError) as error:
         reason = str(getattr(error, "strerror", error)).partition(" (while")[0]
         raise SettingsError(
             f"Port {port} of {host} cannot be listened at: {reason}.",
             remedy="Name another --port or --host, or end the program that listens there.",
         ) from error
+    # Connections inherit it; asyncio sets it for sockets that name their protocol only.  Without it
+    # an answer's body waits 40 ms for the client's delayed acknowledgement of its head.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[], None]]:

@@ -343,6 +343,15 @@ def test_a_port_in_use_is_one_line_with_a_remedy():
             http_command._listener("127.0.0.1", port)
 
 
+def test_no_answers_body_waits_for_the_clients_delayed_acknowledgement():
+    with (
+        http_command._listener("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_editors_and_programs_share_one_engine(tmp_path, monkeypatch):
     server = Server(tmp_path, "--engine-exit-seconds", "1")
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
