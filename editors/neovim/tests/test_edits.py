@@ -191,6 +191,16 @@ def test_a_key_with_a_count_is_normal_modes(shop):
     assert edit(shop) == LINE_3
 
 
+def test_nothing_is_applied_where_no_text_may_change(shop):
+    renamed(shop)
+    before = shop.lines
+    shop.nvim.command("setlocal nomodifiable")
+    shop.keys("<Tab>:let g:done = 1<CR>")
+    shop.until(lambda: shop.nvim.vars.get("done"))
+    assert shop.lines == before
+    assert "traceback" not in shop.nvim.command_output("messages")
+
+
 def test_the_completion_menu_keeps_its_tab_beside_an_edit(shop):
     shop.nvim.command("set completeopt=menuone,noinsert,noselect")
     renamed(shop)

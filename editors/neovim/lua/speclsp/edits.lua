@@ -531,7 +531,7 @@ end
 --- Go to a far edit, or apply a near one; false where none is shown.
 ---@return boolean
 function M.accept()
-  if not M.visible() then
+  if not M.visible() or not vim.bo.modifiable then
     return false
   end
   local edit = assert(shown)
