@@ -21,11 +21,11 @@ import msgspec
 from msgspec import structs
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from speclsp.answers import TextResult
 from speclsp.errors import EngineUnavailableError, RequestError, SpecLspError
@@ -88,10 +88,20 @@ class Access:
     """Names of this machine that requests may name, beside loopback addresses."""
 
 
-async def _guard(
-    request: Request, call_next: RequestResponseEndpoint, *, access: Access
-) -> Response:
-    """Answer a request, but none of web pages, of other hosts, or without the key."""
+class _Guard:
+    """An application that answers no request of web pages, for other hosts, or without the key."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse, a request."""
+        refusal = _refusal(Request(scope), self._access) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+
+def _refusal(request: Request, access: Access) -> Response | None:
     origin = request.headers.get("origin")
     if origin is not None and origin not in access.origins:
         return _error(
@@ -105,7 +115,7 @@ async def _guard(
         given = given or request.headers.get("x-api-key", "")
         if not secrets.compare_digest(given.encode(), access.key.encode()):
             return _error(request, "Invalid API Key", 401, "authentication_error")
-    return await call_next(request)
+    return None
 
 
 def is_known_host(header: str, hosts: tuple[str, ...]) -> bool:
@@ -134,7 +144,7 @@ def create_app(
         finally:
             service.clients.close()
 
-    middleware = [Middleware(BaseHTTPMiddleware, dispatch=partial(_guard, access=access))]
+    middleware = [Middleware(_Guard, access)]
     if access.origins:
         cors = Middleware(
             CORSMiddleware,
