@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from character_tokens import FREE, drafted, text_of, where
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speclsp.drafting.drafter import DraftContext
@@ -59,6 +59,7 @@ def naive(
     return []
 
 
+@settings(max_examples=400)
 @given(
     requests=st.lists(
         st.tuples(small, small, st.lists(small, max_size=2), small), min_size=1, max_size=4
