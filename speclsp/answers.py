@@ -162,4 +162,4 @@ class EditResult(Result, frozen=True, kw_only=True):
 
 
 AnyResult: TypeAlias = CompletionResult | EditResult | TextResult
-"""What crosses the engine's socket."""
+"""An answer of any kind."""

@@ -217,7 +217,7 @@ class TextRequest(Request[TextResult], frozen=True, kw_only=True):
 
 
 AnyRequest: TypeAlias = CompletionRequest | EditRequest | TextRequest
-"""What crosses the engine's socket."""
+"""A request of any kind."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 A name may be written ``n_gpu_layers``, ``n-gpu-layers`` or ``nGpuLayers``, or by an alias.
 A wrong value is reported, and the previous value is kept.  An option of llama.cpp that is
-no setting is reported with what to set instead.
+no setting, and a setting that is none any more, is reported with what to set instead.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ _NO_SETTINGS: dict[str, str] = {
     }.items()
     for spelling in spellings.split()
 }
-"""Normal spellings of llama.cpp's options that are no settings, with what to set or do instead."""
+"""Normal spellings of llama.cpp's options that are no settings, and of former settings, with what
+to set or do instead."""
 
 
 class NotNeeded(NamedTuple):

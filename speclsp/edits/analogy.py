@@ -46,7 +46,8 @@ LEAST_KEPT: Final = 0.7
 """Least probability of the tokens of an answer that is not the edit: a less sure one withholds
 nothing (docs/decisions/analogy.md)."""
 _LEAST_AGAIN: Final = 0.9
-"""Least probability of the tokens of one that is, where an edit of this kind was declined."""
+"""Least probability of the tokens of an answer that is the edit, where one of its kind was
+declined."""
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]|\n")
 _NAME: Final = re.compile(r"[^\W\d]\w*")

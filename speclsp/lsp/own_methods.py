@@ -52,7 +52,7 @@ class OwnMethod(NamedTuple):
 
 
 OWN_METHODS: Final[dict[str, OwnMethod]] = {}
-"""By name, once the modules with their handlers are imported."""
+"""By name, of the handlers in the modules that :mod:`speclsp.lsp.server` imports."""
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 

@@ -15,6 +15,7 @@ from speclsp.lsp import (
     completion_methods,
     document_methods,
     execute_command,
+    next_edit,  # noqa: F401  its methods are in OWN_METHODS then
     workspace,
 )
 from speclsp.lsp.converter import make_converter

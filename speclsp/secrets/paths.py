@@ -66,7 +66,7 @@ def is_secret_path(path: str | PurePath, file: str = "") -> bool:
     """Whether a file holds secrets by its name.
 
     ``path`` is relative to its workspace folder: of the folder's own path, in the absolute path
-    ``file``, only folders count in which nothing is read.
+    ``file``, only folders count in which nothing is read.  Links are not resolved: that may block.
     """
     *folders, name = re.split(r"[/\\]", str(path).lower())
     if not _SECRET_FOLDERS.isdisjoint((*folders, *re.split(r"[/\\]", file.lower()))):

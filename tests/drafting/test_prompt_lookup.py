@@ -16,7 +16,7 @@ from speclsp.settings import Settings
 
 
 class FixedCorpus:
-    """Answers with one continuation and match length, asked that is long enough."""
+    """Answers with one continuation and match length, where that is long enough."""
 
     def __init__(self, answer: str, length: int) -> None:
         self._answer, self._length = ids(answer), length
