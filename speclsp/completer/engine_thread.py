@@ -422,7 +422,7 @@ class EngineThread:
                 is_done = (
                     prompts.settle(interrupted)
                     and not prompts.has_plan()
-                    and weights.settle(settings)
+                    and weights.settle(settings, interrupted)
                 )
             finally:
                 weights.set_interrupt(None)

@@ -107,16 +107,18 @@ class Weights:
         """Whether speculation has a use for idle time."""
         return self.draft is not None or bool(self._untimed(settings))
 
-    def settle(self, settings: Settings) -> bool:
+    def settle(self, settings: Settings, interrupted: Callable[[], bool]) -> bool:
         """Time the target's passes in idle time, and let the draft model read what it has.
 
-        Return whether all that is done.
+        ``interrupted`` is asked between passes.  Return whether all that is done.
         In `mode` auto the draft model reads nothing where its drafts cannot pay, once its times
-        are known.
+        are known.  Raises :class:`~speclsp.errors.DecodeError` from the target.
         """
         target, draft, cost = self.target, self.draft, self.pass_cost
         text = tuple(target.cached)
         for n_tokens in self._untimed(settings):
+            if interrupted():
+                return False
             before = target.ns_native
             try:
                 target.decode(text[-n_tokens:], n_tokens)
@@ -131,8 +133,8 @@ class Weights:
 
     def _untimed(self, settings: Settings) -> tuple[int, ...]:
         """Return the sizes of passes to time; only `mode` auto reads the clock."""
-        n_text = len(self.target.cached)
-        n_most = min(n_text, self.target.n_ctx - n_text)
+        target, n_text = self.target, len(self.target.cached)
+        n_most = min(n_text, target.n_ctx - n_text, target.n_batch)
         if not (self.supports_rollback and settings.drafts_here and settings.mode == "auto"):
             return ()
         return tuple(size for size in self.pass_cost.untimed() if size <= n_most)
