@@ -29,7 +29,7 @@ from speclsp.settings import (
     info,
     shown_name,
 )
-from speclsp.settings_resolution import SHARED, as_read, implied, ngram_mod_lengths, shared_only
+from speclsp.settings_resolution import SHARED, as_read, implied, shared_only
 
 GROUP = "speclsp.drafters"
 NO_DRAFTERS = "none"
@@ -42,17 +42,18 @@ _MODE_READERS: Final = {
 }
 """By mode, how the help of the settings that it reads begins."""
 _OF_ALL_DRAFTERS: Final = ("draft_max", "draft_min")
-_NGRAM_MOD: Final = "ngram-mod"
-_OF_NGRAMS: Final = [n for n, row in DRAFTERS.items() if row.most == "spec_ngram_size_m"]
+_OWN_LIMITS: Final = (DRAFT_MODEL, "ngram-mod")
+"""The drafters that apply the limits of their drafts themselves."""
+_NGRAM_DRAFTERS: Final = [n for n, row in DRAFTERS.items() if row.most == "spec_ngram_size_m"]
 """The drafters that read the settings ``spec_ngram_*`` themselves."""
 _LENGTHS: Final = (*SHARED["draft_max"], "spec_ngram_size_m", *SHARED["spec_ngram_size_m"])
 """Settings that only limit a draft's length, but for ngram-map-k4v."""
-UPSTREAM_NAMES = {
+_OURS: Final = {
     "draft-simple": DRAFT_MODEL,
     "draft_simple": DRAFT_MODEL,
-    **{name.replace("-", "_"): name for name in DRAFTERS},
+    **{name.replace("-", "_"): name for name in DRAFTERS if "-" in name},
 }
-"""Our names of drafters by llama.cpp's and those in its log, where they differ."""
+"""Our names of drafters by llama.cpp's, and by those with underscores, as in its log."""
 
 
 def load_drafters(
@@ -98,14 +99,13 @@ def draft_limits(settings: Settings, name: str) -> DraftLimits:
     Drafters with settings of their own apply those themselves.  A minimum above the most tokens
     that the drafter may draft is lowered to them, as in llama.cpp.
     """
-    has_own = name in (DRAFT_MODEL, _NGRAM_MOD)
-    n_most = None if has_own or settings.draft_max < 0 else settings.draft_max
+    n_most = None if name in _OWN_LIMITS or settings.draft_max < 0 else settings.draft_max
     n_able = _longest(settings).get(name, settings.max_draft)
     if n_most is not None:
         n_able = min(n_able, n_most)
     if settings.mode != "first":
         n_able = min(n_able, settings.max_draft)
-    n_least = 0 if has_own else max(0, min(settings.draft_min, n_able))
+    n_least = 0 if name in _OWN_LIMITS else max(0, min(settings.draft_min, n_able))
     return DraftLimits(n_least, n_most)
 
 
@@ -116,8 +116,10 @@ def _longest(settings: Settings) -> dict[str, int]:
 
 def most_verified(settings: Settings, running: Collection[str]) -> int:
     """Return the most draft tokens of a pass: at least the ``n_min`` of each running drafter."""
-    shortest = {DRAFT_MODEL: settings.spec_draft_n_min, _NGRAM_MOD: ngram_mod_lengths(settings)[0]}
-    return max([settings.max_draft, *(n for name, n in shortest.items() if name in running)])
+    n_most = settings.max_draft
+    for name in set(_OWN_LIMITS).intersection(running):
+        n_most = max(n_most, getattr(as_read(name, settings), DRAFTERS[name].least))
+    return n_most
 
 
 def unread_settings(settings: Settings, running: Collection[str]) -> list[SettingsError]:
@@ -180,7 +182,7 @@ def _readers(
         return [*(set(drafting) - {info(own).reader for own in given} or (_SUFFIX,))]
     if name in SHARED:
         owns = implied_owns or owns
-    of_ngrams = _OF_NGRAMS if name in SHARED else ()
+    of_ngrams = _NGRAM_DRAFTERS if name in SHARED else ()
     return [*of_ngrams, *(info(own).reader for own in owns)]
 
 
@@ -320,7 +322,7 @@ def _unread(name: str, drafters: str, wanted: Sequence[str]) -> SettingsError:
 def drafter_names(names: str) -> tuple[str, ...]:
     """Split a comma-separated list; doubles and upstream's ``none`` are left out."""
     stripped = (name.strip() for name in names.split(","))
-    ours = (UPSTREAM_NAMES.get(name, name) for name in stripped)
+    ours = (_OURS.get(name, name) for name in stripped)
     return tuple(dict.fromkeys(name for name in ours if name and name != NO_DRAFTERS))
 
 
