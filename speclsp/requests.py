@@ -5,6 +5,7 @@ A request is a cursor, options, and what its kind adds.  :class:`PlacedRequest` 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
@@ -22,8 +23,10 @@ from speclsp.answers import (
 )
 from speclsp.documents import TextEdit
 from speclsp.settings import MAX_INT, PER_REQUEST, Settings
-from speclsp.settings_resolution import for_language, resolve
+from speclsp.settings_resolution import Resolution, for_language, resolve
 from speclsp.statistics import RequestStats
+
+logger = logging.getLogger(__name__)
 
 Origin = Literal["editor", "program"]
 """Who made a request: an editor, whose newer requests supersede older ones, or a program, which
@@ -307,4 +310,8 @@ def _resolved(layers: _Layers) -> Settings:
 
 def _over(base: Settings, given: dict[str, SettingValue]) -> Settings:
     allowed = {name: value for name, value in given.items() if name in PER_REQUEST}
-    return resolve([allowed], base=base).settings if allowed else base
+    resolution = resolve([allowed], base=base) if allowed else Resolution(base)
+    left_out = [*given.keys() - allowed.keys(), *(each.message for each in resolution.problems)]
+    if left_out:
+        logger.debug("left out of a request's settings: %.500r", left_out)
+    return resolution.settings

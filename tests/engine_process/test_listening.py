@@ -314,11 +314,14 @@ def test_wrong_settings_of_a_request_are_left_out(elsewhere):
         uri="u:a",
         version=1,
         offset=len(TEXT),
-        overrides={"deadline_ms": "never"},
-        settings={"n_predict": "many", "model\nforged": "/m.gguf", "deadline_ms": 60_000},
+        overrides={"deadline_ms": "never", "n_predict": 3},
+        settings={"n_predict": "many", "model\nforged": "/m.gguf"},
     )
     result = window.submit(request, CancellationToken()).result(WAIT_S)
-    assert result.generated.text == "return 1"
+    assert result.generated.text == "ret"
+    left_out = [line for line in elsewhere.log().splitlines() if "left out of a request" in line]
+    for named in (["deadline_ms", "'never'"], ["n_predict", "'many'", "model\\nforged"]):
+        assert any(all(word in line for word in named) for line in left_out)
 
 
 def test_another_version_is_named_on_both_sides(elsewhere, monkeypatch):
