@@ -238,7 +238,9 @@ class EngineLoop:
             async with asyncio.timeout(_GREETING_TIMEOUT_S):
                 streams, greeting = await _admitted(connection)
             try:
-                if greeting is not None:
+                if greeting is None:
+                    logger.debug("a client was dropped: it left, or sent no greeting")
+                else:
                     await self._answer(streams, greeting, is_elsewhere=is_elsewhere)
             finally:
                 streams[1].close()
@@ -320,7 +322,7 @@ class EngineLoop:
 
 
 async def _admitted(connection: socket.socket) -> tuple[Streams, Greeting | None]:
-    """Check who a client is; return its streams and its greeting, None if it sent none.
+    """Check who a client is; return its streams and its greeting, None for any other line.
 
     Raises OSError, PermissionError among it, and closes the connection.
     """
