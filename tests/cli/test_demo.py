@@ -202,3 +202,11 @@ def test_the_demo_without_a_terminal(tmp_path):
     assert "\x1b" not in stdout
     assert svg.read_text().startswith("<svg")
     assert [path.name for path in tmp_path.iterdir()] == ["demo.svg"]
+
+
+@pytest.mark.real
+def test_a_demo_without_a_model_says_so(tmp_path):
+    outcome = run_speclsp("demo", "--model", str(tmp_path / "missing.gguf"))
+    assert outcome.returncode == 1
+    assert b"missing.gguf" in outcome.stderr
+    assert b"Traceback" not in outcome.stderr

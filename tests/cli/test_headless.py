@@ -11,6 +11,7 @@ from scripted_completer import Asked, ScriptedCompleter
 from typed_requests import result_of
 from waiting import until
 
+from speclsp.answers import GeneratedText
 from speclsp.cli.headless import (
     HeadlessConnection,
     HeadlessOptions,
@@ -485,8 +486,12 @@ def test_uris_differ_by_path_without_a_project(pipe):
     assert pipe.kinds() == ["open", "close"] * 2
 
 
-def test_what_a_text_replaces_is_always_told():
-    result = result_of("a)", n_replaced=1)
+def test_what_a_text_replaces_is_always_told_and_how_probable_it_is_beside_others():
+    other = GeneratedText(completion_id="o", text="b", mean_logprob=-0.123456)
+    result = result_of("a)", n_replaced=1, mean_logprob=-0.1, alternatives=(other,))
     for n_candidates in (1, 2):
         made = completion_object(result, cancelled=False, n_candidates=n_candidates)
         assert (made["text"], made["nReplaced"]) == ("a)", 1)
+        assert made.get("meanLogprob") == (-0.1 if n_candidates == 2 else None)
+        others = [{"text": "b", "nReplaced": 0, "meanLogprob": -0.1235}]
+        assert made.get("alternatives") == (others if n_candidates == 2 else None)
