@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from pynvim import NvimError
 from real_neovim import SOURCE, START, Editor
 
 from speclsp.engine_process.start import running_engines, status_of
@@ -562,6 +563,16 @@ def test_a_renamed_buffer_keeps_its_suggestions(editor, project):
     assert "which is not open" not in editor.lua(log)
 
 
+def test_a_name_that_another_buffer_has_leaves_a_buffer_its_suggestions(editor, project):
+    editor.nvim.command("set hidden")
+    editor.open(project / "other.py")
+    editor.nvim.current.buffer[:] = SOURCE.splitlines()
+    with pytest.raises(NvimError, match="E95"):
+        editor.nvim.command(f"file {project / 'customers.py'}")
+    editor.keys("G")
+    assert type_start(editor)
+
+
 def test_a_second_buffer_without_a_name_leaves_the_first_alone(editor):
     editor.nvim.command("set hidden | enew | set filetype=python noautoindent indentexpr=")
     editor.nvim.current.buffer[:] = SOURCE.splitlines()
@@ -572,6 +583,19 @@ def test_a_second_buffer_without_a_name_leaves_the_first_alone(editor):
     editor.nvim.command(f"buffer {first}")
     editor.keys("G")
     assert type_start(editor).startswith("ustomer(")
+
+
+def test_of_two_buffers_without_a_name_at_the_start_one_takes_part(bare):
+    bare.nvim.command("set hidden | set filetype=python")
+    bare.nvim.current.buffer[:] = ["import os"]
+    bare.nvim.command("enew | set filetype=python")
+    bare.setup()
+    bare.until_ready()
+    attached = "return vim.tbl_count(require('speclsp.server').client().attached_buffers)"
+    assert bare.lua(attached) == 1
+    second = bare.nvim.current.buffer.number
+    bare.nvim.command(f"file {bare.home / 'named.py'}")
+    bare.until(lambda: bare.lua("return require('speclsp.server').client_of(...) ~= nil", second))
 
 
 def test_characters_beyond_the_basic_plane(editor):

@@ -43,6 +43,8 @@ local stopping = false
 local started_at
 ---@type string|nil of the model that was loaded last
 local model_title
+---@type integer|nil the buffer without a name that takes part
+local unnamed
 
 local function now_ms()
   return vim.uv.hrtime() / 1e6
@@ -84,6 +86,11 @@ end
 ---@return vim.lsp.Client|nil
 function M.client()
   return vim.lsp.get_clients({ name = NAME })[1]
+end
+
+---@return vim.lsp.Client[] with those that have not answered `initialize`
+local function all_clients()
+  return vim.lsp.get_clients({ name = NAME, _uninitialized = true })
 end
 
 ---@param bufnr integer
@@ -392,11 +399,11 @@ local function takes_part(bufnr)
     return false
   end
   -- Buffers without a name have one URI: the server would take two of them for one document.
-  local client = vim.api.nvim_buf_get_name(bufnr) == '' and M.client()
-  for other in pairs(client and client.attached_buffers or {}) do
-    if other ~= bufnr and vim.api.nvim_buf_get_name(other) == '' then
-      return false
+  if vim.api.nvim_buf_get_name(bufnr) == '' then
+    if not unnamed or not buffers.is_text(unnamed) or vim.api.nvim_buf_get_name(unnamed) ~= '' then
+      unnamed = bufnr
     end
+    return unnamed == bufnr
   end
   return true
 end
@@ -423,22 +430,18 @@ end
 
 --- Take each buffer by its new name; the editor itself tells a server of it when the buffer is written.
 local function follow_names()
-  local group = vim.api.nvim_create_augroup('speclsp.names', {})
   vim.api.nvim_create_autocmd('BufFilePre', {
-    group = group,
+    group = vim.api.nvim_create_augroup('speclsp.names', {}),
     callback = function(event)
       local client = M.client_of(event.buf)
       if client then
         vim.lsp.buf_detach_client(event.buf, client.id)
       end
-    end,
-  })
-  vim.api.nvim_create_autocmd('BufFilePost', {
-    group = group,
-    callback = function(event)
-      if M.client() then
-        M.attach(event.buf)
-      end
+      vim.schedule(function() -- BufFilePost does not come where another buffer has the name
+        if not stopping and #all_clients() > 0 then
+          M.attach(event.buf)
+        end
+      end)
     end,
   })
 end
@@ -495,11 +498,6 @@ function M.start()
     })
     attach_all()
   end
-end
-
----@return vim.lsp.Client[] with those that have not answered `initialize`
-local function all_clients()
-  return vim.lsp.get_clients({ name = NAME, _uninitialized = true })
 end
 
 ---@param force boolean end the process, where it does not answer
