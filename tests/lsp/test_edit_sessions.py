@@ -19,7 +19,7 @@ from forked_speclsp import forked_command
 from rewriting_model import rewriting
 
 from speclsp.statistics import SessionStats
-from tests.support.asking_client import EditingClient
+from tests.support.asking_client import AskingMoments, EditingClient
 from tests.support.recording_server import RecordingServer, recording_server
 from tests.support.server_process import ServerProcess
 
@@ -161,3 +161,31 @@ async def test_a_rename_goes_on_far_away(edit, model):
     stats = (await statistics(client)).edits
     assert (stats.n_asked, stats.n_accepted) == (3, 2)
     assert len(model.prompts) == 6 - 1, "two for each far edit, one where no place is left"
+
+
+def test_the_moments_to_ask_are_those_of_the_documentation():
+    moments = AskingMoments()
+    moments.edited(1.0, line=3, inserted="a")
+    for name in ("is_completion_open", "has_selection"):
+        setattr(moments, name, True)
+        assert not moments.due(2.0, 2, 3, 1)
+        setattr(moments, name, False)
+    moments.moved(2.0, 4)
+    moments.moved(2.1, 3)
+    assert not moments.due(2.1, 2, 3, 1), "who comes back goes on there"
+    moments.moved(2.2, 4)
+    assert moments.due(2.2, 2, 4, 0)
+    assert not moments.due(9.0, 2, 4, 0), "one state is asked about once"
+    for pasted in ("x" * 100, "x\n" * 4):
+        moments = AskingMoments()
+        moments.edited(1.0, line=3, inserted=pasted)
+        moments.edited(2.0, line=3, inserted=pasted)
+        moments.moved(2.0, 9)
+        assert not moments.due(5.0, 2, 9, 0)
+        moments.edited(6.0, line=9, inserted="a")
+        assert moments.due(6.4, 3, 9, 1), "the edit after a paste is asked about"
+    moments.edited(7.0, line=3, inserted="x" * 150)
+    moments.accepted()
+    assert moments.due(7.0, 4, 3, 0)
+    moments.edited(7.1, line=3, inserted="x" * 150)
+    assert moments.due(7.5, 5, 3, 0), "an accepted edit is no paste"

@@ -92,17 +92,6 @@ class EditingClient:
         for idx, character in enumerate(new):
             await self._change(start + idx, start + idx, character, s_per_key)
 
-    async def paste(self, at: int, new: str) -> None:
-        """Insert a text at once."""
-        await self._change(at, at, new, 0.1)
-
-    async def move(self, cursor: int) -> None:
-        """Move the cursor."""
-        self.cursor = cursor
-        self.now += 0.05
-        self.moments.moved(self.now, self.line)
-        await self._ask_if_due()
-
     async def rest(self, seconds: float) -> None:
         """Do nothing for a while."""
         self.now += seconds
@@ -118,10 +107,6 @@ class EditingClient:
         await self.server.execute_command("speclsp.acceptedEdit", [edit["id"]])
         self.moments.accepted()
         await self._ask_if_due()
-
-    async def decline(self, edit: dict[str, Any]) -> None:
-        """Tell the server that an edit is not wanted."""
-        await self.server.execute_command("speclsp.declinedEdit", [edit["id"]])
 
     @property
     def line(self) -> int:

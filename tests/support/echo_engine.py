@@ -2,7 +2,7 @@
 
 Run as ``python echo_engine.py engine run --listen-fd=N --name=NAME --engine-exit-seconds=N``.
 Each start adds the process's id to the file that ``ECHO_ENGINE_STARTS`` names.
-With ``ECHO_ENGINE_FAILS`` it dies first, as a broken installation would; ``kill`` is a signal.
+With ``ECHO_ENGINE_FAILS`` it dies first, as a broken installation would.
 With ``ECHO_ENGINE_PATIENCE`` it waits that many seconds for its first window, and with
 ``ECHO_ENGINE_FREE`` so many bytes of memory are free.  With ``ECHO_ENGINE_WITHOUT_THREADS`` it
 cannot start its first so many threads.  A window that sends ``log N`` makes it log N lines.
@@ -12,7 +12,6 @@ import asyncio
 import itertools
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
@@ -63,8 +62,6 @@ def main() -> None:
     options = dict(arg.removeprefix("--").split("=", 1) for arg in sys.argv[3:] if "=" in arg)
     with Path(os.environ["ECHO_ENGINE_STARTS"]).open("a", encoding="ascii") as starts:
         starts.write(f"{os.getpid()}\n")
-    if os.environ.get("ECHO_ENGINE_FAILS") == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
     if "ECHO_ENGINE_FAILS" in os.environ:
         sys.exit("llama.cpp is broken")
     lifetime.START_TIMEOUT_S = float(os.environ.get("ECHO_ENGINE_PATIENCE", "30"))  # type: ignore[misc]
