@@ -89,9 +89,23 @@ def test_a_draft_model_larger_than_its_target_is_named():
     assert "max_draft" not in line
 
 
-def test_a_drafter_that_is_held_back_is_named():
-    (line,) = advice("--mode", "first", "--spec-type", "ngram-mod", "-n", "32")
-    found = re.fullmatch(r"ngram-mod proposed nothing in (\d+) of (\d+) calls .*: (.*)\.", line)
+@pytest.mark.parametrize(
+    ("name", "options", "remedy"),
+    [
+        (
+            "ngram-mod",
+            ("-n", "32"),
+            "raise `n_predict` (32) above `draft_min` (48), its shortest draft, or lower that",
+        ),
+        (
+            "draft",
+            ("-md", "embedded", "--draft", "16", "--draft-min", "12", "--draft-p-min", "0.95"),
+            "lower `draft_min` (12) or `drafter_options.draft.p_min` (0.95)",
+        ),
+    ],
+)
+def test_a_drafter_that_is_held_back_is_named(name, options, remedy):
+    (line,) = advice("--mode", "first", "--spec-type", name, *options)
+    found = re.fullmatch(rf"{name} proposed nothing in (\d+) of (\d+) calls .*: (.*)\.", line)
     assert found is not None, line
-    remedy = "raise `n_predict` (32) above `draft_min` (48), its shortest draft, or lower that"
     assert (found[1], found[3]) == (found[2], remedy)
