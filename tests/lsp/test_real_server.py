@@ -255,3 +255,16 @@ async def test_statistics_that_are_cut_and_copied_onto_while_somebody_types(tmp_
             await ask()
     process = heard.server._process
     assert process.returncode is None
+
+
+@pytest.mark.parametrize("start", ["shared"], indirect=True)
+async def test_a_users_statistics_file_is_created_and_a_workspaces_is_not(tmp_path, start):
+    of_user, of_workspace = tmp_path / "user.ngrams", tmp_path / "workspace.ngrams"
+    heard = await start(tmp_path, "--lookup-cache-dynamic", str(of_user))
+    await heard.until(of_user.exists)
+    heard.server.push(
+        {"lookup_cache_dynamic": [str(of_workspace)], "lookup_cache_update": "accepted"}
+    )
+    await heard.until(lambda: any("does not exist" in line.message for line in heard.messages))
+    assert await heard.server.shutdown() == 0
+    assert not of_workspace.exists()
