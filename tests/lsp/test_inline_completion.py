@@ -429,6 +429,18 @@ async def test_what_is_known_is_answered_without_waiting_or_asking(start, delay)
     assert ("shown", item["command"]["arguments"][0]) in wire.completer.calls
 
 
+async def test_one_that_waits_can_be_cancelled(wire, delay):
+    wire.open("a")
+    wire.completer.script = lambda _: None
+    msg_id = wire.request(INLINE, at(0, 1))
+    await wire.settle()
+    wire.notify("$/cancelRequest", {"id": msg_id})
+    assert (await wire.answer(msg_id))["error"]["code"] == -32800
+    (waiting,) = wire.completer.asked
+    assert waiting.request.plain.debounce_ms == delay[0]
+    assert waiting.cancel.cancelled
+
+
 async def test_a_newer_keystroke_cancels_one_that_waits(wire, delay):
     wire.open("a")
     wire.completer.script = lambda _: None
