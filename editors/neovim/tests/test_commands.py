@@ -316,6 +316,42 @@ def test_setup_again_keeps_the_server_unless_settings_changed(editor):
     assert editor.lua("return vim.lsp.get_clients()[1].settings.speclsp.max_tokens") == 3
 
 
+SETTINGS = """
+local client = require('speclsp.server').client()
+return client and client.settings.speclsp.max_tokens or 0
+"""
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_setup_again_takes_the_settings_before_the_server_answers(
+    is_at_once, bare, project, tmp_path
+):
+    bare.open(project / "customers.py")
+    cmd = script(tmp_path / "server", f'sleep 0.5; exec {bare.server} "$@"')
+    if is_at_once:
+        call = "require('speclsp').setup({ cmd = ..., settings = { max_tokens = %d } })"
+        bare.lua(f"{call % 2} {call % 3}", cmd)
+    else:
+        bare.setup(cmd=cmd, settings={"max_tokens": 2})
+        time.sleep(0.2)
+        bare.setup(cmd=cmd, settings={"max_tokens": 3})
+    bare.until(lambda: bare.lua(SETTINGS) == 3)
+    bare.until_ready()
+
+
+def test_setup_while_the_server_restarts_starts_one(editor):
+    first = editor.lua(CLIENT)
+    editor.lua("require('speclsp').restart()")
+    editor.setup(settings={"max_tokens": 3})
+    editor.until(lambda: editor.lua(SETTINGS) == 3)
+    editor.until_ready()
+    second = editor.lua(CLIENT)
+    assert second not in (0, first)
+    time.sleep(3)  # one that does not answer is killed after 2.5 s
+    assert editor.lua(CLIENT) == second
+    assert editor.lua("return #vim.lsp.get_clients({ name = 'speclsp' })") == 1
+
+
 def test_a_server_that_hangs_is_replaced(bare, project, tmp_path):
     hanging, again = tmp_path / "hanging.py", tmp_path / "again"
     hanging.write_text(HANGING)

@@ -43,6 +43,8 @@ local stopping = false
 local started_at
 ---@type string|nil of the model that was loaded last
 local model_title
+---@type uv_timer_t|nil of the latest restart
+local restarting
 ---@type integer|nil the buffer without a name that takes part
 local unnamed
 
@@ -334,11 +336,14 @@ local function on_exit(code, signal)
 end
 
 ---@return table
-local function client_config(cmd)
+local function wanted_settings()
   local settings = require('speclsp.models').with_choice(config.options.settings)
-  if vim.tbl_isempty(settings) then
-    settings = vim.empty_dict() -- an empty table would go out as a list
-  end
+  return vim.tbl_isempty(settings) and vim.empty_dict() or settings -- `{}` would go out as a list
+end
+
+---@return table
+local function client_config(cmd)
+  local settings = wanted_settings()
   return {
     name = NAME,
     cmd = cmd,
@@ -372,6 +377,11 @@ local function client_config(cmd)
       M.status.state, M.status.message = 'loading', ''
       watch_requests(client)
       changed()
+      vim.schedule(function()
+        if not stopping and not vim.deep_equal(settings, wanted_settings()) then
+          M.restart() -- setup() was called again between
+        end
+      end)
       local version = (client.server_info or {}).version
       if cmd[1] == install.server() and install.is_older(version) then
         vim.notify_once(
@@ -457,8 +467,10 @@ function M.start()
     changed()
     return
   end
-  local wanted, running = client_config(cmd), not stopping and M.client()
-  if running then
+  local wanted, running = client_config(cmd), not stopping and all_clients()[1]
+  if restarting and not restarting:is_closing() then
+    return -- it starts with these settings
+  elseif running then
     local is_same = vim.deep_equal(running.config.init_options, wanted.init_options)
     if not is_same or not vim.deep_equal(running.config.cmd, cmd) then
       M.restart()
@@ -515,6 +527,9 @@ end
 function M.stop()
   stopping = true
   n_deaths = 0
+  if restarting and not restarting:is_closing() then
+    restarting:close()
+  end
   if is_method then
     vim.lsp.enable(NAME, false)
   else
@@ -551,15 +566,9 @@ function M.install()
   end
 end
 
----@type uv_timer_t|nil of the latest restart
-local restarting
-
 --- Stop the server and start it again; one that does not answer is killed.
 function M.restart()
   M.stop()
-  if restarting and not restarting:is_closing() then
-    restarting:close()
-  end
   local timer = assert(vim.uv.new_timer())
   restarting = timer
   local n_polls = 0
