@@ -321,6 +321,30 @@ def test_another_form_of_the_editors_own_state_raises_nothing(tmp_path):
         editor.close()
 
 
+TABS_IN_VAIN = """
+local completor = require('vim.lsp._capability').all.inline_completion.active[1]
+completor.current.insert_text = 'abc\\tdef'
+local namespaces = vim.api.nvim_get_namespaces
+vim.api.nvim_get_namespaces = function() return {} end
+local ok, problem = pcall(completor.show, completor)
+vim.api.nvim_get_namespaces = namespaces
+assert(ok, problem)
+"""
+
+
+def test_tabs_that_cannot_be_widened_are_shown_as_the_editor_has_them(tmp_path):
+    editor = Editor("forky", tmp_path / "home")
+    try:
+        editor.lua(ANSWERS_ONCE, "speclsp")
+        editor.keys("ia")
+        editor.until(lambda: editor.ghost == "bcdef")
+        editor.lua(TYPED)
+        editor.lua(TABS_IN_VAIN)
+        assert editor.ghost == "bc\tdef"
+    finally:
+        editor.close()
+
+
 def test_the_latency_is_that_of_the_statistics(editor):
     type_start(editor)
     latest = editor.until(lambda: editor.lua("return require('speclsp').status().latency_ms"))

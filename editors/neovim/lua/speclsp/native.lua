@@ -79,7 +79,7 @@ local function show_tabs(completor)
     show(self, ...)
     local item = self.current
     if item and client_of(item) and item.insert_text:find('\t', 1, true) then
-      expand_tabs(self.bufnr)
+      pcall(expand_tabs, self.bufnr)
     end
   end
 end
