@@ -449,6 +449,27 @@ def test_a_former_mapping_is_that_of_its_script(bare, tmp_path):
     bare.setup()
 
 
+RECURSIVE = """
+let g:n_escapes = 0
+nmap <Esc> <Esc>:let g:n_escapes += 1<CR>
+inoremap <Plug>(first) first
+imap <expr> <Tab> col('.') > 1 ? '<Tab>x' : '<Plug>(first)'
+"""
+
+
+def test_a_former_mapping_may_begin_with_its_own_key(bare, tmp_path):
+    (tmp_path / "former.vim").write_text(RECURSIVE)
+    bare.nvim.command(f"source {tmp_path / 'former.vim'}")
+    bare.setup()
+    ours = "return vim.startswith(vim.fn.maparg(..., 'i', false, true).desc or '', 'speclsp: ')"
+    for typed, line in (("i<Tab>", "first"), ("<Tab><Tab>", "first\tx\tx")):
+        bare.keys(typed)
+        bare.until(lambda line=line: bare.line == line)
+        bare.until(lambda: bare.lua(ours, "<Tab>"))
+    bare.keys("<Esc><Esc><Esc>")
+    bare.until(lambda: bare.nvim.vars["n_escapes"] == 2)
+
+
 def test_a_key_is_the_one_command_behind_ctrl_o(editor):
     editor.keys("oab<C-o><Tab>c<C-o><Esc>d<Esc>")
     editor.until(lambda: editor.nvim.api.get_mode()["mode"] == "n")

@@ -9,7 +9,8 @@ local M = {}
 ---@field mode string
 ---@field key string
 ---@field before table|false what the key was mapped to before
----@field former string|nil a name under which that can still be typed
+---@field former string|nil a name under which that can still be typed; not where it is mapped again
+---@field take fun() map the key
 
 ---@type table<string, speclsp.Mapped> by mode and key
 local mapped = {}
@@ -54,8 +55,19 @@ local actions = {
 ---@param one speclsp.Mapped
 local function fall_back(one)
   local count = one.mode == 'n' and vim.v.count > 0 and tostring(vim.v.count) or ''
+  if one.before and not one.former then
+    -- What it gives may begin with the key, which Vim maps no second time under the key itself alone.
+    vim.fn.mapset(one.mode, false, one.before)
+    local given_back = vim.fn.maparg(one.key, one.mode, false, true)
+    vim.schedule(function()
+      local now = vim.fn.maparg(one.key, one.mode, false, true)
+      if mapped[one.mode .. one.key] == one and vim.deep_equal(now, given_back) then
+        one.take()
+      end
+    end)
+  end
   -- Put in front of what was typed meanwhile, and mapped only to what it was before.
-  vim.api.nvim_feedkeys(vim.keycode(count .. (one.former or one.key)), one.former and 'im' or 'in', false)
+  vim.api.nvim_feedkeys(vim.keycode(count .. (one.former or one.key)), one.before and 'im' or 'in', false)
   if vim.api.nvim_get_mode().mode == 'niI' then
     vim.api.nvim_feedkeys(vim.keycode('<C-o>'), 'in', false) -- this key was the one command of the first
   end
@@ -73,19 +85,22 @@ end
 local function map(mode, key, name, action)
   local mapping = vim.fn.maparg(key, mode, false, true)
   local before = next(mapping) and mapping.buffer ~= 1 and mapping or false
-  local former = before and ('<Plug>(speclsp-former-%s)'):format(name) or nil
+  local former = before and before.noremap == 1 and ('<Plug>(speclsp-former-%s)'):format(name) or nil
   if former then
     local same = vim.tbl_extend('force', before, { lhs = former, lhsraw = vim.keycode(former) })
     same.lhsrawalt = nil
     vim.fn.mapset(mode, false, same)
   end
   local one = { mode = mode, key = key, before = before, former = former }
+  function one.take()
+    vim.keymap.set(mode, key, function()
+      if belongs_to_menu(key) or not action() then
+        fall_back(one)
+      end
+    end, { desc = 'speclsp: ' .. name:gsub('_', ' ') })
+  end
   mapped[mode .. key] = one
-  vim.keymap.set(mode, key, function()
-    if belongs_to_menu(key) or not action() then
-      fall_back(one)
-    end
-  end, { desc = 'speclsp: ' .. name:gsub('_', ' ') })
+  one.take()
 end
 
 ---@param name string
