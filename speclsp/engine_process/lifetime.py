@@ -238,9 +238,7 @@ class EngineLoop:
             async with asyncio.timeout(_GREETING_TIMEOUT_S):
                 streams, greeting = await _admitted(connection)
             try:
-                if greeting is None:
-                    logger.debug("a client was dropped: it left, or sent no greeting")
-                else:
+                if greeting is not None:
                     await self._answer(streams, greeting, is_elsewhere=is_elsewhere)
             finally:
                 streams[1].close()
@@ -322,7 +320,7 @@ class EngineLoop:
 
 
 async def _admitted(connection: socket.socket) -> tuple[Streams, Greeting | None]:
-    """Check who a client is; return its streams and its greeting, None for any other line.
+    """Check who a client is; return its streams and its greeting, None if it left.
 
     Raises OSError, PermissionError among it, and closes the connection.
     """

@@ -132,14 +132,16 @@ async def in_daemon_thread(work: Callable[..., _T], *arguments: object) -> _T:
 
 
 async def read_line(reader: asyncio.StreamReader, kind: type[_Line]) -> _Line | None:
-    """Receive one line of JSON.  Raises OSError.
+    """Receive one line of JSON, or None at the end.
 
-    None at the end, beyond the reader's limit, and where the line is malformed.
+    Raises OSError, also for a line that is malformed or beyond the reader's limit.
     """
     try:
         return msgspec.json.decode(await reader.readuntil(b"\n"), type=kind)
-    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.MsgspecError):
+    except asyncio.IncompleteReadError:
         return None
+    except (asyncio.LimitOverrunError, msgspec.MsgspecError) as error:
+        raise ConnectionError(f"it sent no {kind.__name__}: {error}") from error
 
 
 async def send_line(writer: asyncio.StreamWriter, answer: Any) -> None:

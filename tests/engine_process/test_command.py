@@ -146,13 +146,15 @@ def test_the_log_is_followed_through_its_renaming(engines):
     command = [sys.executable, "-m", "speclsp", "engine", "log", "-f", "--lines", "1"]
     connection = engines.connect()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
-        assert "serves" in follower.stdout.readline()
-        connection.socket.sendall(b"log 3")
-        assert "line 0" in follower.stdout.readline()
-        assert "line 2" in [follower.stdout.readline() for _ in range(2)][-1]
-        place = connection.place
-        place.log.rename(f"{place.log}.1")
-        place.log.write_text("begun anew\n")
-        assert follower.stdout.readline() == "begun anew\n"
-        follower.kill()
+        try:
+            assert "serves" in follower.stdout.readline()
+            connection.socket.sendall(b"log 3")
+            assert "line 0" in follower.stdout.readline()
+            assert "line 2" in [follower.stdout.readline() for _ in range(2)][-1]
+            place = connection.place
+            place.log.rename(f"{place.log}.1")
+            place.log.write_text("begun anew\n")
+            assert follower.stdout.readline() == "begun anew\n"
+        finally:
+            follower.kill()
     connection.socket.close()
