@@ -25,6 +25,11 @@ def type_start(editor: Editor) -> str:
     return editor.until_ghost()
 
 
+def until_attached(editor: Editor) -> None:
+    """Wait until the current buffer has the server, under its new name."""
+    editor.until(lambda: editor.lua("return require('speclsp.server').client_of(0) ~= nil"))
+
+
 def test_tab_takes_the_ghost_text(editor):
     ghost = type_start(editor)
     editor.keys("<Tab>")
@@ -597,6 +602,7 @@ def test_crlf_stays_crlf(bare, project):
 
 def test_a_renamed_buffer_keeps_its_suggestions(editor, project):
     editor.nvim.command(f"file {project / 'renamed.py'}")
+    until_attached(editor)
     assert type_start(editor)
     editor.keys("<Esc>")
     log = "return table.concat(require('speclsp.server').log, '\\n')"
@@ -614,6 +620,7 @@ def test_a_name_that_another_buffer_has_leaves_a_buffer_its_suggestions(editor, 
     editor.nvim.current.buffer[:] = SOURCE.splitlines()
     with pytest.raises(NvimError, match="E95"):
         editor.nvim.command(f"file {project / 'customers.py'}")
+    until_attached(editor)
     editor.keys("G")
     assert type_start(editor)
 
@@ -622,7 +629,7 @@ def test_a_second_buffer_without_a_name_leaves_the_first_alone(editor):
     editor.nvim.command("set hidden | enew | set filetype=python noautoindent indentexpr=")
     editor.nvim.current.buffer[:] = SOURCE.splitlines()
     first = editor.nvim.current.buffer.number
-    editor.until(lambda: editor.lua("return require('speclsp.server').client_of(0) ~= nil"))
+    until_attached(editor)
     editor.nvim.command("enew | set filetype=python")
     editor.nvim.current.buffer[:] = ["import os"]
     editor.nvim.command(f"buffer {first}")
