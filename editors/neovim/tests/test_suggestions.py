@@ -294,36 +294,38 @@ vim.lsp.inline_completion.enable()
 TYPED = "require('speclsp.native').typed(1)"
 
 
+@pytest.fixture
+def forky(tmp_path):
+    editor = Editor("forky", tmp_path / "home")
+    yield editor
+    editor.close()
+
+
+def ask_once(editor: Editor, name: str) -> None:
+    """Show the ghost text `bcdef` of a server of a name, behind a typed `a`."""
+    editor.lua(ANSWERS_ONCE, name)
+    editor.keys("ia")
+    editor.until(lambda: editor.ghost == "bcdef")
+
+
 @pytest.mark.parametrize("name", ["speclsp", "another"])
-def test_only_our_ghost_text_is_taken_away(name, tmp_path):
-    editor = Editor("forky", tmp_path / "home")
-    try:
-        editor.lua(ANSWERS_ONCE, name)
-        editor.keys("ia")
-        editor.until(lambda: editor.ghost == "bcdef")
-        editor.lua(TYPED)
-        assert editor.ghost == "bcdef"
-        editor.keys("@")
-        editor.until(lambda: editor.line == "a@")
-        editor.until(lambda: editor.ghost == "cdef")
-        editor.lua(TYPED)
-        assert editor.ghost == ("" if name == "speclsp" else "cdef")
-    finally:
-        editor.close()
+def test_only_our_ghost_text_is_taken_away(name, forky):
+    ask_once(forky, name)
+    forky.lua(TYPED)
+    assert forky.ghost == "bcdef"
+    forky.keys("@")
+    forky.until(lambda: forky.line == "a@")
+    forky.until(lambda: forky.ghost == "cdef")
+    forky.lua(TYPED)
+    assert forky.ghost == ("" if name == "speclsp" else "cdef")
 
 
-def test_another_form_of_the_editors_own_state_raises_nothing(tmp_path):
-    editor = Editor("forky", tmp_path / "home")
-    try:
-        editor.lua(ANSWERS_ONCE, "speclsp")
-        editor.keys("ia")
-        editor.until(lambda: editor.ghost == "bcdef")
-        state = "require('vim.lsp._capability').all.inline_completion.active[1]"
-        for form in ("{ client_id = 1, insert_text = 'x', range = {} }", "{}", "7"):
-            editor.lua(f"{state}.current = {form}")
-            editor.lua(TYPED)
-    finally:
-        editor.close()
+def test_another_form_of_the_editors_own_state_raises_nothing(forky):
+    ask_once(forky, "speclsp")
+    state = "require('vim.lsp._capability').all.inline_completion.active[1]"
+    for form in ("{ client_id = 1, insert_text = 'x', range = {} }", "{}", "7"):
+        forky.lua(f"{state}.current = {form}")
+        forky.lua(TYPED)
 
 
 TABS_IN_VAIN = """
@@ -337,17 +339,11 @@ assert(ok, problem)
 """
 
 
-def test_tabs_that_cannot_be_widened_are_shown_as_the_editor_has_them(tmp_path):
-    editor = Editor("forky", tmp_path / "home")
-    try:
-        editor.lua(ANSWERS_ONCE, "speclsp")
-        editor.keys("ia")
-        editor.until(lambda: editor.ghost == "bcdef")
-        editor.lua(TYPED)
-        editor.lua(TABS_IN_VAIN)
-        assert editor.ghost == "bc\tdef"
-    finally:
-        editor.close()
+def test_tabs_that_cannot_be_widened_are_shown_as_the_editor_has_them(forky):
+    ask_once(forky, "speclsp")
+    forky.lua(TYPED)
+    forky.lua(TABS_IN_VAIN)
+    assert forky.ghost == "bc\tdef"
 
 
 def test_the_latency_is_that_of_the_statistics(editor):
