@@ -18,7 +18,6 @@ from concurrent.futures import Future
 from typing import Any, TypeAlias
 
 from cattrs import Converter
-from lsprotocol import types
 from pygls.exceptions import (
     JsonRpcException,
     JsonRpcInternalError,
@@ -37,6 +36,8 @@ logger = logging.getLogger(__name__)
 MessageId = int | str
 Reply: TypeAlias = Callable[[dict[str, Any]], None]
 
+_CANCEL = "$/cancelRequest"
+_SHUTDOWN = "shutdown"
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -222,7 +223,7 @@ class JsonRpcConnection(JsonRPCProtocol):
             self.refuse(error, msg_id, reply)
             return
         # Set before the handler, a task, runs: the messages that follow must be refused.
-        self._shutdown = method == types.SHUTDOWN
+        self._shutdown = method == _SHUTDOWN
         self._batch_replies[msg_id] = reply
         if msg_id == self.answered:  # before this connection was made
             self.answered, self._batch_replies[msg_id] = None, lambda _: None
@@ -255,7 +256,7 @@ class JsonRpcConnection(JsonRPCProtocol):
         if not self.takes_notification(method):
             return
         try:
-            if method != types.CANCEL_REQUEST:
+            if method != _CANCEL:
                 self._get_handler(method)
             structured = self.structure_params(method, params)
         except JsonRpcMethodNotFound:
