@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import speclsp
-from speclsp.lsp.framing import FrameDecoder, frame
+from speclsp.rpc.framing import FrameDecoder, frame
 
 PACKAGE = Path(speclsp.__file__).parent
 
@@ -20,6 +20,7 @@ PACKAGE = Path(speclsp.__file__).parent
 LAYERS = {
     "__init__": 0,
     "errors": 0,
+    "log": 0,
     "printable": 0,
     "event_pump": 0,
     "events": 0,
@@ -38,6 +39,7 @@ LAYERS = {
     "embedded": 0,
     "install_llama_cpp": 0,
     "atomic_write": 0,
+    "rpc": 1,
     "prompt": 1,
     "drafting": 1,
     "edits": 1,
@@ -63,7 +65,7 @@ LAYERS = {
 ONLY_IN = {
     "llama_cpp": ("engine/llama/",),
     # The headless protocol runs on the same JSON-RPC stack.
-    "pygls": ("lsp/", "cli/headless.py"),
+    "pygls": ("rpc/", "lsp/", "cli/headless.py"),
     "lsprotocol": ("lsp/",),
     "psutil": ("engine/battery.py", "engine/llama/loading.py", "engine_process/lifetime.py"),
     "watchdog": ("project/watch.py",),

@@ -37,10 +37,10 @@ from speclsp.cli.without_editor import (
 from speclsp.completer.local import IGNORED
 from speclsp.decoding.report import report_lines
 from speclsp.documents import Document, WorkspaceFolder
-from speclsp.lsp.log import logging_by
-from speclsp.lsp.stdio import claimed_descriptors, serve_pipe
+from speclsp.log import logging_by
 from speclsp.project.repository import repository_name
 from speclsp.requests import CompletionRequest
+from speclsp.rpc.stdio import claimed_descriptors, serve_pipe
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

@@ -30,8 +30,8 @@ from speclsp.cli.without_editor import NO_DEADLINE_MS, complete_when_ready, edit
 from speclsp.completer.accepted import is_learned
 from speclsp.documents import AcceptedText, Document
 from speclsp.errors import SpecLspError
-from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
 from speclsp.requests import CompletionRequest, EditRequest, Trigger
+from speclsp.rpc.connection import JsonRpcConnection, MessageId
 from speclsp.suggestions.ledger import CONTEXT_LINES
 from speclsp.suggestions.window import Window
 

@@ -73,7 +73,7 @@ def http(
     from speclsp.http_server.app import Access, create_app  # noqa: PLC0415
     from speclsp.http_server.clients import Clients  # noqa: PLC0415
     from speclsp.http_server.connections import Connection  # noqa: PLC0415
-    from speclsp.lsp.log import logging_by  # noqa: PLC0415
+    from speclsp.log import logging_by  # noqa: PLC0415
 
     prepare_to_serve()
     key = _key(host, key_file)

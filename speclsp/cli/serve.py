@@ -1,6 +1,6 @@
 """``speclsp serve``: the language server.
 
-An editor's ``initialize`` is answered before most modules are imported; see ``speclsp.lsp.stdio``.
+``initialize`` is answered before most modules are imported, see ``speclsp.lsp.serving``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speclsp.cli.options import SettingsCommand, given_options, prepare_to_serve
-from speclsp.lsp.stdio import serve_stdio
+from speclsp.lsp.serving import serve_stdio
 
 if TYPE_CHECKING:
     from speclsp.lsp.server import SpecLanguageServer

@@ -22,7 +22,7 @@ from speclsp.edits.edit import smallest_edit
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.event_pump import EventPump
 from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged, TextGrew
-from speclsp.lsp.log import LEVELS
+from speclsp.log import LEVELS
 from speclsp.project.repository import find_repository, repository_name
 from speclsp.requests import CompletionRequest, SettingValue, Trigger
 from speclsp.secrets.paths import is_secret_path

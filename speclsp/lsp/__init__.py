@@ -1,1 +1,1 @@
-"""The language server: transports, JSON-RPC, LSP's methods, and one client's session."""
+"""The language server: LSP's methods, and one client's session."""

@@ -1,7 +1,7 @@
 """``initialize``: what the server reads of its parameters, and the capabilities in its answer.
 
 lsprotocol and pygls are not imported here, because that takes 0.3 s and editors wait for the
-answer: ``speclsp.lsp.stdio`` sends it first and imports them afterwards.
+answer: ``speclsp.rpc.stdio`` sends it first and imports them afterwards.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def answer_to_initialize(
     """Return the id of an ``initialize`` request, and its answer.
 
     ``base_options`` are those of the command line.
-    None for any other message and for malformed ones, which :mod:`speclsp.lsp.json_rpc` answers.
+    None for any other message and for malformed ones, which :mod:`speclsp.rpc.connection` answers.
     """
     try:
         match json.loads(body):

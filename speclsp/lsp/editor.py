@@ -12,8 +12,8 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from speclsp.events import LogLevel, Progress
+from speclsp.log import LEVELS
 from speclsp.lsp.capabilities import ClientCapabilities
-from speclsp.lsp.log import LEVELS
 from speclsp.lsp.protocol import SpecProtocol
 
 logger = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from pygls.protocol import LanguageServerProtocol
 
 from speclsp.lsp.capabilities import InitializeParams, initialize_params
 from speclsp.lsp.converter import structure_params
-from speclsp.lsp.json_rpc import JsonRpcConnection
 from speclsp.lsp.own_methods import OWN_METHODS
+from speclsp.rpc.connection import JsonRpcConnection
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from speclsp.cli.headless import (
     HeadlessServer,
     completion_object,
 )
-from speclsp.lsp import json_rpc
 from speclsp.requests import PlacedCompletion
+from speclsp.rpc import connection
 from speclsp.settings import Settings
 from speclsp.statistics import SessionStats
 from speclsp.suggestions.window import Window
@@ -227,7 +227,7 @@ def test_lone_surrogates_are_replaced(pipe, written, prefix):
 @pytest.mark.parametrize(
     ("owner", "broken", "id_"),
     [
-        (json_rpc, "read_message", None),
+        (connection, "read_message", None),
         (HeadlessConnection, "_take", None),
         (HeadlessConnection, "structure_params", 1),
     ],

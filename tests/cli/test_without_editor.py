@@ -8,7 +8,7 @@ import pytest
 from speclsp.cli.without_editor import describe, running, write_event, write_line
 from speclsp.event_pump import EventPump
 from speclsp.events import Event, EventQueue, LogLine, Problem, Progress, StateChanged
-from speclsp.lsp.log import logging_by
+from speclsp.log import logging_by
 from speclsp.settings import Settings
 
 

@@ -8,7 +8,7 @@ from scripted_completer import Asked
 
 from speclsp.errors import EngineError, SettingsError
 from speclsp.events import LoadedModel, LogLine, Problem, Progress, StateChanged
-from speclsp.lsp.log import RecordLog
+from speclsp.log import RecordLog
 from speclsp.statistics import RequestStats
 
 ABLE = {"window": {"workDoneProgress": True}}

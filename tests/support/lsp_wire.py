@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from scripted_completer import ScriptedCompleter
 
-from speclsp.lsp.log import logging_to
+from speclsp.log import logging_to
 from speclsp.lsp.server import SpecLanguageServer
 from speclsp.seam import Completer
 from speclsp.settings import Settings

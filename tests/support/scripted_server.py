@@ -17,7 +17,7 @@ from waiting import until
 from speclsp.errors import EngineError
 from speclsp.events import LogLine
 from speclsp.lsp.server import SpecLanguageServer
-from speclsp.lsp.stdio import serve_stdio
+from speclsp.lsp.serving import serve_stdio
 from speclsp.settings import Settings
 
 

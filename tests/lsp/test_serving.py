@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from lsp_wire import INLINE, URI, at
 
-from speclsp.lsp.framing import FrameDecoder, FramingProblem, frame
+from speclsp.rpc.framing import FrameDecoder, FramingProblem, frame
 
 SERVER = Path(__file__).parent.parent / "support" / "scripted_server.py"
 TIMEOUT_S = 60

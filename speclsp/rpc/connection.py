@@ -29,7 +29,7 @@ from pygls.exceptions import (
 from pygls.protocol import JsonRPCProtocol
 from pygls.server import JsonRPCServer
 
-from speclsp.lsp.framing import FrameDecoder, FramingProblem
+from speclsp.rpc.framing import FrameDecoder, FramingProblem
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speclsp.lsp.framing import FrameDecoder, FramingProblem, frame
+from speclsp.rpc.framing import FrameDecoder, FramingProblem, frame
 
 TWO = frame(b'{"a":1}') + frame("é".encode())
 

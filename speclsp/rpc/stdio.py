@@ -1,4 +1,4 @@
-"""Serves the client at the other end of standard input and output.
+"""Serves a client at the other end of standard input and output.
 
 The wire gets descriptors of its own, so that nothing that prints or reads in this process or in a
 child of it can break the frames.  Each direction has a thread, because neither files nor consoles
@@ -14,74 +14,21 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from speclsp.errors import SpecLspError
 from speclsp.event_pump import post
-from speclsp.lsp.capabilities import answer_to_initialize
-from speclsp.lsp.framing import FrameDecoder
-from speclsp.lsp.log import PrintedLines, logging_to
+from speclsp.log import PrintedLines
+from speclsp.rpc.framing import FrameDecoder
 
-if TYPE_CHECKING:  # they take 0.3 s to import, and the first message is answered without them
-    from speclsp.lsp.json_rpc import JsonRpcConnection, MessageId
-    from speclsp.lsp.server import SpecLanguageServer
+if TYPE_CHECKING:  # it takes 0.3 s to import, and the first message is answered without it
+    from speclsp.rpc.connection import JsonRpcConnection
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
-_READ_BYTES = 65536
-_FLUSH_TIMEOUT_S = 2.0
-_POLL_S = 0.2
-
-
-def serve_stdio(
-    make_server: Callable[[], SpecLanguageServer], base_options: Mapping[str, Any]
-) -> int:
-    """Serve an editor until it is done, and return the exit code.
-
-    ``make_server`` is called when ``initialize`` has been answered, because its imports are slow.
-    ``base_options`` are those of the command line.
-    """
-
-    async def serve(server: SpecLanguageServer, received: bytes, stdin: int, stdout: int) -> int:
-        with logging_to(server.session.editor.log):
-            code, writer = await _converse(
-                server.protocol, FrameDecoder(), stdin, stdout, received=received
-            )
-        # An editor that has ended does not read the rest.
-        await asyncio.to_thread(writer.finish, _FLUSH_TIMEOUT_S)
-        return code
-
-    with claimed_descriptors() as (stdin, stdout):
-        received, answered = _answer_initialize(stdin, stdout, base_options)
-        server = make_server()
-        server.protocol.answered = answered
-        return asyncio.run(serve(server, received, stdin, stdout))
-
-
-def _answer_initialize(
-    stdin: int, stdout: int, base_options: Mapping[str, Any]
-) -> tuple[bytes, MessageId | None]:
-    """Read until the first message has arrived, and answer it if it is a valid ``initialize``.
-
-    Return the bytes read and the id of the request that was answered.
-    """
-    decoder, received = FrameDecoder(), b""
-    with contextlib.suppress(OSError):
-        while data := os.read(stdin, _READ_BYTES):
-            received += data
-            first = next(decoder.feed(data), None)
-            if first is None:
-                continue
-            answer = None
-            if isinstance(first, bytes):
-                answer = answer_to_initialize(first, base_options)
-            if answer is None:
-                break
-            msg_id, body = answer
-            _write(stdout, decoder.framed(body))
-            return received, msg_id
-    return received, None
+_POLL_S: Final = 0.2
+READ_BYTES: Final = 65536
 
 
 async def serve_pipe(connection: JsonRpcConnection, stdin: int, stdout: int) -> int:
@@ -89,30 +36,30 @@ async def serve_pipe(connection: JsonRpcConnection, stdin: int, stdout: int) -> 
 
     The program gets all answers, however slowly it reads them; the code is 1 if it stops reading.
     """
-    code, writer = await _converse(connection, FrameDecoder(lines=True), stdin, stdout)
+    code, writer = await converse(connection, FrameDecoder(lines=True), stdin, stdout)
     while not await asyncio.to_thread(writer.finish, _POLL_S) and not connection.abandoned:
         pass
     return 1 if connection.abandoned else code
 
 
-async def _converse(
+async def converse(
     connection: JsonRpcConnection,
     decoder: FrameDecoder,
     stdin: int,
     stdout: int,
     *,
     received: bytes = b"",
-) -> tuple[int, _Writer]:
+) -> tuple[int, Writer]:
     """Serve the client until it is done; ``received`` was read from ``stdin`` before."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:
         with contextlib.suppress(OSError):
-            while data := os.read(stdin, _READ_BYTES):
+            while data := os.read(stdin, READ_BYTES):
                 post(loop, connection.feed, data)
         post(loop, connection.feed, b"")
 
-    writer = _Writer(stdout, partial(post, loop, connection.hang_up))
+    writer = Writer(stdout, partial(post, loop, connection.hang_up))
     connection.connect(writer.write, decoder)
     on_stop_signal(connection.hang_up)
     if received:
@@ -123,7 +70,7 @@ async def _converse(
     return await connection.close(), writer
 
 
-class _Writer:
+class Writer:
     """Writes frames in order on a thread, so that a slow reader does not block the event loop."""
 
     def __init__(self, descriptor: int, on_broken: Callable[[], None]) -> None:
@@ -143,12 +90,12 @@ class _Writer:
     def _run(self) -> None:
         try:
             while (data := self._frames.get()) is not None:
-                _write(self._descriptor, data)
+                write_all(self._descriptor, data)
         except OSError:
             self._on_broken()
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
     """Write all of ``data``.  Raises OSError."""
     view = memoryview(data)
     while view:
