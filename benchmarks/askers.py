@@ -18,16 +18,16 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import msgspec
 
 from benchmarks.cases import EditCase
-from speclsp.answers import AnswerSource
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document, WorkspaceFolder
 from speclsp.engine.weights import Loader
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.events import LogLine, StateChanged
-from speclsp.requests import CompletionRequest, SettingValue
+from speclsp.seam.answers import AnswerSource
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document, WorkspaceFolder
+from speclsp.seam.events import LogLine, StateChanged
+from speclsp.seam.requests import CompletionRequest, SettingValue
+from speclsp.seam.statistics import EngineState, RequestStats, SessionStats
 from speclsp.settings import Settings
-from speclsp.statistics import EngineState, RequestStats, SessionStats
 from speclsp.suggestions.window import Window
 from tests.support.server_process import CaseServer, InlineItem, line_and_character
 from tests.support.serving_process import ANSWERS_WITHIN_S

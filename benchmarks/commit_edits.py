@@ -26,12 +26,12 @@ from benchmarks.commit_cases import (
 from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.tables import Table
-from speclsp.answers import EditResult
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document
 from speclsp.edits.edit import Hunk
-from speclsp.requests import EditRequest
+from speclsp.seam.answers import EditResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document
+from speclsp.seam.requests import EditRequest
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

@@ -16,11 +16,11 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from benchmarks.cases import CasesError, EditCase
-from speclsp.documents import Document, TextEdit
 from speclsp.edits.edit import Hunk, hunks
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import edited_candidates
 from speclsp.prompt.context.edited_regions import EditedRegions
+from speclsp.seam.documents import Document, TextEdit
 
 _LANGUAGES: Final = {
     ".c": "c", ".cpp": "cpp", ".go": "go", ".h": "cpp", ".java": "java", ".js": "javascript",

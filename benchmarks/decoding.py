@@ -40,8 +40,8 @@ from speclsp.drafting.proposer import Proposer
 from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.prompt import PromptBudget
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 from tests.support.prompts import build_prompt
 
 Task = Literal["cases", "edits", "gaps"]

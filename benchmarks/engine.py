@@ -22,14 +22,14 @@ import psutil
 from benchmarks.askers import changed_settings
 from benchmarks.report import Report
 from benchmarks.tables import Table
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document, TextEdit
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.start import connect, running_engines, status_of
 from speclsp.errors import EngineUnavailableError
-from speclsp.requests import CompletionRequest
-from speclsp.seam import Completer
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completer import Completer
+from speclsp.seam.documents import Document, TextEdit
+from speclsp.seam.requests import CompletionRequest
 from speclsp.settings import Settings
 from tests.support.server_process import ServerProcess
 

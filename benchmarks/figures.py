@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import numpy as np
 
 from benchmarks.tables import Table
-from speclsp.statistics import RequestStats
+from speclsp.seam.statistics import RequestStats
 
 _Round = TypeVar("_Round")
 

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from speclsp.answers import CompletionResult, FinishReason
 from speclsp.completer import local
 from speclsp.completer.completion_job import CompletionJob, CompletionPlan
 from speclsp.completer.jobs import DraftSources, Workbench
 from speclsp.decoding.speculate import Generation
-from speclsp.requests import CompletionRequest
+from speclsp.seam.answers import CompletionResult, FinishReason
+from speclsp.seam.requests import CompletionRequest
 from speclsp.text.stopping import StopReason
 
 

@@ -19,7 +19,7 @@ from speclsp.embedded import model_files
 from speclsp.engine.llama.library import devices
 from speclsp.engine.llama.model_file import read_gguf_header
 from speclsp.engine.weights import LlamaLoader, Tokenizer, Weights, cost_true_remark
-from speclsp.events import LogLevel
+from speclsp.seam.events import LogLevel
 from speclsp.settings import Settings
 
 CPU_DEVICE: Final = "CPU"

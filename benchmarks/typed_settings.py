@@ -44,8 +44,8 @@ from benchmarks.typing_session import (
     typed_bursts,
 )
 from speclsp.decoding.session import summed
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 
 _STEP_NAMES: Final = {
     "line": "within a line",

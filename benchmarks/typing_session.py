@@ -22,7 +22,7 @@ from typing import Final, Literal
 from benchmarks.askers import Answer, Asker
 from benchmarks.cases import EditCase
 from benchmarks.figures import Percentiles
-from speclsp.statistics import SessionStats
+from speclsp.seam.statistics import SessionStats
 
 LEAST_TAKEN: Final = 3
 """Characters, blanks aside, that a suggestion must save to be taken."""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, TypeAlias, get_args
 
-from speclsp.event_pump import post
-from speclsp.events import LogLevel
 from speclsp.printable import printable
+from speclsp.seam.event_pump import post
+from speclsp.seam.events import LogLevel
 
 logger = logging.getLogger(__name__)
 

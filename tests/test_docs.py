@@ -17,7 +17,7 @@ from speclsp.cli.options import SettingOption, SettingsCommand, long_option
 from speclsp.lsp import execute_command
 from speclsp.lsp.next_edit import NEXT_EDIT
 from speclsp.lsp.own_methods import OWN_METHODS
-from speclsp.statistics import EngineState
+from speclsp.seam.statistics import EngineState
 from tools.settings_table import with_settings
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from benchmarks.askers import Answer
-from speclsp.statistics import RequestStats
+from speclsp.seam.statistics import RequestStats
 
 _CONTENT: Final = "content"
 _TIMINGS: Final = (

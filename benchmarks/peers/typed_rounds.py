@@ -20,7 +20,7 @@ from benchmarks.report import reason, without_folders
 from benchmarks.typing_session import TypedSession, TypingCounts, count_typing, replay_typing
 from speclsp.decoding.session import summed
 from speclsp.errors import SpecLspError
-from speclsp.statistics import RequestStats, SessionStats
+from speclsp.seam.statistics import RequestStats, SessionStats
 
 Rounds = Sequence[Sequence[EditCase]]
 """Each round's cases: the same to all sides."""

@@ -14,7 +14,7 @@ from benchmarks.peers.infill import Infill
 from benchmarks.peers.llama_vim import LlamaVim
 from benchmarks.peers.vim_buffer import VimBuffer, vim_buffer
 from speclsp.decoding.session import summed
-from speclsp.statistics import RequestStats, SessionStats
+from speclsp.seam.statistics import RequestStats, SessionStats
 
 _SEED: Final = 1
 _JUMP_S: Final = 3

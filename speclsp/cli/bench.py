@@ -20,21 +20,21 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from speclsp.cancellation import CancellationToken
 from speclsp.cli.ngram_build import found_files
 from speclsp.cli.options import SettingsCommand, given_settings, show_timings_option
 from speclsp.cli.without_editor import running, shown_timings
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.gain import tokens_per_pass
 from speclsp.decoding.session import summed
-from speclsp.documents import Document, WorkspaceFolder
 from speclsp.embedded import TARGET_FILE_NAME, model_files
 from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
 from speclsp.project.source_text import SourceText, read_source
-from speclsp.requests import CompletionRequest
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document, WorkspaceFolder
+from speclsp.seam.requests import CompletionRequest
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 from speclsp.suggestions.window import Window
 from speclsp.text.languages import LANGUAGES
 

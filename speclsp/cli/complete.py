@@ -13,8 +13,6 @@ from typing import Any
 
 import click
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
 from speclsp.cli.headless import HeadlessOptions, HeadlessServer
 from speclsp.cli.options import (
     SettingsCommand,
@@ -36,11 +34,13 @@ from speclsp.cli.without_editor import (
 )
 from speclsp.completer.local import IGNORED
 from speclsp.decoding.report import report_lines
-from speclsp.documents import Document, WorkspaceFolder
 from speclsp.log import logging_by
 from speclsp.project.repository import repository_name
-from speclsp.requests import CompletionRequest
 from speclsp.rpc.stdio import claimed_descriptors, serve_pipe
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document, WorkspaceFolder
+from speclsp.seam.requests import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

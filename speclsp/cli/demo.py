@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple
 import click
 from rich.console import Console
 
-from speclsp.cancellation import CancellationToken
 from speclsp.cli.demo_screen import REMARK, Frame, Screen, comparison, picture
 from speclsp.cli.options import OutputFile, SettingsCommand, given_options, given_settings
 from speclsp.cli.without_editor import complete_when_ready, running
-from speclsp.documents import Document, WorkspaceFolder
 from speclsp.embedded import sample_project
-from speclsp.requests import CompletionRequest
-from speclsp.statistics import SessionStats
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document, WorkspaceFolder
+from speclsp.seam.requests import CompletionRequest
+from speclsp.seam.statistics import SessionStats
 from speclsp.suggestions.window import Window
 
 _LEAST_CHARS_TAKEN: Final = 3

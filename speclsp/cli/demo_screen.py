@@ -18,9 +18,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from speclsp.answers import Ranges
 from speclsp.decoding.gain import tokens_per_pass
-from speclsp.statistics import DrafterStats, RequestStats, SessionStats
+from speclsp.seam.answers import Ranges
+from speclsp.seam.statistics import DrafterStats, RequestStats, SessionStats
 
 THEME = "ansi_dark"
 GHOST_STYLE = "italic bright_black"

@@ -14,21 +14,21 @@ from typing import Any
 
 import click
 
-from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document
 from speclsp.embedded import is_trial, model_files
 from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import SpecLspError
-from speclsp.events import LogLine, Problem
 from speclsp.hub.choice import named, resolve_models, without_names
 from speclsp.hub.memory import find_memory, nvidia_memory
 from speclsp.hub.presets import recommend
 from speclsp.printable import printable
 from speclsp.prompt.families import REWRITING_REMARK, REWRITING_REMEDY, rewrites_regions
-from speclsp.requests import CompletionRequest
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document
+from speclsp.seam.events import LogLine, Problem
+from speclsp.seam.requests import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
 from speclsp.storage.locations import cache_dir, make_private_folder, state_dir

@@ -18,8 +18,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from speclsp.answers import EditResult
-from speclsp.cancellation import CancellationToken
 from speclsp.cli.options import SettingsCommand, given_settings, print_json
 from speclsp.cli.without_editor import (
     NO_DEADLINE_MS,
@@ -34,10 +32,12 @@ from speclsp.cli.without_editor import (
 )
 from speclsp.completer.explaining import EditExplanation, PromptExplanation
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import SpecLspError
 from speclsp.printable import printable
-from speclsp.requests import CompletionRequest, EditRequest
+from speclsp.seam.answers import EditResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document, WorkspaceFolder
+from speclsp.seam.requests import CompletionRequest, EditRequest
 from speclsp.settings import Settings
 
 
@@ -171,7 +171,7 @@ _WITHHELD: Final = {
     "refused": "the model gets no prompt of this text; the log says why",
     "uncertain": "the model is not sure of one of its tokens",
 }
-"""Why an edit is withheld, by :class:`~speclsp.answers.EditResult`'s reason."""
+"""Why an edit is withheld, by :class:`~speclsp.seam.answers.EditResult`'s reason."""
 
 
 def _print_edit(

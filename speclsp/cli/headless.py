@@ -24,14 +24,14 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcMeth
 from pygls.server import JsonRPCServer
 
 from speclsp import settings
-from speclsp.answers import CompletionResult, EditResult, GeneratedText
-from speclsp.cancellation import CancellationToken
 from speclsp.cli.without_editor import NO_DEADLINE_MS, complete_when_ready, edit_of, shown_timings
 from speclsp.completer.accepted import is_learned
-from speclsp.documents import AcceptedText, Document
 from speclsp.errors import SpecLspError
-from speclsp.requests import CompletionRequest, EditRequest, Trigger
 from speclsp.rpc.connection import JsonRpcConnection, MessageId
+from speclsp.seam.answers import CompletionResult, EditResult, GeneratedText
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import AcceptedText, Document
+from speclsp.seam.requests import CompletionRequest, EditRequest, Trigger
 from speclsp.suggestions.ledger import CONTEXT_LINES
 from speclsp.suggestions.window import Window
 

@@ -14,10 +14,10 @@ import click
 
 from speclsp.cli.extras import install_extra
 from speclsp.cli.options import SettingsCommand, given_settings, prepare_to_serve
-from speclsp.documents import WorkspaceFolder
 from speclsp.errors import SettingsError
 from speclsp.remote.credentials import is_loopback, read_key
-from speclsp.seam import Completer
+from speclsp.seam.completer import Completer
+from speclsp.seam.documents import WorkspaceFolder
 from speclsp.settings import Settings
 
 KEY_VARIABLE = "SPECLSP_HTTP_KEY"

@@ -27,7 +27,6 @@ from speclsp.drafting.proposer import Proposer
 from speclsp.embedded import model_files
 from speclsp.engine.weights import LlamaLoader, Tokenizer, Weights
 from speclsp.errors import SpecLspError
-from speclsp.events import LogLevel
 from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.families import (
     REWRITING_REMARK,
@@ -37,8 +36,9 @@ from speclsp.prompt.families import (
 )
 from speclsp.prompt.healing import HealingSampler, healing_prefix
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
+from speclsp.seam.events import LogLevel
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 
 _N_PLACES: Final = 10
 _BUDGET_S: Final = 45.0

@@ -10,7 +10,7 @@ from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.place import engine_place
 from speclsp.engine_process.start import EngineConnection, connect
 from speclsp.errors import EngineProcessError
-from speclsp.seam import Completer
+from speclsp.seam.completer import Completer
 from speclsp.settings import Settings
 
 logger = logging.getLogger(__name__)

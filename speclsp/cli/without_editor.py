@@ -12,22 +12,22 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from speclsp.answers import CompletionResult, EditResult
-from speclsp.cancellation import CancellationToken
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.decoding.report import draft_acceptance_line, timing_lines
-from speclsp.documents import Document, TextEdit, WorkspaceFolder
 from speclsp.edits.edit import smallest_edit
 from speclsp.errors import EngineUnavailableError, SpecLspError
-from speclsp.event_pump import EventPump
-from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged, TextGrew
 from speclsp.log import LEVELS
 from speclsp.project.repository import find_repository, repository_name
-from speclsp.requests import CompletionRequest, SettingValue, Trigger
+from speclsp.seam.answers import CompletionResult, EditResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document, TextEdit, WorkspaceFolder
+from speclsp.seam.event_pump import EventPump
+from speclsp.seam.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged, TextGrew
+from speclsp.seam.requests import CompletionRequest, SettingValue, Trigger
+from speclsp.seam.statistics import RequestStats
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 from speclsp.suggestions.window import Window, is_inside_word
 
 _POLL_S = 0.01

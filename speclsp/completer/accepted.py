@@ -19,13 +19,13 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 
 from speclsp.completer.learned_files import LearnedFiles, LearnInto
-from speclsp.documents import AcceptedText, Place, name_of
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.drafting.ngram_mod import n_shared_at_start
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
-from speclsp.events import EventQueue
 from speclsp.ngrams.learned import Counted, LearnedCounts, count_accepted
+from speclsp.seam.documents import AcceptedText, Place, name_of
+from speclsp.seam.events import EventQueue
 from speclsp.secrets.masked_text import holds_secret
 from speclsp.secrets.paths import is_secret_path
 from speclsp.secrets.pieces import Pieces

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from speclsp.answers import FinishReason, GeneratedText
 from speclsp.completer.jobs import GrowingOutput
 from speclsp.decoding.forks import Fork, best_rivals, grow_forks
 from speclsp.decoding.sampling import LogitRow, RedrawingSampler, Sampler, SeededSampler
@@ -22,7 +21,8 @@ from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import DecodeError
 from speclsp.prompt.healing import HealingSampler
-from speclsp.requests import PlacedCompletion
+from speclsp.seam.answers import FinishReason, GeneratedText
+from speclsp.seam.requests import PlacedCompletion
 from speclsp.text.confidence import TextScores, text_scores
 from speclsp.text.stopping import CompletionText
 

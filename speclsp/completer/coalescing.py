@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec import structs
 
-from speclsp.answers import CompletionResult, FinishReason
 from speclsp.completer.jobs import AnyJob, Job, RunningJob
-from speclsp.requests import CompletionRequest, PlacedCompletion
+from speclsp.seam.answers import CompletionResult, FinishReason
+from speclsp.seam.requests import CompletionRequest, PlacedCompletion
 from speclsp.text.typed_text import (
     contradicts,
     cursor_context,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from speclsp.answers import CompletionResult, FinishReason, GeneratedText, Ranges
 from speclsp.common_ends import common_head
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals, row_of
 from speclsp.completer.coalescing import RunningCompletion
@@ -23,7 +22,8 @@ from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.remote.messages import RemoteParams, RemotePrompt
-from speclsp.requests import AnyPlaced, CompletionRequest, PlacedCompletion
+from speclsp.seam.answers import CompletionResult, FinishReason, GeneratedText, Ranges
+from speclsp.seam.requests import AnyPlaced, CompletionRequest, PlacedCompletion
 from speclsp.secrets.masked_text import before_secret, masked_path
 from speclsp.settings import Settings
 from speclsp.text.fitting import Fit

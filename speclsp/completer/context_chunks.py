@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from speclsp.completer.project import Project
-from speclsp.documents import Document, TextEdit
 from speclsp.engine.weights import MAX_PROMPT
-from speclsp.events import EventQueue
-from speclsp.open_documents import Documents
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import definition_candidates, edited_candidates, ranked
 from speclsp.prompt.context.definitions import DefinitionTable, NameCodes
 from speclsp.prompt.context.edited_regions import EditedRegions
-from speclsp.requests import AnyPlaced, CompletionRequest
+from speclsp.seam.documents import Document, TextEdit
+from speclsp.seam.events import EventQueue
+from speclsp.seam.open_documents import Documents
+from speclsp.seam.requests import AnyPlaced, CompletionRequest
 from speclsp.secrets.masked_text import masked_path
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from speclsp.documents import Document, TextEdit
 from speclsp.drafting.buffer_tokens import Tokenize
 from speclsp.drafting.drafter import TokenArray
+from speclsp.seam.documents import Document, TextEdit
 
 N_TEXTS: Final = 16
 """Latest texts that are kept."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from speclsp.completer.deleted_texts import DeletedTexts
-from speclsp.documents import Document
 from speclsp.drafting.buffer_tokens import BufferTokens, Tokenize
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
-from speclsp.open_documents import Documents
-from speclsp.requests import AnyPlaced
+from speclsp.seam.documents import Document
+from speclsp.seam.open_documents import Documents
+from speclsp.seam.requests import AnyPlaced
 from speclsp.secrets.paths import is_secret_path
 
 MAX_OTHER_DOCUMENTS = 16

@@ -14,7 +14,6 @@ from typing import ClassVar, Final
 import numpy as np
 from msgspec import structs
 
-from speclsp.answers import Divergence, EditResult, FinishReason
 from speclsp.completer.completion_job import n_chunk_tokens
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params
 from speclsp.decoding.sampling import make_sampler
@@ -49,10 +48,11 @@ from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.remote.messages import RemoteParams, RemotePrompt
-from speclsp.requests import Change, EditRequest, PlacedRequest
+from speclsp.seam.answers import Divergence, EditResult, FinishReason
+from speclsp.seam.requests import Change, EditRequest, PlacedRequest
+from speclsp.seam.statistics import RequestStats
 from speclsp.secrets.masked_text import PLACEHOLDER, masked_path
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 from speclsp.text.plain_text import ExpectedText, PlainText
 from speclsp.vocabulary_protocol import Vocabulary
 

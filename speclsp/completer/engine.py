@@ -16,10 +16,10 @@ from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.completer.loaded_models import Models
 from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
-from speclsp.documents import Place
 from speclsp.engine.remote_target import RemoteLoader
 from speclsp.engine.weights import LlamaLoader, Loader, Tokenizer
-from speclsp.events import Event
+from speclsp.seam.documents import Place
+from speclsp.seam.events import Event
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.storage.locations import WaitLimit

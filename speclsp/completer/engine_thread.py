@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from speclsp.answers import FinishReason, R
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.jobs import AnyJob, EngineWindow, Job, RunControl, RunningJob, Workbench, run
 from speclsp.completer.loaded_models import Models
@@ -26,9 +25,10 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
-from speclsp.events import Event, EventQueue, LogLine, Problem, StateChanged
+from speclsp.seam.answers import FinishReason, R
+from speclsp.seam.events import Event, EventQueue, LogLine, Problem, StateChanged
+from speclsp.seam.statistics import RequestStats, SessionStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats, SessionStats
 
 _T = TypeVar("_T")
 

@@ -17,8 +17,6 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias
 
 import numpy as np
 
-from speclsp.answers import FinishReason, R
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.prompts import Prompts
 from speclsp.decoding.sampling import Sampler, SamplingParams
@@ -35,10 +33,12 @@ from speclsp.drafting.proposer import Proposer
 from speclsp.engine.remote_target import RemoteTarget, remote_target
 from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
-from speclsp.events import Event
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, ChunkSource
 from speclsp.remote.messages import RemoteParams, RemotePrompt
-from speclsp.requests import AnyPlaced, Change, PlacedRequest, Q
+from speclsp.seam.answers import FinishReason, R
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.events import Event
+from speclsp.seam.requests import AnyPlaced, Change, PlacedRequest, Q
 from speclsp.settings import Settings
 from speclsp.vocabulary_protocol import Vocabulary
 

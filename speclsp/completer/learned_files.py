@@ -13,8 +13,8 @@ from typing import Final, Literal
 from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.registry import uses_statistics
 from speclsp.errors import StoreError
-from speclsp.events import EventQueue
 from speclsp.ngrams.learned_file import LearnedFile
+from speclsp.seam.events import EventQueue
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings, named_path
 from speclsp.storage.locations import WaitLimit

@@ -38,10 +38,10 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
-from speclsp.events import EventQueue, LoadedModel, ProgressReport, StateChanged
 from speclsp.prompt.families import REWRITING_REMARK, REWRITING_REMEDY, rewrites_regions
+from speclsp.seam.events import EventQueue, LoadedModel, ProgressReport, StateChanged
+from speclsp.seam.statistics import EngineState, SessionStats
 from speclsp.settings import DRAFT_MODEL, FIELDS, Settings, info
-from speclsp.statistics import EngineState, SessionStats
 
 _MIB: Final = 1 << 20
 _DRAFTING: Final = tuple(name for name in FIELDS if info(name).group == "speculation")

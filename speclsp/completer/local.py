@@ -13,8 +13,6 @@ from typing import Any, Final, TypeVar
 from msgspec import structs
 
 from speclsp import settings as settings_table
-from speclsp.answers import CompletionResult, R
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.completion_job import CompletionJob
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
@@ -31,18 +29,27 @@ from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.completer.texts import TextJob
-from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.engine.weights import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
-from speclsp.events import Event, EventQueue, StateChanged
-from speclsp.open_documents import Documents
 from speclsp.prompt.document_prompts import ChunkSource
-from speclsp.requests import AnyPlaced, Change, CompletionRequest, EditRequest, Request, TextRequest
-from speclsp.seam import answered
+from speclsp.seam.answers import CompletionResult, R
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completer import answered
+from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.events import Event, EventQueue, StateChanged
+from speclsp.seam.open_documents import Documents
+from speclsp.seam.requests import (
+    AnyPlaced,
+    Change,
+    CompletionRequest,
+    EditRequest,
+    Request,
+    TextRequest,
+)
+from speclsp.seam.statistics import EngineState, SessionStats
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
-from speclsp.statistics import EngineState, SessionStats
 
 JOBS: Mapping[type[Request[Any]], Callable[..., AnyJob]] = {
     CompletionRequest: CompletionJob,
@@ -62,7 +69,7 @@ _N_LINES_BEFORE = 2
 
 
 class LocalCompleter:
-    """A :class:`speclsp.seam.Completer` whose engine is a thread of this process.
+    """A :class:`speclsp.seam.completer.Completer` whose engine is a thread of this process.
 
     It serves one window.  Several may share an :class:`Engine`; then their documents must have
     different URIs.

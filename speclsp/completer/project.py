@@ -10,18 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from speclsp.documents import WorkspaceFolder
 from speclsp.drafting.drafter import TokenCorpus
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import SpecLspError
-from speclsp.events import EventQueue
-from speclsp.open_documents import Documents
 from speclsp.project.ignore import IGNORE_FILE, IgnoredFiles, root_of
 from speclsp.project.indexed_files import Outlines
 from speclsp.project.project_index import ProjectIndex
+from speclsp.seam.documents import WorkspaceFolder
+from speclsp.seam.events import EventQueue
+from speclsp.seam.open_documents import Documents
+from speclsp.seam.statistics import IndexStats
 from speclsp.secrets.masked_text import RULES_VERSION
 from speclsp.settings import Settings
-from speclsp.statistics import IndexStats
 from speclsp.storage.locations import WaitLimit
 from speclsp.storage.token_store import TokenStore
 

@@ -15,9 +15,9 @@ from speclsp.drafting.ngram_cache import STATIC_ORDER
 from speclsp.drafting.registry import uses_statistics
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
-from speclsp.events import EventQueue
 from speclsp.ngrams.files import Role, StatisticsFile, open_statistics
 from speclsp.ngrams.reading import FileState, state_of
+from speclsp.seam.events import EventQueue
 from speclsp.settings import Settings, named_path
 from speclsp.vocabulary_protocol import Vocabulary
 

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 from msgspec import structs
 
-from speclsp.answers import FinishReason, ScoredToken, TextResult
 from speclsp.completer.alternatives import TextMaker, row_of
 from speclsp.completer.completion_job import prompt_question
 from speclsp.completer.edits import ends_line, prompt_regions
@@ -37,12 +36,13 @@ from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, HeldText, Token
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.registry import drafter_names
 from speclsp.errors import DecodeError, RequestError
-from speclsp.events import TextGrew
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
-from speclsp.requests import PlacedRequest, TextRequest
+from speclsp.seam.answers import FinishReason, ScoredToken, TextResult
+from speclsp.seam.events import TextGrew
+from speclsp.seam.requests import PlacedRequest, TextRequest
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import DRAFTERS
-from speclsp.statistics import RequestStats
 from speclsp.text.fitted_text import FittedText
 from speclsp.text.plain_text import PlainText
 from speclsp.text.rules import StopRules, stop_rules

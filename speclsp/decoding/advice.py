@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from speclsp.decoding.gain import measured_speedup, own_ms, single_pass_ms
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import DRAFT_MODEL, DRAFTERS, Settings, default, shown_name
 from speclsp.settings_resolution import SHARED, as_read
-from speclsp.statistics import RequestStats
 
 ENOUGH: Final = 50
 """Passes from which on silence is judged, and draft tokens from which on their acceptance is: a

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.answers import FinishReason
 from speclsp.decoding.sampling import Sampler
 from speclsp.decoding.target import ForkTarget
 from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.errors import DecodeInterruptedError
+from speclsp.seam.answers import FinishReason
 
 LEAST_PROBABILITY: Final = 0.001
 """Tokens less probable than this begin no text."""

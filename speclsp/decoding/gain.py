@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from speclsp.statistics import DrafterStats, RequestStats
+from speclsp.seam.statistics import DrafterStats, RequestStats
 
 
 class Expectation(NamedTuple):

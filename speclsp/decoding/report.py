@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speclsp.answers import CompletionResult, EditResult
 from speclsp.decoding.advice import advice_lines
 from speclsp.decoding.gain import (
     expectation,
@@ -23,8 +22,9 @@ from speclsp.decoding.gain import (
     tokens_per_pass,
 )
 from speclsp.decoding.session import STAGES
+from speclsp.seam.answers import CompletionResult, EditResult
+from speclsp.seam.statistics import DrafterStats, Percentiles, RequestStats, SessionStats
 from speclsp.settings import Settings
-from speclsp.statistics import DrafterStats, Percentiles, RequestStats, SessionStats
 
 
 def report_lines(stats: SessionStats, settings: Settings) -> list[str]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from speclsp.answers import CompletionResult
-from speclsp.statistics import DrafterStats, Percentiles, RequestStats, SessionStats
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.statistics import DrafterStats, Percentiles, RequestStats, SessionStats
 
 N_LATENCIES: Final = 1024
 """Latest requests that the percentiles are taken over."""
@@ -29,7 +29,7 @@ class SessionRecorder:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        """By the fields of :class:`~speclsp.statistics.SessionStats`."""
+        """By the fields of :class:`~speclsp.seam.statistics.SessionStats`."""
         self._prefetch = RequestStats()
         self._totals = RequestStats()
         self._latencies: dict[str, deque[float]] = {

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from speclsp.answers import FinishReason
 from speclsp.common_ends import common_head
 from speclsp.decoding.sampling import Sampler
 from speclsp.decoding.target import Logits, Target, TreeTarget, tree_target
@@ -32,7 +31,8 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.token_tree import depth_first, is_chain, node_depths
 from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError, NoRoomError
-from speclsp.statistics import RequestStats
+from speclsp.seam.answers import FinishReason
+from speclsp.seam.statistics import RequestStats
 
 _N_LAST = 32
 """Most prompt tokens beside the first draft; llama.cpp's kernels change at 64 on the CPU."""
@@ -40,7 +40,7 @@ _N_LAST = 32
 
 @dataclass(slots=True)
 class PassCounts:
-    """The request's counts while it runs, as :class:`~speclsp.statistics.RequestStats` has them."""
+    """The counts while it runs, as :class:`~speclsp.seam.statistics.RequestStats` has them."""
 
     n_prompt_evaluated: int = 0
     n_target_passes: int = 0

@@ -42,8 +42,8 @@ from speclsp.drafting.token_tree import (
     path_along,
 )
 from speclsp.errors import DrafterError
+from speclsp.seam.statistics import DrafterStats
 from speclsp.settings import DraftMode
-from speclsp.statistics import DrafterStats
 
 _PRIOR_TRIES: Final = 8.0
 """How many tokens the prior of a draft model counts as: a few wrong ones say little."""

@@ -21,7 +21,7 @@ from speclsp.drafting.drafter import (
     TreeDrafter,
 )
 from speclsp.errors import DrafterError
-from speclsp.statistics import DrafterStats
+from speclsp.seam.statistics import DrafterStats
 
 Clock: TypeAlias = Callable[[], float]
 """Returns seconds."""
@@ -87,7 +87,7 @@ _COUNTED_AS: Final = {
     "candidates": ("n_draft_calls", "ms_draft"),
     "accept": ("n_accept_calls", "ms_accept"),
 }
-"""The fields of :class:`~speclsp.statistics.DrafterStats` that count a drafter's calls."""
+"""The fields of :class:`~speclsp.seam.statistics.DrafterStats` that count a drafter's calls."""
 
 
 class MeasuredDrafter:
@@ -142,7 +142,7 @@ class MeasuredDrafter:
         self._context = context
         self._clock = clock
         self._counts: dict[str, Any] = defaultdict(int)
-        """By the fields of :class:`~speclsp.statistics.DrafterStats`."""
+        """By the fields of :class:`~speclsp.seam.statistics.DrafterStats`."""
         self._drafted_at: Counter[int] = Counter()
         self._accepted_at: Counter[int] = Counter()
         self._ns_native = 0

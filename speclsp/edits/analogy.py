@@ -17,8 +17,8 @@ from itertools import accumulate
 from typing import Final
 
 from speclsp.common_ends import common_head
-from speclsp.documents import edit_between
-from speclsp.requests import Change
+from speclsp.seam.documents import edit_between
+from speclsp.seam.requests import Change
 from speclsp.text.code_reader import OUTSIDE, CodeState, CursorScope, read_code
 from speclsp.text.languages import language_of
 from speclsp.text.rules import state_at

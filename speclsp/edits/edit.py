@@ -10,9 +10,9 @@ from itertools import accumulate
 from typing import Final, Literal
 
 from speclsp.common_ends import common_head, common_tail
-from speclsp.documents import TextEdit, edit_between
 from speclsp.edits.formats import EditFormat, lines_of
-from speclsp.requests import Change
+from speclsp.seam.documents import TextEdit, edit_between
+from speclsp.seam.requests import Change
 
 Withheld = Literal[
     "unchanged",

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final
 
-from speclsp.documents import edit_between
 from speclsp.edits.analogy import Place, flush, indentation, latest_places, shown_pairs
 from speclsp.errors import EditRefusedError
-from speclsp.requests import Change
+from speclsp.seam.documents import edit_between
+from speclsp.seam.requests import Change
 
 _CURSOR: Final = "<|cursor|>"
 _USER_CURSOR: Final = "<|user_cursor|>"

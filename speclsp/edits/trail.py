@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.documents import Document, TextEdit
 from speclsp.edits.formats import lines_of
-from speclsp.requests import Change
+from speclsp.seam.documents import Document, TextEdit
+from speclsp.seam.requests import Change
 from speclsp.secrets.pieces import Pieces
 
 _N_CHANGES: Final = 16

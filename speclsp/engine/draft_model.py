@@ -17,7 +17,7 @@ from speclsp.drafting.drafter import NO_DRAFT, Draft, DraftContext
 from speclsp.engine.draft_text import TextCrossing
 from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeError, SettingsError
-from speclsp.events import LogLevel
+from speclsp.seam.events import LogLevel
 from speclsp.settings import DraftMode
 
 Log = Callable[[LogLevel, str], None]

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from speclsp.answers import FinishReason
 from speclsp.common_ends import common_head
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.target import Logits
@@ -39,8 +38,9 @@ from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.remote.credentials import api_key
 from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
+from speclsp.seam.answers import FinishReason
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 from speclsp.vocabulary_protocol import FimTokenIds
 
 if TYPE_CHECKING:  # without a remote engine nothing needs an HTTP client

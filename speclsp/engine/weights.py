@@ -25,10 +25,10 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
-from speclsp.events import LogLevel
 from speclsp.hub.references import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
+from speclsp.seam.events import LogLevel
 from speclsp.settings import FIELDS, Settings, info, shown_name
 from speclsp.vocabulary_protocol import Vocabulary
 

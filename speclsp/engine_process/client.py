@@ -23,18 +23,18 @@ from msgspec import structs
 
 from speclsp import errors
 from speclsp import settings as settings_table
-from speclsp.answers import FinishReason, R
-from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import MAX_ENDS, PAUSES_S, Restarts
 from speclsp.engine_process.shared_documents import SharedDocuments
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
-from speclsp.events import Event, EventQueue, StateChanged
-from speclsp.requests import AnyRequest, EditRequest, Request
+from speclsp.seam.answers import FinishReason, R
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.events import Event, EventQueue, StateChanged
+from speclsp.seam.requests import AnyRequest, EditRequest, Request
+from speclsp.seam.statistics import EngineState, SessionStats
 from speclsp.secrets.pieces import clipped
 from speclsp.settings import Settings
-from speclsp.statistics import EngineState, SessionStats
 
 if TYPE_CHECKING:
     from speclsp.engine_process.place import EnginePlace
@@ -104,7 +104,7 @@ class _Pending:
 
 
 class SharedCompleter:
-    """A :class:`speclsp.seam.Completer` whose engine is a process that other windows use, too.
+    """A :class:`speclsp.seam.completer.Completer` whose engine is a process that windows share.
 
     All state belongs to the event loop: what other threads ask for is done there, in its order.
     """

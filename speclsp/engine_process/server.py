@@ -18,15 +18,15 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from speclsp.cancellation import CancellationToken
-from speclsp.documents import Document
 from speclsp.engine_process import wire
 from speclsp.engine_process.transport import Streams, in_daemon_thread
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.event_pump import EventPump, post
-from speclsp.events import Event, Problem, Progress, StateChanged
-from speclsp.requests import Q
-from speclsp.seam import Completer
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completer import Completer
+from speclsp.seam.documents import Document
+from speclsp.seam.event_pump import EventPump, post
+from speclsp.seam.events import Event, Problem, Progress, StateChanged
+from speclsp.seam.requests import Q
 from speclsp.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process import wire
-from speclsp.events import EventQueue
 from speclsp.project.ignore import IgnoredFiles, root_of
 from speclsp.project.repository import name_elsewhere
-from speclsp.requests import Change, EditRequest
+from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.events import EventQueue
+from speclsp.seam.requests import Change, EditRequest
 from speclsp.settings import Settings
 
 _T = TypeVar("_T", Document, AcceptedText)

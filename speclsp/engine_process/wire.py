@@ -13,14 +13,14 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from speclsp.answers import AnyResult
-from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
-from speclsp.events import Event
-from speclsp.requests import AnyRequest
+from speclsp.seam.answers import AnyResult
+from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.events import Event
+from speclsp.seam.requests import AnyRequest
+from speclsp.seam.statistics import SessionStats
 from speclsp.settings import PER_REQUEST, Settings
-from speclsp.statistics import SessionStats
 
 MAX_FRAME: Final = 1 << 28
 """Bytes of the longest message."""

@@ -27,7 +27,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from speclsp.answers import TextResult
 from speclsp.errors import EngineUnavailableError, RequestError, SpecLspError
 from speclsp.http_server import answers
 from speclsp.http_server.bodies import (
@@ -45,7 +44,8 @@ from speclsp.http_server.prompts import PromptTokens
 from speclsp.http_server.request_log import RequestLog, ToldOnce
 from speclsp.printable import printable
 from speclsp.remote.credentials import is_loopback
-from speclsp.requests import TextRequest
+from speclsp.seam.answers import TextResult
+from speclsp.seam.requests import TextRequest
 
 MAX_BODY: Final = 16 << 20
 """Most bytes of a request's body."""

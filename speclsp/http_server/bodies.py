@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from speclsp.requests import SettingValue, TextRequest
+from speclsp.seam.requests import SettingValue, TextRequest
 
 MAX_PROMPTS: Final = 16
 """Most prompts of one request."""

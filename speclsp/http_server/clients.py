@@ -18,17 +18,17 @@ from typing import Final
 
 from msgspec import structs
 
-from speclsp.answers import TextResult
-from speclsp.cancellation import CancellationToken
 from speclsp.common_ends import common_head
-from speclsp.documents import Document, WorkspaceFolder, edit_between
 from speclsp.errors import EngineUnavailableError, SpecLspError
-from speclsp.event_pump import EventPump, post
-from speclsp.events import Event, Problem, TextGrew
 from speclsp.http_server.bodies import TextBody
-from speclsp.requests import TextRequest
-from speclsp.seam import Completer
-from speclsp.statistics import EngineState
+from speclsp.seam.answers import TextResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completer import Completer
+from speclsp.seam.documents import Document, WorkspaceFolder, edit_between
+from speclsp.seam.event_pump import EventPump, post
+from speclsp.seam.events import Event, Problem, TextGrew
+from speclsp.seam.requests import TextRequest
+from speclsp.seam.statistics import EngineState
 
 logger = logging.getLogger(__name__)
 

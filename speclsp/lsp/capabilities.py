@@ -1,7 +1,7 @@
 """``initialize``: what the server reads of its parameters, and the capabilities in its answer.
 
 lsprotocol and pygls are not imported here, because that takes 0.3 s and editors wait for the
-answer: ``speclsp.rpc.stdio`` sends it first and imports them afterwards.
+answer: ``speclsp.lsp.serving`` sends it first and imports them afterwards.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from lsprotocol import types
 
-from speclsp.answers import CompletionResult
-from speclsp.documents import TextEdit
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.items import (
     Item,
@@ -22,7 +20,9 @@ from speclsp.lsp.items import (
 )
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer
-from speclsp.requests import CompletionRequest, Trigger
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.documents import TextEdit
+from speclsp.seam.requests import CompletionRequest, Trigger
 
 
 async def inline_completion(

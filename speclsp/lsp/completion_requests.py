@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from speclsp.answers import CompletionResult
-from speclsp.requests import CompletionRequest, Trigger
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.requests import CompletionRequest, Trigger
 
 
 @dataclass(slots=True, eq=False)

@@ -11,10 +11,10 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from speclsp.events import LogLevel, Progress
 from speclsp.log import LEVELS
 from speclsp.lsp.capabilities import ClientCapabilities
 from speclsp.lsp.protocol import SpecProtocol
+from speclsp.seam.events import LogLevel, Progress
 
 logger = logging.getLogger(__name__)
 

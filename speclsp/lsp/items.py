@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from speclsp.answers import CompletionResult, GeneratedText
-from speclsp.documents import TextEdit
 from speclsp.lsp.text_buffer import Cursor, TextBuffer, with_line_feeds
+from speclsp.seam.answers import CompletionResult, GeneratedText
+from speclsp.seam.documents import TextEdit
 
 _WORD_BEFORE: Final = re.compile(r"\w+\Z")
 

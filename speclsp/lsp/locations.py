@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from speclsp.documents import WorkspaceFolder
 from speclsp.project.repository import repository_name
+from speclsp.seam.documents import WorkspaceFolder
 from speclsp.text.languages import LANGUAGES
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,6 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
-from speclsp.events import Progress
 from speclsp.hub.choice import (
     Choice,
     choice_of,
@@ -40,6 +39,7 @@ from speclsp.hub.memory import Memory, find_memory
 from speclsp.hub.presets import AUTO, PRESETS, recommend
 from speclsp.hub.references import model_title
 from speclsp.lsp.editor import Editor, ProgressReporter
+from speclsp.seam.events import Progress
 from speclsp.settings import Settings
 
 _DOWNLOAD: Final = "Download"

@@ -18,13 +18,8 @@ import msgspec
 from lsprotocol import types
 
 from speclsp import settings as settings_table
-from speclsp.answers import CompletionResult, R
-from speclsp.cancellation import CancellationToken
 from speclsp.decoding.report import report_lines, request_line
-from speclsp.documents import Document
 from speclsp.errors import EngineUnavailableError, SpecLspError
-from speclsp.event_pump import EventPump, post
-from speclsp.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged
 from speclsp.lsp.client_settings import ClientSettings
 from speclsp.lsp.completion_requests import InFlightRequests, SharedAnswers, TriggerKinds
 from speclsp.lsp.document_store import DocumentStore
@@ -33,10 +28,15 @@ from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.model_commands import NamedModels
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer
-from speclsp.requests import CompletionRequest, Q, SettingValue
-from speclsp.seam import Completer
+from speclsp.seam.answers import CompletionResult, R
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completer import Completer
+from speclsp.seam.documents import Document
+from speclsp.seam.event_pump import EventPump, post
+from speclsp.seam.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged
+from speclsp.seam.requests import CompletionRequest, Q, SettingValue
+from speclsp.seam.statistics import SessionStats
 from speclsp.settings import Settings
-from speclsp.statistics import SessionStats
 from speclsp.suggestions.window import Window
 
 logger = logging.getLogger(__name__)

@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.token_index import MAX_TOKEN
 from speclsp.errors import SpecLspError, StoreError
-from speclsp.events import LogLevel
 from speclsp.project.corpus import Corpus
 from speclsp.project.scan import FoundFile, Signature
 from speclsp.project.source_text import SourceText, read_source, unmasked
 from speclsp.prompt.context.definitions import NameCodes, outline_of
+from speclsp.seam.events import LogLevel
 from speclsp.secrets.masked_text import masked
 from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore

@@ -16,17 +16,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from speclsp.documents import WorkspaceFolder
 from speclsp.drafting.drafter import TokenArray, TokenCorpus
 from speclsp.errors import SpecLspError
-from speclsp.events import Event, EventQueue, LogLevel, LogLine, Problem, Progress, ProgressReport
 from speclsp.project.ignore import IGNORE_FILE, IgnoreRules
 from speclsp.project.indexed_files import IndexedFiles, Outlines
 from speclsp.project.scan import MAX_FILES, FoundFile, ScanTally, examine, scan
 from speclsp.project.source_text import SourceText
 from speclsp.project.watch import Watcher, plan_watches
+from speclsp.seam.documents import WorkspaceFolder
+from speclsp.seam.events import (
+    Event,
+    EventQueue,
+    LogLevel,
+    LogLine,
+    Problem,
+    Progress,
+    ProgressReport,
+)
+from speclsp.seam.statistics import IndexStats
 from speclsp.settings import Settings
-from speclsp.statistics import IndexStats
 from speclsp.storage.token_store import TokenStore
 
 _SWEEP_S: Final = 600.0

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
-from speclsp.documents import TextEdit, shortest_edit
+from speclsp.seam.documents import TextEdit, shortest_edit
 from speclsp.secrets.assignments import TextKind
 from speclsp.secrets.line_scan import N_BESIDE, Found, kind_of, secrets_in_lines
 from speclsp.secrets.pieces import N_LETTERS

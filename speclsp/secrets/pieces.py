@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from speclsp.documents import Place
+from speclsp.seam.documents import Place
 from speclsp.secrets.spans import Span, merged
 
 N_LETTERS: Final = 8

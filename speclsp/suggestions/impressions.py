@@ -63,7 +63,7 @@ class Impressions:
             self._n_in_part += (not to_its_end) - (before == "in part")
 
     def counts(self, now: float) -> dict[str, Any]:
-        """Return the counts, by the fields of :class:`~speclsp.statistics.SessionStats`."""
+        """Return the counts, by the fields of :class:`~speclsp.seam.statistics.SessionStats`."""
         read = [n for since, n in self._shown_at.values() if now - since >= SHOWN_AFTER_S]
         return {
             "n_shown": self._n_shown + len(read),

@@ -13,11 +13,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.common_ends import common_head
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import AcceptedText, TextEdit, edit_between
-from speclsp.requests import CompletionRequest, PlacedCompletion
+from speclsp.seam.answers import CompletionResult, GeneratedText
+from speclsp.seam.documents import AcceptedText, TextEdit, edit_between
+from speclsp.seam.requests import CompletionRequest, PlacedCompletion
 from speclsp.secrets.pieces import Pieces
 from speclsp.suggestions.impressions import Impressions
 from speclsp.text.typed_text import (

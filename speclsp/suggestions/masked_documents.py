@@ -24,11 +24,11 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from speclsp.documents import Document, Place, TextEdit, edit_between
 from speclsp.edits.trail import Trail
-from speclsp.open_documents import Documents, n_versions
-from speclsp.requests import Change, DocumentCursor, PlacedRequest, Q
-from speclsp.seam import Completer
+from speclsp.seam.completer import Completer
+from speclsp.seam.documents import Document, Place, TextEdit, edit_between
+from speclsp.seam.open_documents import Documents, n_versions
+from speclsp.seam.requests import Change, DocumentCursor, PlacedRequest, Q
 from speclsp.secrets.masked_text import MaskedText, Masking
 from speclsp.secrets.paths import is_secret_path
 from speclsp.secrets.pieces import Pieces

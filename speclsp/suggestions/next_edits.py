@@ -14,15 +14,15 @@ from typing import Final
 
 from msgspec import structs
 
-from speclsp.answers import EditResult
-from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import percentiles, summed
-from speclsp.documents import AcceptedText, Document, edit_between
 from speclsp.edits.edit import is_far, left_after, place_to_go_on, smallest_edit
-from speclsp.requests import EditRequest, PlacedRequest
-from speclsp.seam import Completer
+from speclsp.seam.answers import EditResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completer import Completer
+from speclsp.seam.documents import AcceptedText, Document, edit_between
+from speclsp.seam.requests import EditRequest, PlacedRequest
+from speclsp.seam.statistics import EditStats, RequestStats
 from speclsp.secrets.pieces import Pieces
-from speclsp.statistics import EditStats, RequestStats
 from speclsp.suggestions.ledger import Offers
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 

@@ -19,17 +19,23 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from speclsp.answers import CompletionResult, FinishReason
-from speclsp.cancellation import CancellationToken
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import AcceptedText, Document, TextEdit, edit_between
 from speclsp.errors import EngineUnavailableError
-from speclsp.requests import AnyPlaced, CompletionRequest, PlacedCompletion, PlacedRequest, Request
-from speclsp.seam import Completer, answered
+from speclsp.seam.answers import CompletionResult, FinishReason
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completer import Completer, answered
+from speclsp.seam.documents import AcceptedText, Document, TextEdit, edit_between
+from speclsp.seam.requests import (
+    AnyPlaced,
+    CompletionRequest,
+    PlacedCompletion,
+    PlacedRequest,
+    Request,
+)
+from speclsp.seam.statistics import RequestStats, SessionStats
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats, SessionStats
 from speclsp.suggestions.ledger import Ledger, Suggestion
 from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
 from speclsp.suggestions.next_edits import NextEdits

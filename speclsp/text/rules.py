@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from speclsp.requests import AnyPlaced, PlacedCompletion
+from speclsp.seam.requests import AnyPlaced, PlacedCompletion
 from speclsp.settings import Settings
 from speclsp.text.code_reader import (
     AUTO_CLOSERS,

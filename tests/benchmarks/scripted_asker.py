@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
-from speclsp.statistics import SessionStats
+from speclsp.seam.statistics import SessionStats
 
 
 class ScriptedAsker:

@@ -11,7 +11,7 @@ from benchmarks.cases import EditCase
 from benchmarks.peers.contract import PeerOptions, PeerSession
 from speclsp.embedded import embedded_target
 from speclsp.errors import EngineError
-from speclsp.statistics import RequestStats
+from speclsp.seam.statistics import RequestStats
 from tests.benchmarks.scripted_asker import ScriptedAsker
 
 Suggest = Callable[[EditCase, int], Answer | str]

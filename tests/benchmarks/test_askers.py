@@ -12,8 +12,8 @@ from suspended import suspend
 
 from benchmarks.askers import LocalAsker, ServerAsker
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.events import LogLine
-from speclsp.statistics import SessionStats
+from speclsp.seam.events import LogLine
+from speclsp.seam.statistics import SessionStats
 from speclsp.suggestions.window import Window
 from tests.benchmarks.case_folders import case
 from tests.support.server_process import CaseServer, InlineItem, ServerProcessError

@@ -14,7 +14,7 @@ from benchmarks.figures import (
     ratios,
     side_named,
 )
-from speclsp.statistics import DrafterStats, RequestStats
+from speclsp.seam.statistics import DrafterStats, RequestStats
 
 
 def column(better: Literal["least", "most", ""], n_digits: int = 1) -> Column[float]:

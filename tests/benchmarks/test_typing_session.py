@@ -17,8 +17,8 @@ from benchmarks.typing_session import (
     keys,
     replay_typing,
 )
+from speclsp.seam.statistics import RequestStats, SessionStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats, SessionStats
 from tests.benchmarks.case_folders import case
 from tests.benchmarks.scripted_asker import ScriptedAsker
 

@@ -9,14 +9,14 @@ from forked_speclsp import run_speclsp
 from rich.console import Console
 from rich.text import Text
 
-from speclsp.answers import CompletionResult, GeneratedText
 from speclsp.cli.demo import SCENES, Scene, type_scene
 from speclsp.cli.demo_screen import DRAFTED_STYLE, Frame, Screen, comparison, picture, render_frame
-from speclsp.documents import Document
 from speclsp.embedded import sample_project
-from speclsp.requests import CompletionRequest
-from speclsp.seam import answered
-from speclsp.statistics import DrafterStats, RequestStats, SessionStats
+from speclsp.seam.answers import CompletionResult, GeneratedText
+from speclsp.seam.completer import answered
+from speclsp.seam.documents import Document
+from speclsp.seam.requests import CompletionRequest
+from speclsp.seam.statistics import DrafterStats, RequestStats, SessionStats
 
 STATS = SessionStats(
     n_requests=5,

@@ -11,13 +11,13 @@ from click.testing import CliRunner, Result
 from indexed_project import write
 from typed_requests import request_between, typed_completer
 
-from speclsp.cancellation import CancellationToken
 from speclsp.cli.main import cli
 from speclsp.cli.without_editor import complete_when_ready
 from speclsp.completer.explaining import EditExplanation, PromptExplanation
-from speclsp.documents import WorkspaceFolder
 from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import WorkspaceFolder
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real

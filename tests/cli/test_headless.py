@@ -11,17 +11,17 @@ from scripted_completer import Asked, ScriptedCompleter
 from typed_requests import result_of
 from waiting import until
 
-from speclsp.answers import GeneratedText
 from speclsp.cli.headless import (
     HeadlessConnection,
     HeadlessOptions,
     HeadlessServer,
     completion_object,
 )
-from speclsp.requests import PlacedCompletion
 from speclsp.rpc import connection
+from speclsp.seam.answers import GeneratedText
+from speclsp.seam.requests import PlacedCompletion
+from speclsp.seam.statistics import SessionStats
 from speclsp.settings import Settings
-from speclsp.statistics import SessionStats
 from speclsp.suggestions.window import Window
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from speclsp.cli.without_editor import describe, running, write_event, write_line
-from speclsp.event_pump import EventPump
-from speclsp.events import Event, EventQueue, LogLine, Problem, Progress, StateChanged
 from speclsp.log import logging_by
+from speclsp.seam.event_pump import EventPump
+from speclsp.seam.events import Event, EventQueue, LogLine, Problem, Progress, StateChanged
 from speclsp.settings import Settings
 
 

@@ -16,11 +16,11 @@ from speclsp.completer import accepted
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.learned_files import LearnedFiles, LearnInto, learn_into
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import AcceptedText, WorkspaceFolder, name_of
 from speclsp.drafting.drafter import sum_of
 from speclsp.errors import StoreError
-from speclsp.events import EventQueue, LogLine, Problem
 from speclsp.ngrams.files import open_statistics
+from speclsp.seam.documents import AcceptedText, WorkspaceFolder, name_of
+from speclsp.seam.events import EventQueue, LogLine, Problem
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore

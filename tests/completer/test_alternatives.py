@@ -9,9 +9,9 @@ from scripted_models import END, N_TOKENS, ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 from waiting import until
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
 from speclsp.errors import DecodeError
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
 from speclsp.settings import Settings
 
 WAIT_S = 60

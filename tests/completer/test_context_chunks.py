@@ -13,11 +13,11 @@ from typed_requests import document_of, remade, request_between
 from speclsp.completer import context_chunks
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.project import Project, ProjectIndexes
-from speclsp.documents import Document, WorkspaceFolder, edit_between
-from speclsp.events import EventQueue
-from speclsp.open_documents import Documents
 from speclsp.prompt.chunks import ContextChunk
-from speclsp.requests import PlacedCompletion
+from speclsp.seam.documents import Document, WorkspaceFolder, edit_between
+from speclsp.seam.events import EventQueue
+from speclsp.seam.open_documents import Documents
+from speclsp.seam.requests import PlacedCompletion
 from speclsp.settings import Settings
 
 WAIT_S = 60

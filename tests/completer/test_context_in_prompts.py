@@ -10,11 +10,11 @@ from indexed_project import write
 from scripted_models import ScriptedLoader
 from typed_requests import document_of, request_between, typed_completer
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
 from speclsp.completer import engine_thread
 from speclsp.completer.context_chunks import ContextChunks
-from speclsp.documents import WorkspaceFolder
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import WorkspaceFolder
 from speclsp.settings import Settings
 
 WAIT_S = 60

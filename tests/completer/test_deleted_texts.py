@@ -6,7 +6,7 @@ import numpy as np
 from typed_requests import document_of
 
 from speclsp.completer.deleted_texts import MOST_CHARS, DeletedTexts
-from speclsp.documents import TextEdit
+from speclsp.seam.documents import TextEdit
 
 
 class Editing:

@@ -13,8 +13,8 @@ from speclsp.completer.document_tokens import (
     PIECE_CHARS,
     DocumentTokens,
 )
-from speclsp.documents import Document, TextEdit
-from speclsp.open_documents import Documents
+from speclsp.seam.documents import Document, TextEdit
+from speclsp.seam.open_documents import Documents
 
 
 class CountingTokenizer:

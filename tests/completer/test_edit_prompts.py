@@ -9,14 +9,14 @@ import pytest
 from typed_requests import document_of
 from waiting import until
 
-from speclsp.cancellation import CancellationToken
 from speclsp.common_ends import common_head
 from speclsp.completer import edits
 from speclsp.completer.edits import edit_tokens
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.formats import FORMATS
 from speclsp.embedded import embedded_draft
-from speclsp.requests import CompletionRequest, EditRequest
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.requests import CompletionRequest, EditRequest
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

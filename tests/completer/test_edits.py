@@ -20,21 +20,21 @@ from shared_engine import AcrossSocket
 from typed_requests import document_of
 from waiting import until
 
-from speclsp.answers import CompletionResult, EditResult
-from speclsp.cancellation import CancellationToken
 from speclsp.completer import loaded_models
 from speclsp.completer.edits import edit_format
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document, WorkspaceFolder
 from speclsp.edits.edit import smallest_edit
 from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, Region
 from speclsp.embedded import embedded_draft
 from speclsp.engine.remote_target import RemoteLoader
 from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import EngineUnavailableError, SettingsError
-from speclsp.events import Problem
 from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt
-from speclsp.requests import CompletionRequest, EditRequest
+from speclsp.seam.answers import CompletionResult, EditResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document, WorkspaceFolder
+from speclsp.seam.events import Problem
+from speclsp.seam.requests import CompletionRequest, EditRequest
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

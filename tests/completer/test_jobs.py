@@ -11,8 +11,6 @@ from scripted_models import END, ScriptedLoader
 from typed_requests import document_of
 from waiting import until
 
-from speclsp.answers import FinishReason, Result
-from speclsp.cancellation import CancellationToken
 from speclsp.completer import local
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench
 from speclsp.completer.local import LocalCompleter
@@ -20,9 +18,11 @@ from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext
-from speclsp.requests import CompletionRequest, Request
+from speclsp.seam.answers import FinishReason, Result
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.requests import CompletionRequest, Request
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 
 WAIT_S = 20.0
 URIS = ("file:///a.py", "file:///b.py")

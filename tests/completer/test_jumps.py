@@ -8,10 +8,10 @@ import pytest
 from scripted_models import N_TOKENS, GatedTarget, ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
 from speclsp.completer import completion_job
 from speclsp.engine.draft_model import DraftModelDrafter
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
 from speclsp.settings import Settings
 
 WAIT_S = 60

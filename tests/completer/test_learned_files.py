@@ -13,19 +13,19 @@ from scripted_models import ByteVocabulary, ScriptedLoader
 from typed_requests import document_of, request_between, result_of
 from waiting import until
 
-from speclsp.answers import CompletionResult, GeneratedText
-from speclsp.cancellation import CancellationToken
 from speclsp.completer import learned_files
 from speclsp.completer.learned_files import LearnedFiles, LearnInto
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import AcceptedText, TextEdit
 from speclsp.drafting.drafter import sum_of
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import ModelNotFoundError, StoreError
-from speclsp.events import EventQueue, LogLine, Problem
 from speclsp.ngrams import files, journal
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.learned_file import LearnedFile
+from speclsp.seam.answers import CompletionResult, GeneratedText
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import AcceptedText, TextEdit
+from speclsp.seam.events import EventQueue, LogLine, Problem
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore

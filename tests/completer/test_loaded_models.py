@@ -17,7 +17,7 @@ from speclsp.drafting.registry import draft_model_remark, given_without_speculat
 from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
-from speclsp.events import EventQueue, LogLine, Problem
+from speclsp.seam.events import EventQueue, LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
 

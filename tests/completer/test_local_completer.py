@@ -13,20 +13,20 @@ from scripted_models import ScriptedLoader
 from typed_requests import TypedWindow, document_of, request_between, typed_completer
 from waiting import until
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
 from speclsp.completer import loaded_models, local
 from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document, WorkspaceFolder
 from speclsp.errors import (
     DecodeError,
     EngineError,
     EngineUnavailableError,
     ModelNotFoundError,
 )
-from speclsp.events import Event, LogLine, Problem, Progress, StateChanged
-from speclsp.requests import CompletionRequest
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document, WorkspaceFolder
+from speclsp.seam.events import Event, LogLine, Problem, Progress, StateChanged
+from speclsp.seam.requests import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 

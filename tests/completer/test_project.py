@@ -12,15 +12,15 @@ from typed_requests import document_of
 from waiting import until
 
 from speclsp.completer.project import Project, ProjectIndexes
-from speclsp.documents import WorkspaceFolder
-from speclsp.events import Event, EventQueue, LogLine, Progress, ProgressReport
-from speclsp.open_documents import Documents
 from speclsp.project import project_index
 from speclsp.project.corpus import Corpus
 from speclsp.project.ignore import IgnoredFiles
 from speclsp.project.indexed_files import IndexedFiles
+from speclsp.seam.documents import WorkspaceFolder
+from speclsp.seam.events import Event, EventQueue, LogLine, Progress, ProgressReport
+from speclsp.seam.open_documents import Documents
+from speclsp.seam.statistics import IndexStats
 from speclsp.settings import Settings
-from speclsp.statistics import IndexStats
 from speclsp.storage.token_store import TokenStore
 
 UNKEPT = Settings(persist=False)

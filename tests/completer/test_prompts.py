@@ -11,16 +11,16 @@ from scripted_target import ScriptedTarget, hashing
 from typed_requests import TypedWindow, document_of, request_between, typed_completer
 from waiting import until
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
 from speclsp.common_ends import common_head
 from speclsp.completer.prompts import Prompts
-from speclsp.documents import WorkspaceFolder
 from speclsp.engine.weights import Weights
-from speclsp.events import Problem
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import WorkspaceFolder
+from speclsp.seam.events import Problem
 from speclsp.settings import Settings
 
 WAIT_S = 60

@@ -15,14 +15,14 @@ from secret_forms import planted_secrets
 from typed_requests import TypedWindow, request_at, typed_completer
 from waiting import until
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
-from speclsp.documents import WorkspaceFolder
 from speclsp.engine.remote_target import RemoteLoader, StandInVocabulary, api_key
 from speclsp.errors import EngineUnavailableError, OtherModelError, SettingsError
-from speclsp.events import Problem
 from speclsp.remote.engine import HttpEngine
 from speclsp.remote.messages import Piece, RemoteModel
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import WorkspaceFolder
+from speclsp.seam.events import Problem
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 

@@ -12,10 +12,10 @@ from built_llama_server import WHY_NOT, built_llama_server
 from llama_server_process import KEY, running_llama_server
 from typed_requests import TypedWindow, request_between, typed_completer
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
 from speclsp.embedded import embedded_target, sample_project
 from speclsp.errors import EngineUnavailableError
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
 from speclsp.settings import Settings
 from tests.support.server_process import ServerProcess
 

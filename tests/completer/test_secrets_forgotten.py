@@ -22,12 +22,12 @@ from scripted_remote import ScriptedRemote
 from typed_requests import document_of
 from waiting import until
 
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import WorkspaceFolder
 from speclsp.engine.remote_target import RemoteLoader
 from speclsp.remote.messages import RemoteModel
-from speclsp.requests import CompletionRequest, EditRequest
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import WorkspaceFolder
+from speclsp.seam.requests import CompletionRequest, EditRequest
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

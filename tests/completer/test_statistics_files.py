@@ -14,9 +14,9 @@ from speclsp.completer import statistics_files
 from speclsp.completer.learned_files import LearnedFiles
 from speclsp.completer.statistics_files import FilesInUse, StatisticsFiles
 from speclsp.drafting.drafter import sum_of
-from speclsp.events import Event, EventQueue, Problem
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write
+from speclsp.seam.events import Event, EventQueue, Problem
 from speclsp.settings import Settings
 
 WAIT_S = 60

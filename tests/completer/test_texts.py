@@ -10,8 +10,6 @@ import scripted_models
 from scripted_models import N_TOKENS, ScriptedLoader
 from typed_requests import document_of
 
-from speclsp.answers import TextResult
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.edits import edit_tokens, prompt_regions
 from speclsp.completer.engine import Engine
 from speclsp.completer.engine_thread import MAX_FAILURES
@@ -19,8 +17,10 @@ from speclsp.completer.jobs import Workbench
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.formats import FORMATS, EditSource
 from speclsp.errors import RequestError
-from speclsp.events import TextGrew
-from speclsp.requests import CompletionRequest, TextRequest
+from speclsp.seam.answers import TextResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.events import TextGrew
+from speclsp.seam.requests import CompletionRequest, TextRequest
 from speclsp.settings import Settings
 
 WAIT_S = 120

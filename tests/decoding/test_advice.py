@@ -11,9 +11,9 @@ import pytest
 
 from speclsp.decoding.advice import ENOUGH, ENOUGH_CALLS, ENOUGH_PASSES, advice_lines
 from speclsp.drafting.registry import GROUP
+from speclsp.seam.statistics import DrafterStats, RequestStats
 from speclsp.settings import DRAFT_MODEL, DRAFTERS, Settings
 from speclsp.settings_resolution import canonical_name, resolve
-from speclsp.statistics import DrafterStats, RequestStats
 
 
 def drafter(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 import pytest
 from scripted_target import ScriptedTarget, hashing
 
-from speclsp.answers import FinishReason
 from speclsp.decoding.forks import Fork, best_rivals, grow_forks
 from speclsp.decoding.sampling import GreedySampler, Sampler, SamplingParams, SeededSampler
 from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.errors import DecodeInterruptedError
+from speclsp.seam.answers import FinishReason
 
 N_VOCAB = 30
 PREDICT = hashing(N_VOCAB)

@@ -4,7 +4,7 @@ import pytest
 from drafted_session import totals
 
 from speclsp.decoding.gain import Expectation, expectation, measured_speedup, measured_step_speedup
-from speclsp.statistics import DrafterStats, RequestStats
+from speclsp.seam.statistics import DrafterStats, RequestStats
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 0.75, 1.0])

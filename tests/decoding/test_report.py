@@ -5,7 +5,6 @@ import dataclasses
 from drafted_session import LOOKUP, totals
 from msgspec import structs
 
-from speclsp.answers import CompletionResult, EditResult, GeneratedText
 from speclsp.decoding.report import (
     draft_acceptance_line,
     drafter_line,
@@ -14,8 +13,8 @@ from speclsp.decoding.report import (
     request_line,
     timing_lines,
 )
-from speclsp.settings import Settings
-from speclsp.statistics import (
+from speclsp.seam.answers import CompletionResult, EditResult, GeneratedText
+from speclsp.seam.statistics import (
     DrafterStats,
     EditStats,
     IndexStats,
@@ -23,6 +22,7 @@ from speclsp.statistics import (
     RequestStats,
     SessionStats,
 )
+from speclsp.settings import Settings
 
 
 def test_llama_cpps_statistics_line():

@@ -4,9 +4,15 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from speclsp.answers import CompletionResult, FinishReason, GeneratedText
 from speclsp.decoding.session import N_LATENCIES, SessionRecorder, percentiles, summed
-from speclsp.statistics import DrafterStats, IndexStats, Percentiles, RequestStats, SessionStats
+from speclsp.seam.answers import CompletionResult, FinishReason, GeneratedText
+from speclsp.seam.statistics import (
+    DrafterStats,
+    IndexStats,
+    Percentiles,
+    RequestStats,
+    SessionStats,
+)
 
 READY = SessionStats(state="ready")
 

@@ -16,7 +16,6 @@ from scripted_drafters import (
 from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, random_trees, tree_of
 from scripted_target import ScriptedTarget, hashing
 
-from speclsp.answers import FinishReason
 from speclsp.common_ends import common_head
 from speclsp.decoding.gain import measured_speedup
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
@@ -27,6 +26,7 @@ from speclsp.drafting.drafter import NO_TREE, Draft, DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError, NoRoomError
+from speclsp.seam.answers import FinishReason
 
 N_VOCAB = 7
 PROMPT = [1, 2, 3, 4, 5, 6, 1, 2]

@@ -5,7 +5,6 @@ from collections import Counter
 import pytest
 from recorded_edits import RecordedAnswer, recorded_answers
 
-from speclsp.documents import TextEdit, edit_between
 from speclsp.edits.edit import (
     Hunk,
     departures,
@@ -19,7 +18,8 @@ from speclsp.edits.edit import (
     why_withheld,
 )
 from speclsp.edits.formats import FORMATS, Zeta2
-from speclsp.requests import Change
+from speclsp.seam.documents import TextEdit, edit_between
+from speclsp.seam.requests import Change
 
 OLD = "one\ntwo\nthree\nfour\nfive\n"
 ZETA_2 = FORMATS[Zeta2.name]

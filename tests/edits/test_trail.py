@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from typed_requests import document_of
 
-from speclsp.documents import edit_between
 from speclsp.edits.trail import Trail
-from speclsp.requests import Change
+from speclsp.seam.documents import edit_between
+from speclsp.seam.requests import Change
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.secrets.pieces import Pieces
 

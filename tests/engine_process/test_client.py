@@ -19,8 +19,6 @@ from scripted_completer import Asked, ScriptedCompleter
 from shared_engine import ThreadedEngine
 from waiting import until
 
-from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.engine_process import wire
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.restarts import MAX_ENDS
@@ -32,10 +30,12 @@ from speclsp.errors import (
     ModelNotFoundError,
     SpecLspError,
 )
-from speclsp.events import Event, LogLine, Problem, StateChanged
-from speclsp.requests import Change, CompletionRequest, EditRequest
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.events import Event, LogLine, Problem, StateChanged
+from speclsp.seam.requests import Change, CompletionRequest, EditRequest
+from speclsp.seam.statistics import SessionStats
 from speclsp.settings import Settings
-from speclsp.statistics import SessionStats
 
 WAIT_S = 30
 URI = "file:///p/a.py"

@@ -21,8 +21,6 @@ from suspended import suspend
 from typed_requests import TypedWindow, answer_of, request_between
 from waiting import until
 
-from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.engine_process.place import EnginePlace, engine_place
 from speclsp.engine_process.restarts import MAX_ENDS
@@ -30,7 +28,9 @@ from speclsp.engine_process.server import Watchdog
 from speclsp.engine_process.start import START_TIMEOUT_S, EngineConnection, connect
 from speclsp.engine_process.transport import in_daemon_thread
 from speclsp.errors import EngineError, EngineUnavailableError, ModelLoadError
-from speclsp.events import LogLine, Problem, StateChanged
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import AcceptedText
+from speclsp.seam.events import LogLine, Problem, StateChanged
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.suggestions.window import Window

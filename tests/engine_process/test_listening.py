@@ -17,18 +17,18 @@ from click.testing import CliRunner
 from typed_requests import answer_of
 from waiting import until
 
-from speclsp.cancellation import CancellationToken
 from speclsp.cli.engine import engine
 from speclsp.cli.window_completer import make_completer
-from speclsp.documents import AcceptedText, Document, WorkspaceFolder
 from speclsp.engine_process import listening, start, wire
 from speclsp.engine_process.listening import connect_elsewhere, open_endpoint
 from speclsp.engine_process.place import PROTOCOL, engine_place
 from speclsp.engine_process.start import known_places, running_engines, status_of
 from speclsp.errors import EngineProcessError
-from speclsp.events import Problem
-from speclsp.requests import Change, CompletionRequest, EditRequest
-from speclsp.seam import Completer
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completer import Completer
+from speclsp.seam.documents import AcceptedText, Document, WorkspaceFolder
+from speclsp.seam.events import Problem
+from speclsp.seam.requests import Change, CompletionRequest, EditRequest
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import WorkspaceUse

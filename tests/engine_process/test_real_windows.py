@@ -22,7 +22,7 @@ from forked_speclsp import forked_command
 
 from speclsp.engine_process.place import known_places, read_info
 from speclsp.engine_process.start import running_engines
-from speclsp.events import LogLine, StateChanged
+from speclsp.seam.events import LogLine, StateChanged
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.locations import accepted_store_path
 from tests.support.server_process import InlineItem, ServerProcess

@@ -11,14 +11,14 @@ from shared_engine import ThreadedEngine
 from typed_requests import TypedWindow, request_between
 from waiting import until
 
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import AcceptedText, WorkspaceFolder
 from speclsp.engine_process import server
 from speclsp.engine_process.client import SharedCompleter
 from speclsp.errors import EngineUnavailableError, SettingsError
-from speclsp.events import LogLine, Problem, StateChanged
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import AcceptedText, WorkspaceFolder
+from speclsp.seam.events import LogLine, Problem, StateChanged
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

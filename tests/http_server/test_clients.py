@@ -16,14 +16,14 @@ from scripted_completer import ScriptedCompleter
 from starlette.datastructures import URL
 from starlette.requests import HTTPConnection
 
-from speclsp.answers import TextResult
-from speclsp.events import Problem
 from speclsp.http_server import clients as clients_module
 from speclsp.http_server.app import Access, create_app, is_known_host
 from speclsp.http_server.clients import Clients
 from speclsp.http_server.prompts import PromptTokens
+from speclsp.seam.answers import TextResult
+from speclsp.seam.events import Problem
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 
 
 class Bytes:

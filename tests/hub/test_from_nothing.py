@@ -13,8 +13,8 @@ from fake_hub import serve_hub
 from forked_speclsp import run_speclsp
 
 from speclsp import embedded
-from speclsp.events import LogLine, StateChanged
 from speclsp.hub.presets import PRESETS
+from speclsp.seam.events import LogLine, StateChanged
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.real

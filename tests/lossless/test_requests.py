@@ -17,11 +17,11 @@ from real_prompts import CUTS, MODULES, STEP
 from typed_requests import request_between, typed_completer
 from waiting import until
 
-from speclsp.cancellation import CancellationToken
 from speclsp.completer import completion_job, jobs
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation
-from speclsp.requests import PlacedCompletion
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.requests import PlacedCompletion
 from speclsp.settings import Settings
 from tests.support.margins import EPSILON, RecordingSampler
 

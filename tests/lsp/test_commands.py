@@ -6,7 +6,7 @@ import pytest
 from lsp_wire import LspWire, span
 
 from speclsp.lsp import session
-from speclsp.statistics import DrafterStats, RequestStats, SessionStats
+from speclsp.seam.statistics import DrafterStats, RequestStats, SessionStats
 
 EXECUTE = "workspace/executeCommand"
 SHOW = "textDocument/didShowCompletion"

@@ -18,7 +18,7 @@ import pytest_asyncio
 from forked_speclsp import forked_command
 from rewriting_model import rewriting
 
-from speclsp.statistics import SessionStats
+from speclsp.seam.statistics import SessionStats
 from tests.support.asking_client import AskingMoments, EditingClient
 from tests.support.recording_server import RecordingServer, recording_server
 from tests.support.server_process import ServerProcess

@@ -7,9 +7,9 @@ from lsp_wire import LspWire, at
 from scripted_completer import Asked
 
 from speclsp.errors import EngineError, SettingsError
-from speclsp.events import LoadedModel, LogLine, Problem, Progress, StateChanged
 from speclsp.log import RecordLog
-from speclsp.statistics import RequestStats
+from speclsp.seam.events import LoadedModel, LogLine, Problem, Progress, StateChanged
+from speclsp.seam.statistics import RequestStats
 
 ABLE = {"window": {"workDoneProgress": True}}
 

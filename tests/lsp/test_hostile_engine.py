@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import pytest
 from scripted_http import Request, response, scripted_server, stream
 
-from speclsp.events import LogLine, StateChanged
+from speclsp.seam.events import LogLine, StateChanged
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.real

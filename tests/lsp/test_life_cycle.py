@@ -9,9 +9,9 @@ from lsprotocol import converters, types
 
 from speclsp import __version__
 from speclsp.errors import ModelNotFoundError
-from speclsp.events import LogLine
 from speclsp.lsp.capabilities import answer_to_initialize
-from speclsp.seam import Completer
+from speclsp.seam.completer import Completer
+from speclsp.seam.events import LogLine
 from speclsp.settings import Settings
 
 CLIENTS = sorted((Path(pytest_lsp.__file__).parent / "clients").glob("*.json"))

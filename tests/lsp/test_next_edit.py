@@ -9,11 +9,11 @@ import pytest
 from lsp_wire import URI
 from scripted_completer import Asked
 
-from speclsp.answers import EditResult
-from speclsp.documents import TextEdit, edit_between
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.lsp.text_buffer import TextBuffer
-from speclsp.statistics import RequestStats, SessionStats
+from speclsp.seam.answers import EditResult
+from speclsp.seam.documents import TextEdit, edit_between
+from speclsp.seam.statistics import RequestStats, SessionStats
 
 METHOD = "textDocument/copilotInlineEdit"
 TEXT = "s = '😋'\r\nt = '😋'\r\nu\r\n"

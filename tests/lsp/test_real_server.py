@@ -19,10 +19,10 @@ from forked_speclsp import forked_command
 
 from speclsp import embedded
 from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.events import LogLine, Progress, StateChanged
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write
-from speclsp.statistics import SessionStats
+from speclsp.seam.events import LogLine, Progress, StateChanged
+from speclsp.seam.statistics import SessionStats
 from tests.support.server_process import InlineItem, ServerProcess
 
 pytestmark = pytest.mark.real

@@ -14,7 +14,7 @@ from speclsp.embedded import embedded_target
 from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine_process.place import user_folder
 from speclsp.engine_process.start import running_engines, stop
-from speclsp.events import LogLine, Progress, StateChanged
+from speclsp.seam.events import LogLine, Progress, StateChanged
 from tests.support.server_process import InlineItem, ServerProcess
 
 pytestmark = pytest.mark.real

@@ -12,10 +12,10 @@ from waiting import until
 from watchdog.observers.api import BaseObserver
 
 from speclsp.errors import EngineError, StoreError
-from speclsp.events import LogLine, Problem, Progress
 from speclsp.project import project_index
 from speclsp.project.scan import scan
 from speclsp.project.source_text import MAX_BYTES
+from speclsp.seam.events import LogLine, Problem, Progress
 from speclsp.storage.token_store import TokenStore
 
 MakeIndex = Callable[..., IndexUnderTest]

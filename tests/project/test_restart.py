@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from indexed_project import IndexUnderTest, line, write
 
-from speclsp.events import LogLine, Problem
 from speclsp.project import corpus, indexed_files
+from speclsp.seam.events import LogLine, Problem
 from speclsp.storage.token_store import TokenStore
 
 MakeIndex = Callable[..., IndexUnderTest]

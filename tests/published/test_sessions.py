@@ -19,7 +19,7 @@ import pytest_asyncio
 from published import Place, model_path, places
 from speclsp_http import Server
 
-from speclsp.statistics import SessionStats
+from speclsp.seam.statistics import SessionStats
 from tests.support.margins import EPSILON
 from tests.support.server_process import CaseServer, InlineItem, ServerProcessError
 

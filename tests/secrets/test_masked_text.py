@@ -7,7 +7,7 @@ import pytest
 from masked_by_rules import update_checked
 from secret_forms import planted_secrets, read_forms
 
-from speclsp.documents import TextEdit
+from speclsp.seam.documents import TextEdit
 from speclsp.secrets import masked_text
 from speclsp.secrets.masked_text import (
     MOST_SECRETS,

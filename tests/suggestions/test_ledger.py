@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from typed_requests import remade, request_at, result_of
 
-from speclsp.answers import GeneratedText
 from speclsp.decoding.session import SessionRecorder
-from speclsp.documents import AcceptedText, TextEdit
-from speclsp.requests import PlacedCompletion
-from speclsp.statistics import SessionStats
+from speclsp.seam.answers import GeneratedText
+from speclsp.seam.documents import AcceptedText, TextEdit
+from speclsp.seam.requests import PlacedCompletion
+from speclsp.seam.statistics import SessionStats
 from speclsp.suggestions.ledger import MAX_SUGGESTIONS, Ledger, Offers, Suggestion
 
 PLACE = request_at("a = 1\nx = ¦\n")

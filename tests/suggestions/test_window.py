@@ -16,13 +16,13 @@ from scripted_models import END, N_TOKENS, ScriptedLoader
 from typed_requests import request_at, typed_completer
 from waiting import until
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.coalescing import GRACE_S
-from speclsp.documents import Document
 from speclsp.errors import DecodeError, DecodeInterruptedError
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 from speclsp.suggestions.window import Window, new_id
 
 WAIT_S = 60

@@ -16,11 +16,11 @@ from secret_forms import planted_secrets
 from typed_requests import request_between
 from waiting import until
 
-from speclsp.answers import CompletionResult
-from speclsp.cancellation import CancellationToken
-from speclsp.documents import Document, TextEdit
 from speclsp.errors import EngineUnavailableError
-from speclsp.requests import CompletionRequest
+from speclsp.seam.answers import CompletionResult
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document, TextEdit
+from speclsp.seam.requests import CompletionRequest
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, Masking
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

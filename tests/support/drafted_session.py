@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from speclsp.statistics import DrafterStats, RequestStats
+from speclsp.seam.statistics import DrafterStats, RequestStats
 
 LOOKUP = DrafterStats(
     n_begin_calls=12,

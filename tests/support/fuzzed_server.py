@@ -10,9 +10,9 @@ from typing import Any
 from masked_by_rules import by_rules
 
 from speclsp.cli.main import main
-from speclsp.documents import Document
 from speclsp.lsp import server as server_module
 from speclsp.lsp.server import SpecLanguageServer
+from speclsp.seam.documents import Document
 from speclsp.secrets.masked_text import masked
 from speclsp.secrets.paths import is_secret_path
 

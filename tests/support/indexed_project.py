@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from waiting import until
 
-from speclsp.documents import WorkspaceFolder
 from speclsp.drafting.drafter import TokenArray
-from speclsp.events import Event, EventQueue
 from speclsp.project.project_index import ProjectIndex
+from speclsp.seam.documents import WorkspaceFolder
+from speclsp.seam.events import Event, EventQueue
 from speclsp.settings import Settings
 from speclsp.storage.token_store import TokenStore
 

@@ -17,11 +17,10 @@ from pathlib import Path
 from damaged_models import read_model, variants
 from typed_requests import request_at, typed_completer
 
-from speclsp.cancellation import CancellationToken
-
 # Loads llama.cpp once, before the processes are forked.
 from speclsp.engine.llama import loading  # noqa: F401
 from speclsp.errors import SpecLspError
+from speclsp.seam.cancellation import CancellationToken
 from speclsp.settings import Settings
 
 PATIENCE_S = 120.0

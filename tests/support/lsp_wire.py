@@ -12,7 +12,7 @@ from scripted_completer import ScriptedCompleter
 
 from speclsp.log import logging_to
 from speclsp.lsp.server import SpecLanguageServer
-from speclsp.seam import Completer
+from speclsp.seam.completer import Completer
 from speclsp.settings import Settings
 from speclsp.suggestions.ledger import Ledger
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from speclsp.answers import CompletionResult, GeneratedText
-from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.errors import EngineUnavailableError
-from speclsp.events import Event, EventQueue
-from speclsp.open_documents import Documents
-from speclsp.requests import CompletionRequest, PlacedCompletion
+from speclsp.seam.answers import CompletionResult, GeneratedText
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.events import Event, EventQueue
+from speclsp.seam.open_documents import Documents
+from speclsp.seam.requests import CompletionRequest, PlacedCompletion
+from speclsp.seam.statistics import EngineState, RequestStats, SessionStats
 from speclsp.settings import Settings
-from speclsp.statistics import EngineState, RequestStats, SessionStats
 
 
 @dataclasses.dataclass

@@ -7,7 +7,7 @@ import numpy as np
 from speclsp.drafting.drafter import NO_TREE, DraftContext, DraftTree
 from speclsp.drafting.token_tree import node_depths
 from speclsp.errors import DrafterError
-from speclsp.statistics import DrafterStats
+from speclsp.seam.statistics import DrafterStats
 
 
 def tree_of(edges: Sequence[tuple[int, int]], source: str = "tree") -> DraftTree:

@@ -15,9 +15,9 @@ from scripted_completer import Asked, ScriptedCompleter
 from waiting import until
 
 from speclsp.errors import EngineError
-from speclsp.events import LogLine
 from speclsp.lsp.server import SpecLanguageServer
 from speclsp.lsp.serving import serve_stdio
+from speclsp.seam.events import LogLine
 from speclsp.settings import Settings
 
 

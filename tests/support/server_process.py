@@ -18,11 +18,11 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
 from speclsp import __version__
-from speclsp.documents import edit_between
 from speclsp.errors import SpecLspError
-from speclsp.events import LogLevel, LogLine, Progress, StateChanged
 from speclsp.lsp.execute_command import DID_PARTIALLY_ACCEPT
 from speclsp.lsp.text_buffer import code_units
+from speclsp.seam.documents import edit_between
+from speclsp.seam.events import LogLevel, LogLine, Progress, StateChanged
 
 _LEVELS: dict[int, LogLevel] = {1: "error", 2: "warning", 3: "info", 4: "debug", 5: "debug"}
 _STDERR_LINES_KEPT = 50

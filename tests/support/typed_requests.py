@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 from shared_engine import AcrossSocket
 
-from speclsp.answers import CompletionResult, GeneratedText
-from speclsp.cancellation import CancellationToken
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
-from speclsp.documents import Document
 from speclsp.errors import SpecLspError
-from speclsp.requests import CompletionRequest, PlacedCompletion, PlacedRequest
+from speclsp.seam.answers import CompletionResult, GeneratedText
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import Document
+from speclsp.seam.requests import CompletionRequest, PlacedCompletion, PlacedRequest
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import FIELDS, Settings
-from speclsp.statistics import RequestStats
 from speclsp.suggestions.window import Window
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from speclsp.requests import PlacedRequest, TextRequest
+from speclsp.seam.requests import PlacedRequest, TextRequest
 from speclsp.settings import Settings
 from speclsp.text.fitted_text import FittedText
 from speclsp.text.rules import stop_rules

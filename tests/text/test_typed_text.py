@@ -1,7 +1,7 @@
 import pytest
 from typed_requests import request_at
 
-from speclsp.answers import GeneratedText
+from speclsp.seam.answers import GeneratedText
 from speclsp.text.typed_text import (
     N_CHARS,
     contradicts,

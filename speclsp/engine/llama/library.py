@@ -20,7 +20,7 @@ from typing import Any, Literal
 from llama_cpp import llama_cpp as llama
 from llama_cpp._ctypes_extensions import load_shared_library
 
-from speclsp.events import LogLevel
+from speclsp.seam.events import LogLevel
 
 LogSink = Callable[[LogLevel, str], None]
 DeviceKind = Literal["cpu", "gpu", "igpu", "accel"]

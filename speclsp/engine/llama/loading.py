@@ -22,7 +22,7 @@ from speclsp.engine.llama.model import LoadProgress, offload_devices, open_model
 from speclsp.engine.llama.model_file import check_model_file, read_gguf_header
 from speclsp.engine.params import check_params, device_names
 from speclsp.errors import DecodeError, ModelLoadError
-from speclsp.events import LogLevel
+from speclsp.seam.events import LogLevel
 from speclsp.settings import Settings
 
 Log = Callable[[LogLevel, str], None]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from speclsp.documents import Document, TextEdit
+from speclsp.seam.documents import Document, TextEdit
 
 MAX_REGIONS: Final = 24
 _NEAR_LINES: Final = 3

@@ -19,7 +19,7 @@ from benchmarks.typing_session import TypedSession
 from speclsp.embedded import embedded_draft, embedded_target
 from speclsp.errors import ModelLoadError, SpecLspError, StoreError
 from speclsp.ngrams.own_layout import MAGIC
-from speclsp.statistics import RequestStats, SessionStats
+from speclsp.seam.statistics import RequestStats, SessionStats
 from tests.benchmarks import command_line
 from tests.benchmarks.case_folders import write_lines
 

@@ -9,7 +9,7 @@ from fake_llama_server import as_program
 from benchmarks.peers.infill import RESPONSE_FIELDS, JsonObject
 from benchmarks.peers.llama_server import llama_server
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.statistics import RequestStats
+from speclsp.seam.statistics import RequestStats
 from tests.support import serving_process
 
 REQUEST: JsonObject = {"prompt": "x = ", "response_fields": list(RESPONSE_FIELDS)}

@@ -19,7 +19,7 @@ from benchmarks.peers.report import TYPED_COLUMNS, typed_ratio_table, typed_tabl
 from benchmarks.peers.typed_rounds import TypedRound
 from benchmarks.report import as_json
 from benchmarks.typing_session import TypedSession
-from speclsp.statistics import RequestStats, SessionStats
+from speclsp.seam.statistics import RequestStats, SessionStats
 
 
 def typed_side(name: str, *p50: float) -> Figures:

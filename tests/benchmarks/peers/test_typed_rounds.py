@@ -19,8 +19,8 @@ from benchmarks.peers.typed_rounds import (
     typed_runs_of,
 )
 from speclsp.errors import EngineError
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.statistics import RequestStats
 from tests.benchmarks.case_folders import case
 from tests.benchmarks.scripted_peers import ScriptedPeer, peer_options
 

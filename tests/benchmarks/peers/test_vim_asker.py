@@ -8,7 +8,7 @@ from benchmarks.askers import Answer
 from benchmarks.cases import EditCase
 from benchmarks.peers.infill import InfillAnswer, JsonObject
 from benchmarks.peers.vim_asker import VimAsker
-from speclsp.statistics import RequestStats
+from speclsp.seam.statistics import RequestStats
 
 COST = RequestStats(n_prompt=10, n_prompt_evaluated=4, n_predicted=3, n_target_passes=3)
 

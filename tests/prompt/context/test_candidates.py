@@ -9,7 +9,7 @@ from speclsp.prompt.context.candidates import (
 )
 from speclsp.prompt.context.definitions import DefinitionTable, outline_of
 from speclsp.prompt.context.edited_regions import EditedRegion
-from speclsp.requests import CompletionRequest, PlacedRequest
+from speclsp.seam.requests import CompletionRequest, PlacedRequest
 
 
 def candidate(path: str, text: str, score: float = 0.5, line: int = 0) -> ContextChunk:

@@ -9,7 +9,7 @@ from speclsp.prompt.context.definitions import (
     outline_of,
     shown_definition,
 )
-from speclsp.requests import CompletionRequest, PlacedRequest
+from speclsp.seam.requests import CompletionRequest, PlacedRequest
 
 PYTHON = '''\
 LIMIT: int = 3

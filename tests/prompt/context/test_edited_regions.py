@@ -1,7 +1,7 @@
 from typed_requests import document_of
 
-from speclsp.documents import Document, TextEdit, edit_between
 from speclsp.prompt.context.edited_regions import MAX_REGIONS, EditedRegions
+from speclsp.seam.documents import Document, TextEdit, edit_between
 
 OLD = [f"line {n}" for n in range(60)]
 

@@ -7,8 +7,8 @@ from typing import Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from speclsp.documents import TextEdit
-from speclsp.statistics import RequestStats
+from speclsp.seam.documents import TextEdit
+from speclsp.seam.statistics import RequestStats
 
 FinishReason = Literal["stop", "length", "deadline", "cancelled"]
 """Why a completion ended: a stop rule or end token, ``n_predict``, the deadline or the latency

@@ -14,7 +14,7 @@ import msgspec
 
 from speclsp.errors import SpecLspError
 from speclsp.printable import printable
-from speclsp.statistics import EngineState
+from speclsp.seam.statistics import EngineState
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed_requests import request_between
 
-from speclsp import answers, documents, events, requests, seam, statistics
-from speclsp.cancellation import CancellationToken
+from speclsp.seam import answers, completer, documents, events, requests, statistics
+from speclsp.seam.cancellation import CancellationToken
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
 
@@ -79,7 +79,7 @@ def test_events_survive_json_by_their_type():
 def test_nothing_but_plain_data_and_the_cancellation_token_crosses_the_seam():
     plain = {*SEAM_CLASSES, Settings, CancellationToken, str, int, float, bool, type(None), tuple}
     plain |= {documents.Place, ...}
-    for name, method in inspect.getmembers(seam.Completer, inspect.isfunction):
+    for name, method in inspect.getmembers(completer.Completer, inspect.isfunction):
         if name.startswith("_"):
             continue
         hints = typing.get_type_hints(method)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
-from speclsp.answers import R
-from speclsp.cancellation import CancellationToken
-from speclsp.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
-from speclsp.events import Event
-from speclsp.requests import Request
+from speclsp.seam.answers import R
+from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.events import Event
+from speclsp.seam.requests import Request
+from speclsp.seam.statistics import EngineState, SessionStats
 from speclsp.settings import Settings
-from speclsp.statistics import EngineState, SessionStats
 
 _T = TypeVar("_T")
 
@@ -58,8 +58,8 @@ class Completer(Protocol):
         """Take the next version of an open document, which ``edit`` makes of the former one.
 
         ``hidden`` are the places of the former version whose letters are secrets now, one at least
-        where anything became a secret; see :class:`~speclsp.documents.Place`.  They are forgotten
-        wherever they were kept or learned, before the next prompt.
+        where anything became a secret; see :class:`~speclsp.seam.documents.Place`.  They are
+        forgotten wherever they were kept or learned, before the next prompt.
         """
 
     def save_document(self, uri: str) -> None:
@@ -83,7 +83,7 @@ class Completer(Protocol):
     def forget(self, name: str, places: tuple[Place, ...]) -> None:
         """Forget the learned text of this name, and all else with the letters at ``places`` in it.
 
-        They are secrets now; see :attr:`~speclsp.documents.AcceptedText.name`.
+        They are secrets now; see :attr:`~speclsp.seam.documents.AcceptedText.name`.
         """
 
     def forget_secrets(self, secrets: tuple[str, ...]) -> None:

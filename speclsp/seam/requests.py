@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeV
 
 import msgspec
 
-from speclsp.answers import (
+from speclsp.seam.answers import (
     AnswerSource,
     CompletionResult,
     EditResult,
@@ -21,10 +21,10 @@ from speclsp.answers import (
     R,
     TextResult,
 )
-from speclsp.documents import TextEdit
+from speclsp.seam.documents import TextEdit
+from speclsp.seam.statistics import RequestStats
 from speclsp.settings import MAX_INT, PER_REQUEST, Settings
 from speclsp.settings_resolution import Resolution, for_language, resolve
-from speclsp.statistics import RequestStats
 
 logger = logging.getLogger(__name__)
 

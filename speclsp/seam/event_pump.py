@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from speclsp.events import Event
-from speclsp.seam import Completer
+from speclsp.seam.completer import Completer
+from speclsp.seam.events import Event
 
 logger = logging.getLogger(__name__)
 
