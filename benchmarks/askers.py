@@ -21,13 +21,13 @@ from benchmarks.cases import EditCase
 from speclsp.completer.local import LocalCompleter
 from speclsp.engine.weights import Loader
 from speclsp.errors import EngineError, EngineUnavailableError
-from speclsp.seam.answers import AnswerSource
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document, WorkspaceFolder
 from speclsp.seam.events import LogLine, StateChanged
-from speclsp.seam.requests import CompletionRequest, SettingValue
+from speclsp.seam.request import AnswerSource
 from speclsp.seam.statistics import EngineState, RequestStats, SessionStats
-from speclsp.settings import Settings
+from speclsp.settings import Settings, SettingValue
 from speclsp.suggestions.window import Window
 from tests.support.server_process import CaseServer, InlineItem, line_and_character
 from tests.support.serving_process import ANSWERS_WITHIN_S

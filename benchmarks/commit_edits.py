@@ -28,10 +28,9 @@ from benchmarks.report import Report
 from benchmarks.tables import Table
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.edit import Hunk
-from speclsp.seam.answers import EditResult
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.documents import Document
-from speclsp.seam.requests import EditRequest
+from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

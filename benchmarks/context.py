@@ -46,7 +46,8 @@ from speclsp.prompt.context.definitions import DefinitionTable, outline_of
 from speclsp.prompt.families import FimFamily
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
 from speclsp.prompt.template import FieldPart, TokenPart
-from speclsp.seam.requests import CompletionRequest, PlacedRequest
+from speclsp.seam.completion import CompletionRequest
+from speclsp.seam.request import PlacedRequest
 from speclsp.settings import Settings
 
 _N_SCORED: Final = 128

@@ -28,8 +28,8 @@ from speclsp.engine_process.start import connect, running_engines, status_of
 from speclsp.errors import EngineUnavailableError
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document, TextEdit
-from speclsp.seam.requests import CompletionRequest
 from speclsp.settings import Settings
 from tests.support.server_process import ServerProcess
 

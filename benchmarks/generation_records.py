@@ -16,8 +16,8 @@ from speclsp.completer import local
 from speclsp.completer.completion_job import CompletionJob, CompletionPlan
 from speclsp.completer.jobs import DraftSources, Workbench
 from speclsp.decoding.speculate import Generation
-from speclsp.seam.answers import CompletionResult, FinishReason
-from speclsp.seam.requests import CompletionRequest
+from speclsp.seam.completion import CompletionRequest, CompletionResult
+from speclsp.seam.request import FinishReason
 from speclsp.text.stopping import StopReason
 
 

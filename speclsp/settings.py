@@ -36,6 +36,7 @@ LookupCacheUpdate = Literal["", "accepted", "generated", "off"]
 """What is counted in a statistics file; "" as ``accepted``, in speclsp's own files only."""
 RemoteKind = Literal["auto", "llama-server", "openai", "ollama", "mistral", "deepseek"]
 
+SettingValue = bool | int | float | str | list[str] | dict[str, dict[str, bool | int | float | str]]
 
 MAX_INT = 2**31 - 1
 """llama.cpp's parameters are 32-bit integers, and waits of 2⁶³ ns overflow."""

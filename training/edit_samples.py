@@ -22,7 +22,7 @@ from typing import Final
 from speclsp.edits.edit import Hunk, hunks, repeated
 from speclsp.edits.formats import FORMATS, EditSource, Region, lines_of
 from speclsp.errors import EditRefusedError
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 from training.corpus import SourceFile
 from training.layouts import Encode, Sample, SpecialTokens
 from training.samples import CHARS_PER_TOKEN, Mix, SampleStream

@@ -31,8 +31,8 @@ from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
 from speclsp.project.source_text import SourceText, read_source
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document, WorkspaceFolder
-from speclsp.seam.requests import CompletionRequest
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

@@ -37,10 +37,9 @@ from speclsp.decoding.report import report_lines
 from speclsp.log import logging_by
 from speclsp.project.repository import repository_name
 from speclsp.rpc.stdio import claimed_descriptors, serve_pipe
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document, WorkspaceFolder
-from speclsp.seam.requests import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

@@ -17,8 +17,8 @@ from speclsp.cli.options import OutputFile, SettingsCommand, given_options, give
 from speclsp.cli.without_editor import complete_when_ready, running
 from speclsp.embedded import sample_project
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document, WorkspaceFolder
-from speclsp.seam.requests import CompletionRequest
 from speclsp.seam.statistics import SessionStats
 from speclsp.suggestions.window import Window
 

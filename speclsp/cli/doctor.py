@@ -26,9 +26,9 @@ from speclsp.hub.presets import recommend
 from speclsp.printable import printable
 from speclsp.prompt.families import REWRITING_REMARK, REWRITING_REMEDY, rewrites_regions
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document
 from speclsp.seam.events import LogLine, Problem
-from speclsp.seam.requests import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
 from speclsp.storage.locations import cache_dir, make_private_folder, state_dir

@@ -34,10 +34,10 @@ from speclsp.completer.explaining import EditExplanation, PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.errors import SpecLspError
 from speclsp.printable import printable
-from speclsp.seam.answers import EditResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document, WorkspaceFolder
-from speclsp.seam.requests import CompletionRequest, EditRequest
+from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.settings import Settings
 
 
@@ -171,7 +171,7 @@ _WITHHELD: Final = {
     "refused": "the model gets no prompt of this text; the log says why",
     "uncertain": "the model is not sure of one of its tokens",
 }
-"""Why an edit is withheld, by :class:`~speclsp.seam.answers.EditResult`'s reason."""
+"""Why an edit is withheld, by :class:`~speclsp.seam.edit.EditResult`'s reason."""
 
 
 def _print_edit(

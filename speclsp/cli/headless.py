@@ -28,10 +28,10 @@ from speclsp.cli.without_editor import NO_DEADLINE_MS, complete_when_ready, edit
 from speclsp.completer.accepted import is_learned
 from speclsp.errors import SpecLspError
 from speclsp.rpc.connection import JsonRpcConnection, MessageId
-from speclsp.seam.answers import CompletionResult, EditResult, GeneratedText
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest, CompletionResult, GeneratedText, Trigger
 from speclsp.seam.documents import AcceptedText, Document
-from speclsp.seam.requests import CompletionRequest, EditRequest, Trigger
+from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.suggestions.ledger import CONTEXT_LINES
 from speclsp.suggestions.window import Window
 

@@ -19,15 +19,15 @@ from speclsp.edits.edit import smallest_edit
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.log import LEVELS
 from speclsp.project.repository import find_repository, repository_name
-from speclsp.seam.answers import CompletionResult, EditResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest, CompletionResult, Trigger
 from speclsp.seam.documents import Document, TextEdit, WorkspaceFolder
+from speclsp.seam.edit import EditResult
 from speclsp.seam.event_pump import EventPump
 from speclsp.seam.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged, TextGrew
-from speclsp.seam.requests import CompletionRequest, SettingValue, Trigger
 from speclsp.seam.statistics import RequestStats
 from speclsp.secrets.paths import is_secret_path
-from speclsp.settings import Settings
+from speclsp.settings import Settings, SettingValue
 from speclsp.suggestions.window import Window, is_inside_word
 
 _POLL_S = 0.01

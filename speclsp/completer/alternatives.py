@@ -21,8 +21,8 @@ from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.engine.weights import Tokenizer
 from speclsp.errors import DecodeError
 from speclsp.prompt.healing import HealingSampler
-from speclsp.seam.answers import FinishReason, GeneratedText
-from speclsp.seam.requests import PlacedCompletion
+from speclsp.seam.completion import GeneratedText, PlacedCompletion
+from speclsp.seam.request import FinishReason
 from speclsp.text.confidence import TextScores, text_scores
 from speclsp.text.stopping import CompletionText
 

@@ -13,8 +13,8 @@ from typing import Final
 from msgspec import structs
 
 from speclsp.completer.jobs import AnyJob, Job, RunningJob
-from speclsp.seam.answers import CompletionResult, FinishReason
-from speclsp.seam.requests import CompletionRequest, PlacedCompletion
+from speclsp.seam.completion import CompletionRequest, CompletionResult, PlacedCompletion
+from speclsp.seam.request import FinishReason
 from speclsp.text.typed_text import (
     contradicts,
     cursor_context,

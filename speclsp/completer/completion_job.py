@@ -22,8 +22,14 @@ from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
 from speclsp.remote.messages import RemoteParams, RemotePrompt
-from speclsp.seam.answers import CompletionResult, FinishReason, GeneratedText, Ranges
-from speclsp.seam.requests import AnyPlaced, CompletionRequest, PlacedCompletion
+from speclsp.seam.completion import (
+    CompletionRequest,
+    CompletionResult,
+    GeneratedText,
+    PlacedCompletion,
+    Ranges,
+)
+from speclsp.seam.request import AnyPlaced, FinishReason
 from speclsp.secrets.masked_text import before_secret, masked_path
 from speclsp.settings import Settings
 from speclsp.text.fitting import Fit

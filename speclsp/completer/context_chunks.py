@@ -19,10 +19,11 @@ from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import definition_candidates, edited_candidates, ranked
 from speclsp.prompt.context.definitions import DefinitionTable, NameCodes
 from speclsp.prompt.context.edited_regions import EditedRegions
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document, TextEdit
 from speclsp.seam.events import EventQueue
 from speclsp.seam.open_documents import Documents
-from speclsp.seam.requests import AnyPlaced, CompletionRequest
+from speclsp.seam.request import AnyPlaced
 from speclsp.secrets.masked_text import masked_path
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings

@@ -16,7 +16,7 @@ from speclsp.drafting.buffer_tokens import BufferTokens, Tokenize
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.seam.documents import Document
 from speclsp.seam.open_documents import Documents
-from speclsp.seam.requests import AnyPlaced
+from speclsp.seam.request import AnyPlaced
 from speclsp.secrets.paths import is_secret_path
 
 MAX_OTHER_DOCUMENTS = 16

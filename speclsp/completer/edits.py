@@ -48,8 +48,8 @@ from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.remote.messages import RemoteParams, RemotePrompt
-from speclsp.seam.answers import Divergence, EditResult, FinishReason
-from speclsp.seam.requests import Change, EditRequest, PlacedRequest
+from speclsp.seam.edit import Change, Divergence, EditRequest, EditResult
+from speclsp.seam.request import FinishReason, PlacedRequest
 from speclsp.seam.statistics import RequestStats
 from speclsp.secrets.masked_text import PLACEHOLDER, masked_path
 from speclsp.settings import Settings

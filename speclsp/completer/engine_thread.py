@@ -25,8 +25,8 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
-from speclsp.seam.answers import FinishReason, R
 from speclsp.seam.events import Event, EventQueue, LogLine, Problem, StateChanged
+from speclsp.seam.request import FinishReason, R
 from speclsp.seam.statistics import RequestStats, SessionStats
 from speclsp.settings import Settings
 

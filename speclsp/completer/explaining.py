@@ -19,7 +19,9 @@ from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.families import prompt_text
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.remote.messages import RemoteParams
-from speclsp.seam.requests import Change, EditRequest, PlacedCompletion, PlacedRequest
+from speclsp.seam.completion import PlacedCompletion
+from speclsp.seam.edit import Change, EditRequest
+from speclsp.seam.request import PlacedRequest
 from speclsp.settings import Settings
 
 

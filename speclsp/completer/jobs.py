@@ -35,10 +35,10 @@ from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, ChunkSource
 from speclsp.remote.messages import RemoteParams, RemotePrompt
-from speclsp.seam.answers import FinishReason, R
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.edit import Change
 from speclsp.seam.events import Event
-from speclsp.seam.requests import AnyPlaced, Change, PlacedRequest, Q
+from speclsp.seam.request import AnyPlaced, FinishReason, PlacedRequest, Q, R
 from speclsp.settings import Settings
 from speclsp.vocabulary_protocol import Vocabulary
 

@@ -32,21 +32,16 @@ from speclsp.completer.texts import TextJob
 from speclsp.engine.weights import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
 from speclsp.prompt.document_prompts import ChunkSource
-from speclsp.seam.answers import CompletionResult, R
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import answered
+from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.edit import Change, EditRequest
 from speclsp.seam.events import Event, EventQueue, StateChanged
 from speclsp.seam.open_documents import Documents
-from speclsp.seam.requests import (
-    AnyPlaced,
-    Change,
-    CompletionRequest,
-    EditRequest,
-    Request,
-    TextRequest,
-)
+from speclsp.seam.request import AnyPlaced, R, Request
 from speclsp.seam.statistics import EngineState, SessionStats
+from speclsp.seam.text import TextRequest
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings

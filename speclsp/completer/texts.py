@@ -38,10 +38,10 @@ from speclsp.drafting.registry import drafter_names
 from speclsp.errors import DecodeError, RequestError
 from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
-from speclsp.seam.answers import FinishReason, ScoredToken, TextResult
 from speclsp.seam.events import TextGrew
-from speclsp.seam.requests import PlacedRequest, TextRequest
+from speclsp.seam.request import FinishReason, PlacedRequest
 from speclsp.seam.statistics import RequestStats
+from speclsp.seam.text import ScoredToken, TextRequest, TextResult
 from speclsp.settings import DRAFTERS
 from speclsp.text.fitted_text import FittedText
 from speclsp.text.plain_text import PlainText

@@ -16,7 +16,7 @@ from speclsp.decoding.sampling import Sampler
 from speclsp.decoding.target import ForkTarget
 from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.errors import DecodeInterruptedError
-from speclsp.seam.answers import FinishReason
+from speclsp.seam.request import FinishReason
 
 LEAST_PROBABILITY: Final = 0.001
 """Tokens less probable than this begin no text."""

@@ -22,7 +22,8 @@ from speclsp.decoding.gain import (
     tokens_per_pass,
 )
 from speclsp.decoding.session import STAGES
-from speclsp.seam.answers import CompletionResult, EditResult
+from speclsp.seam.completion import CompletionResult
+from speclsp.seam.edit import EditResult
 from speclsp.seam.statistics import DrafterStats, Percentiles, RequestStats, SessionStats
 from speclsp.settings import Settings
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from speclsp.seam.answers import CompletionResult
+from speclsp.seam.completion import CompletionResult
 from speclsp.seam.statistics import DrafterStats, Percentiles, RequestStats, SessionStats
 
 N_LATENCIES: Final = 1024

@@ -31,7 +31,7 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.token_tree import depth_first, is_chain, node_depths
 from speclsp.errors import DecodeInterruptedError, DrafterError, EngineError, NoRoomError
-from speclsp.seam.answers import FinishReason
+from speclsp.seam.request import FinishReason
 from speclsp.seam.statistics import RequestStats
 
 _N_LAST = 32

@@ -18,7 +18,7 @@ from typing import Final
 
 from speclsp.common_ends import common_head
 from speclsp.seam.documents import edit_between
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 from speclsp.text.code_reader import OUTSIDE, CodeState, CursorScope, read_code
 from speclsp.text.languages import language_of
 from speclsp.text.rules import state_at

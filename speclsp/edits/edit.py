@@ -12,7 +12,7 @@ from typing import Final, Literal
 from speclsp.common_ends import common_head, common_tail
 from speclsp.edits.formats import EditFormat, lines_of
 from speclsp.seam.documents import TextEdit, edit_between
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 
 Withheld = Literal[
     "unchanged",

@@ -21,7 +21,7 @@ from typing import Final
 from speclsp.edits.analogy import Place, flush, indentation, latest_places, shown_pairs
 from speclsp.errors import EditRefusedError
 from speclsp.seam.documents import edit_between
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 
 _CURSOR: Final = "<|cursor|>"
 _USER_CURSOR: Final = "<|user_cursor|>"

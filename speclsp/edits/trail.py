@@ -14,7 +14,7 @@ from typing import Final
 
 from speclsp.edits.formats import lines_of
 from speclsp.seam.documents import Document, TextEdit
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 from speclsp.secrets.pieces import Pieces
 
 _N_CHANGES: Final = 16

@@ -38,7 +38,7 @@ from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.remote.credentials import api_key
 from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
-from speclsp.seam.answers import FinishReason
+from speclsp.seam.request import FinishReason
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
 from speclsp.vocabulary_protocol import FimTokenIds

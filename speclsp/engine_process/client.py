@@ -26,12 +26,13 @@ from speclsp import settings as settings_table
 from speclsp.engine_process import wire
 from speclsp.engine_process.restarts import MAX_ENDS, PAUSES_S, Restarts
 from speclsp.engine_process.shared_documents import SharedDocuments
+from speclsp.engine_process.wire import AnyRequest
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
-from speclsp.seam.answers import FinishReason, R
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.edit import EditRequest
 from speclsp.seam.events import Event, EventQueue, StateChanged
-from speclsp.seam.requests import AnyRequest, EditRequest, Request
+from speclsp.seam.request import FinishReason, R, Request
 from speclsp.seam.statistics import EngineState, SessionStats
 from speclsp.secrets.pieces import clipped
 from speclsp.settings import Settings

@@ -26,7 +26,7 @@ from speclsp.seam.completer import Completer
 from speclsp.seam.documents import Document
 from speclsp.seam.event_pump import EventPump, post
 from speclsp.seam.events import Event, Problem, Progress, StateChanged
-from speclsp.seam.requests import Q
+from speclsp.seam.request import Q
 from speclsp.settings import Settings
 
 logger = logging.getLogger(__name__)

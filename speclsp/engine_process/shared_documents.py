@@ -15,8 +15,8 @@ from speclsp.engine_process import wire
 from speclsp.project.ignore import IgnoredFiles, root_of
 from speclsp.project.repository import name_elsewhere
 from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.edit import Change, EditRequest
 from speclsp.seam.events import EventQueue
-from speclsp.seam.requests import Change, EditRequest
 from speclsp.settings import Settings
 
 _T = TypeVar("_T", Document, AcceptedText)

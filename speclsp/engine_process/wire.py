@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
-from speclsp.seam.answers import AnyResult
+from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.seam.events import Event
-from speclsp.seam.requests import AnyRequest
 from speclsp.seam.statistics import SessionStats
+from speclsp.seam.text import TextRequest, TextResult
 from speclsp.settings import PER_REQUEST, Settings
 
 MAX_FRAME: Final = 1 << 28
@@ -28,6 +29,9 @@ MAX_CHARS: Final = (MAX_FRAME >> 2) - (1 << 16)
 """Characters of a document that fits into a message, whatever its characters are."""
 
 _LENGTH_BYTES: Final = 4
+
+AnyRequest: TypeAlias = CompletionRequest | EditRequest | TextRequest
+AnyResult: TypeAlias = CompletionResult | EditResult | TextResult
 
 
 class _Message(msgspec.Struct, frozen=True, tag=True, array_like=True):

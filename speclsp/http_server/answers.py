@@ -10,8 +10,8 @@ from typing import Any, Final
 from speclsp import __version__
 from speclsp.http_server.bodies import TextBody
 from speclsp.http_server.prompts import PromptTokens
-from speclsp.seam.answers import ScoredToken, TextResult
 from speclsp.seam.statistics import RequestStats
+from speclsp.seam.text import ScoredToken, TextResult
 
 _SIZES: Final = re.compile(r"\((\d+) tokens\) exceeds the available context size \((\d+) tokens\)")
 _STOP_TYPES: Final = {

@@ -44,8 +44,7 @@ from speclsp.http_server.prompts import PromptTokens
 from speclsp.http_server.request_log import RequestLog, ToldOnce
 from speclsp.printable import printable
 from speclsp.remote.credentials import is_loopback
-from speclsp.seam.answers import TextResult
-from speclsp.seam.requests import TextRequest
+from speclsp.seam.text import TextRequest, TextResult
 
 MAX_BODY: Final = 16 << 20
 """Most bytes of a request's body."""

@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from speclsp.seam.requests import SettingValue, TextRequest
+from speclsp.seam.text import TextRequest
+from speclsp.settings import SettingValue
 
 MAX_PROMPTS: Final = 16
 """Most prompts of one request."""

@@ -13,8 +13,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from speclsp.seam.requests import SettingValue
-from speclsp.settings import FIELDS, Settings, changed, info
+from speclsp.settings import FIELDS, Settings, SettingValue, changed, info
 from speclsp.settings_resolution import SettingProblem, canonical_name, for_language, resolve
 
 _SECTION = "speclsp"

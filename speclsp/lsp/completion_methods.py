@@ -20,9 +20,8 @@ from speclsp.lsp.items import (
 )
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer
-from speclsp.seam.answers import CompletionResult
+from speclsp.seam.completion import CompletionRequest, CompletionResult, Trigger
 from speclsp.seam.documents import TextEdit
-from speclsp.seam.requests import CompletionRequest, Trigger
 
 
 async def inline_completion(

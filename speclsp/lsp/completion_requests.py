@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from speclsp.seam.answers import CompletionResult
-from speclsp.seam.requests import CompletionRequest, Trigger
+from speclsp.seam.completion import CompletionRequest, CompletionResult, Trigger
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from speclsp.lsp.text_buffer import Cursor, TextBuffer, with_line_feeds
-from speclsp.seam.answers import CompletionResult, GeneratedText
+from speclsp.seam.completion import CompletionResult, GeneratedText
 from speclsp.seam.documents import TextEdit
 
 _WORD_BEFORE: Final = re.compile(r"\w+\Z")

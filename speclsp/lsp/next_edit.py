@@ -23,9 +23,8 @@ from speclsp.lsp.capabilities import Command
 from speclsp.lsp.own_methods import DidShowCompletionParams, own_method, reported_id
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer, code_units
-from speclsp.seam.answers import EditResult
 from speclsp.seam.documents import TextEdit
-from speclsp.seam.requests import EditRequest
+from speclsp.seam.edit import EditRequest, EditResult
 
 logger = logging.getLogger(__name__)
 

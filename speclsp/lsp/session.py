@@ -28,15 +28,15 @@ from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.model_commands import NamedModels
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer
-from speclsp.seam.answers import CompletionResult, R
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer
+from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document
 from speclsp.seam.event_pump import EventPump, post
 from speclsp.seam.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged
-from speclsp.seam.requests import CompletionRequest, Q, SettingValue
+from speclsp.seam.request import Q, R
 from speclsp.seam.statistics import SessionStats
-from speclsp.settings import Settings
+from speclsp.settings import Settings, SettingValue
 from speclsp.suggestions.window import Window
 
 logger = logging.getLogger(__name__)

@@ -11,11 +11,10 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
-from speclsp.seam.answers import R
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.seam.events import Event
-from speclsp.seam.requests import Request
+from speclsp.seam.request import R, Request
 from speclsp.seam.statistics import EngineState, SessionStats
 from speclsp.settings import Settings
 

@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from typing import Final
 
 from speclsp.seam.documents import Document
-from speclsp.seam.requests import PlacedRequest, Q
+from speclsp.seam.request import PlacedRequest, Q
 
 N_VERSIONS: Final = 8
 """Latest versions of a document that are kept for requests, which name a version."""

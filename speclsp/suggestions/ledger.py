@@ -15,9 +15,13 @@ from typing import Final, Literal, NamedTuple
 
 from speclsp.common_ends import common_head
 from speclsp.decoding.session import SessionRecorder
-from speclsp.seam.answers import CompletionResult, GeneratedText
+from speclsp.seam.completion import (
+    CompletionRequest,
+    CompletionResult,
+    GeneratedText,
+    PlacedCompletion,
+)
 from speclsp.seam.documents import AcceptedText, TextEdit, edit_between
-from speclsp.seam.requests import CompletionRequest, PlacedCompletion
 from speclsp.secrets.pieces import Pieces
 from speclsp.suggestions.impressions import Impressions
 from speclsp.text.typed_text import (

@@ -27,8 +27,9 @@ from msgspec import structs
 from speclsp.edits.trail import Trail
 from speclsp.seam.completer import Completer
 from speclsp.seam.documents import Document, Place, TextEdit, edit_between
+from speclsp.seam.edit import Change
 from speclsp.seam.open_documents import Documents, n_versions
-from speclsp.seam.requests import Change, DocumentCursor, PlacedRequest, Q
+from speclsp.seam.request import DocumentCursor, PlacedRequest, Q
 from speclsp.secrets.masked_text import MaskedText, Masking
 from speclsp.secrets.paths import is_secret_path
 from speclsp.secrets.pieces import Pieces

@@ -16,11 +16,11 @@ from msgspec import structs
 
 from speclsp.decoding.session import percentiles, summed
 from speclsp.edits.edit import is_far, left_after, place_to_go_on, smallest_edit
-from speclsp.seam.answers import EditResult
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer
 from speclsp.seam.documents import AcceptedText, Document, edit_between
-from speclsp.seam.requests import EditRequest, PlacedRequest
+from speclsp.seam.edit import EditRequest, EditResult
+from speclsp.seam.request import PlacedRequest
 from speclsp.seam.statistics import EditStats, RequestStats
 from speclsp.secrets.pieces import Pieces
 from speclsp.suggestions.ledger import Offers

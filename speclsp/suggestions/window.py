@@ -21,17 +21,11 @@ from msgspec import structs
 
 from speclsp.decoding.session import SessionRecorder
 from speclsp.errors import EngineUnavailableError
-from speclsp.seam.answers import CompletionResult, FinishReason
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer, answered
+from speclsp.seam.completion import CompletionRequest, CompletionResult, PlacedCompletion
 from speclsp.seam.documents import AcceptedText, Document, TextEdit, edit_between
-from speclsp.seam.requests import (
-    AnyPlaced,
-    CompletionRequest,
-    PlacedCompletion,
-    PlacedRequest,
-    Request,
-)
+from speclsp.seam.request import AnyPlaced, FinishReason, PlacedRequest, Request
 from speclsp.seam.statistics import RequestStats, SessionStats
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.secrets.pieces import Pieces

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from speclsp.seam.answers import StopKind
+from speclsp.seam.text import StopKind
 from speclsp.text.stop_strings import StopStrings
 from speclsp.vocabulary_protocol import Vocabulary
 

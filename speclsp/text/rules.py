@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from speclsp.seam.requests import AnyPlaced, PlacedCompletion
+from speclsp.seam.completion import PlacedCompletion
+from speclsp.seam.request import AnyPlaced
 from speclsp.settings import Settings
 from speclsp.text.code_reader import (
     AUTO_CLOSERS,

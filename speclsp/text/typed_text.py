@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from speclsp.seam.answers import GeneratedText, ranges_from
-from speclsp.seam.requests import AnyPlaced, PlacedCompletion
+from speclsp.seam.completion import GeneratedText, PlacedCompletion, ranges_from
+from speclsp.seam.request import AnyPlaced
 from speclsp.settings import Settings
 from speclsp.text.code_reader import AUTO_CLOSERS, MAX_AUTO_CLOSERS, read_code
 from speclsp.text.fitting import Trimmed, apart_from, n_closers_replaced

@@ -12,10 +12,9 @@ from rich.text import Text
 from speclsp.cli.demo import SCENES, Scene, type_scene
 from speclsp.cli.demo_screen import DRAFTED_STYLE, Frame, Screen, comparison, picture, render_frame
 from speclsp.embedded import sample_project
-from speclsp.seam.answers import CompletionResult, GeneratedText
 from speclsp.seam.completer import answered
+from speclsp.seam.completion import CompletionRequest, CompletionResult, GeneratedText
 from speclsp.seam.documents import Document
-from speclsp.seam.requests import CompletionRequest
 from speclsp.seam.statistics import DrafterStats, RequestStats, SessionStats
 
 STATS = SessionStats(

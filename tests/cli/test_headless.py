@@ -18,8 +18,7 @@ from speclsp.cli.headless import (
     completion_object,
 )
 from speclsp.rpc import connection
-from speclsp.seam.answers import GeneratedText
-from speclsp.seam.requests import PlacedCompletion
+from speclsp.seam.completion import GeneratedText, PlacedCompletion
 from speclsp.seam.statistics import SessionStats
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

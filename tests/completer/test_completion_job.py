@@ -5,7 +5,7 @@ from typed_requests import request_between
 
 from speclsp.completer.completion_job import _cut_before_secrets, _drafted_ranges
 from speclsp.decoding.speculate import Generation
-from speclsp.seam.answers import GeneratedText, ranges_from
+from speclsp.seam.completion import GeneratedText, ranges_from
 from speclsp.seam.statistics import RequestStats
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings

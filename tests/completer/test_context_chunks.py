@@ -14,10 +14,10 @@ from speclsp.completer import context_chunks
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.prompt.chunks import ContextChunk
+from speclsp.seam.completion import PlacedCompletion
 from speclsp.seam.documents import Document, WorkspaceFolder, edit_between
 from speclsp.seam.events import EventQueue
 from speclsp.seam.open_documents import Documents
-from speclsp.seam.requests import PlacedCompletion
 from speclsp.settings import Settings
 
 WAIT_S = 60

@@ -12,8 +12,8 @@ from typed_requests import document_of, request_between, typed_completer
 
 from speclsp.completer import engine_thread
 from speclsp.completer.context_chunks import ContextChunks
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.seam.documents import WorkspaceFolder
 from speclsp.settings import Settings
 

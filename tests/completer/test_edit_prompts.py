@@ -16,7 +16,8 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.edits.formats import FORMATS
 from speclsp.embedded import embedded_draft
 from speclsp.seam.cancellation import CancellationToken
-from speclsp.seam.requests import CompletionRequest, EditRequest
+from speclsp.seam.completion import CompletionRequest
+from speclsp.seam.edit import EditRequest
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window
 

@@ -30,11 +30,11 @@ from speclsp.engine.remote_target import RemoteLoader
 from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import EngineUnavailableError, SettingsError
 from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt
-from speclsp.seam.answers import CompletionResult, EditResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document, WorkspaceFolder
+from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.seam.events import Problem
-from speclsp.seam.requests import CompletionRequest, EditRequest
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

@@ -18,9 +18,9 @@ from speclsp.decoding.sampling import GreedySampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext
-from speclsp.seam.answers import FinishReason, Result
 from speclsp.seam.cancellation import CancellationToken
-from speclsp.seam.requests import CompletionRequest, Request
+from speclsp.seam.completion import CompletionRequest
+from speclsp.seam.request import FinishReason, Request, Result
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
 

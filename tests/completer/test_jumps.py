@@ -10,8 +10,8 @@ from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.completer import completion_job
 from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60

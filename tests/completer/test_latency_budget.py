@@ -4,8 +4,8 @@ import pytest
 from scripted_models import ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60

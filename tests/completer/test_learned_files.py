@@ -22,8 +22,8 @@ from speclsp.errors import ModelNotFoundError, StoreError
 from speclsp.ngrams import files, journal
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.learned_file import LearnedFile
-from speclsp.seam.answers import CompletionResult, GeneratedText
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult, GeneratedText
 from speclsp.seam.documents import AcceptedText, TextEdit
 from speclsp.seam.events import EventQueue, LogLine, Problem
 from speclsp.secrets.pieces import Pieces

@@ -22,11 +22,10 @@ from speclsp.errors import (
     EngineUnavailableError,
     ModelNotFoundError,
 )
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document, WorkspaceFolder
 from speclsp.seam.events import Event, LogLine, Problem, Progress, StateChanged
-from speclsp.seam.requests import CompletionRequest
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 

@@ -8,8 +8,8 @@ from scripted_models import END, N_TOKENS, ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 from waiting import until
 
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.settings import Settings
 
 WAIT_S = 60

@@ -17,8 +17,8 @@ from speclsp.engine.weights import Weights
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.seam.documents import WorkspaceFolder
 from speclsp.seam.events import Problem
 from speclsp.settings import Settings

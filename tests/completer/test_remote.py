@@ -19,8 +19,8 @@ from speclsp.engine.remote_target import RemoteLoader, StandInVocabulary, api_ke
 from speclsp.errors import EngineUnavailableError, OtherModelError, SettingsError
 from speclsp.remote.engine import HttpEngine
 from speclsp.remote.messages import Piece, RemoteModel
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.seam.documents import WorkspaceFolder
 from speclsp.seam.events import Problem
 from speclsp.secrets.masked_text import PLACEHOLDER

@@ -14,8 +14,8 @@ from typed_requests import TypedWindow, request_between, typed_completer
 
 from speclsp.embedded import embedded_target, sample_project
 from speclsp.errors import EngineUnavailableError
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.settings import Settings
 from tests.support.server_process import ServerProcess
 

@@ -26,8 +26,9 @@ from speclsp.completer.local import LocalCompleter
 from speclsp.engine.remote_target import RemoteLoader
 from speclsp.remote.messages import RemoteModel
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import WorkspaceFolder
-from speclsp.seam.requests import CompletionRequest, EditRequest
+from speclsp.seam.edit import EditRequest
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

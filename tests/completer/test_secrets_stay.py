@@ -12,8 +12,8 @@ from secret_forms import Planted, planted_secrets
 from typed_requests import document_of, request_between, typed_completer
 from waiting import until
 
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.seam.documents import WorkspaceFolder
 from speclsp.seam.events import LogLine
 from speclsp.secrets.masked_text import PLACEHOLDER

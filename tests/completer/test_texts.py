@@ -17,10 +17,10 @@ from speclsp.completer.jobs import Workbench
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.formats import FORMATS, EditSource
 from speclsp.errors import RequestError
-from speclsp.seam.answers import TextResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.events import TextGrew
-from speclsp.seam.requests import CompletionRequest, TextRequest
+from speclsp.seam.text import TextRequest, TextResult
 from speclsp.settings import Settings
 
 WAIT_S = 120

@@ -10,7 +10,7 @@ from speclsp.decoding.forks import Fork, best_rivals, grow_forks
 from speclsp.decoding.sampling import GreedySampler, Sampler, SamplingParams, SeededSampler
 from speclsp.decoding.token_scores import Rival, TokenScores
 from speclsp.errors import DecodeInterruptedError
-from speclsp.seam.answers import FinishReason
+from speclsp.seam.request import FinishReason
 
 N_VOCAB = 30
 PREDICT = hashing(N_VOCAB)

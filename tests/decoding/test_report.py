@@ -13,7 +13,8 @@ from speclsp.decoding.report import (
     request_line,
     timing_lines,
 )
-from speclsp.seam.answers import CompletionResult, EditResult, GeneratedText
+from speclsp.seam.completion import CompletionResult, GeneratedText
+from speclsp.seam.edit import EditResult
 from speclsp.seam.statistics import (
     DrafterStats,
     EditStats,

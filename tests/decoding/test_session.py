@@ -5,7 +5,8 @@ import pytest
 from msgspec import structs
 
 from speclsp.decoding.session import N_LATENCIES, SessionRecorder, percentiles, summed
-from speclsp.seam.answers import CompletionResult, FinishReason, GeneratedText
+from speclsp.seam.completion import CompletionResult, GeneratedText
+from speclsp.seam.request import FinishReason
 from speclsp.seam.statistics import (
     DrafterStats,
     IndexStats,

@@ -26,7 +26,7 @@ from speclsp.drafting.drafter import NO_TREE, Draft, DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError, NoRoomError
-from speclsp.seam.answers import FinishReason
+from speclsp.seam.request import FinishReason
 
 N_VOCAB = 7
 PROMPT = [1, 2, 3, 4, 5, 6, 1, 2]

@@ -15,7 +15,7 @@ from speclsp.edits.analogy import (
     shown_pairs,
 )
 from speclsp.edits.formats import FORMATS, EditSource
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 from speclsp.text.code_reader import OUTSIDE, read_code
 
 ANALOGY = FORMATS["analogy"]

@@ -19,7 +19,7 @@ from speclsp.edits.edit import (
 )
 from speclsp.edits.formats import FORMATS, Zeta2
 from speclsp.seam.documents import TextEdit, edit_between
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 
 OLD = "one\ntwo\nthree\nfour\nfive\n"
 ZETA_2 = FORMATS[Zeta2.name]

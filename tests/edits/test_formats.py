@@ -14,7 +14,7 @@ from speclsp.edits.formats import (
     format_of,
 )
 from speclsp.errors import EditRefusedError
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 
 ANSWERS = recorded_answers()
 TEXT = "".join(f"line {number}\n" for number in range(1, 41))

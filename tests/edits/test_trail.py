@@ -8,7 +8,7 @@ from typed_requests import document_of
 
 from speclsp.edits.trail import Trail
 from speclsp.seam.documents import edit_between
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.secrets.pieces import Pieces
 

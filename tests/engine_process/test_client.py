@@ -31,9 +31,10 @@ from speclsp.errors import (
     SpecLspError,
 )
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.edit import Change, EditRequest
 from speclsp.seam.events import Event, LogLine, Problem, StateChanged
-from speclsp.seam.requests import Change, CompletionRequest, EditRequest
 from speclsp.seam.statistics import SessionStats
 from speclsp.settings import Settings
 

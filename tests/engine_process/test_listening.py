@@ -26,9 +26,10 @@ from speclsp.engine_process.start import known_places, running_engines, status_o
 from speclsp.errors import EngineProcessError
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import AcceptedText, Document, WorkspaceFolder
+from speclsp.seam.edit import Change, EditRequest
 from speclsp.seam.events import Problem
-from speclsp.seam.requests import Change, CompletionRequest, EditRequest
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
 from speclsp.storage.database import WorkspaceUse

@@ -21,7 +21,7 @@ from speclsp.completer import completion_job, jobs
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation
 from speclsp.seam.cancellation import CancellationToken
-from speclsp.seam.requests import PlacedCompletion
+from speclsp.seam.completion import PlacedCompletion
 from speclsp.settings import Settings
 from tests.support.margins import EPSILON, RecordingSampler
 

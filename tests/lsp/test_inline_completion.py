@@ -6,7 +6,7 @@ import pytest
 from lsp_wire import INLINE, URI, at, span
 from scripted_completer import Asked
 
-from speclsp.seam.answers import GeneratedText
+from speclsp.seam.completion import GeneratedText
 from speclsp.secrets.masked_text import MaskedText, Masking
 from speclsp.suggestions.window import Window
 

@@ -11,8 +11,8 @@ from scripted_completer import Asked
 
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.lsp.text_buffer import TextBuffer
-from speclsp.seam.answers import EditResult
 from speclsp.seam.documents import TextEdit, edit_between
+from speclsp.seam.edit import EditResult
 from speclsp.seam.statistics import RequestStats, SessionStats
 
 METHOD = "textDocument/copilotInlineEdit"

@@ -12,8 +12,8 @@ import pytest
 from published import HERE, N_GOLDEN, WRITES, Place, golden, model_path, places
 from typed_requests import request_between, typed_completer
 
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.settings import Settings
 from tests.support.margins import NEARLY_EVEN
 

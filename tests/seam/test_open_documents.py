@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed_requests import document_of
 
+from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import TextEdit, edit_between
 from speclsp.seam.open_documents import N_VERSIONS, Documents
-from speclsp.seam.requests import CompletionRequest
 
 TEXT = st.text(st.sampled_from("ab\n"), max_size=12)
 

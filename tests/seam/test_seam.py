@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed_requests import request_between
 
-from speclsp.seam import answers, completer, documents, events, requests, statistics
+from speclsp.seam import completer, completion, documents, edit, events, request, statistics, text
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
 
 SEAM_CLASSES = [
     value
-    for module in (answers, documents, events, requests, statistics)
+    for module in (request, completion, edit, text, documents, events, statistics)
     for value in vars(module).values()
     if inspect.isclass(value)
     and (dataclasses.is_dataclass(value) or issubclass(value, msgspec.Struct))
@@ -50,7 +50,7 @@ def test_statistics_survive_json():
 
 @given(prefix=st.text(), suffix=st.text(), n_predict=st.none() | st.integers(1, 4096))
 def test_requests_survive_json(prefix, suffix, n_predict):
-    original = requests.CompletionRequest(
+    original = completion.CompletionRequest(
         uri="untitled:1",
         version=3,
         offset=len(prefix),
@@ -62,7 +62,7 @@ def test_requests_survive_json(prefix, suffix, n_predict):
         wire = msgspec.json.encode(original)
     except UnicodeEncodeError:
         return  # lone surrogates cannot be sent by any JSON client either
-    assert msgspec.json.decode(wire, type=requests.CompletionRequest) == original
+    assert msgspec.json.decode(wire, type=completion.CompletionRequest) == original
 
 
 def test_events_survive_json_by_their_type():
@@ -85,8 +85,8 @@ def test_nothing_but_plain_data_and_the_cancellation_token_crosses_the_seam():
         hints = typing.get_type_hints(method)
         returned = hints.pop("return", None)
         for hint in hints.values():
-            parts = {typing.get_origin(hint) or hint, *typing.get_args(hint)} - {answers.R}
-            assert parts <= {*plain, requests.Request, types.UnionType}, (name, hint)
+            parts = {typing.get_origin(hint) or hint, *typing.get_args(hint)} - {request.R}
+            assert parts <= {*plain, request.Request, types.UnionType}, (name, hint)
         assert "Callable" not in str(returned), name
 
 
@@ -97,7 +97,7 @@ def test_settings_are_resolved_once_for_requests_that_agree(monkeypatch):
         calls.append(layers)
         return resolve(layers, base=base)
 
-    monkeypatch.setattr(requests, "resolve", counted)
+    monkeypatch.setattr(request, "resolve", counted)
     base = Settings()
     own = {"n_predict": 3, "lookup": "\ud800"}
     first, second = (request_between("x", settings=dict(own)) for _ in range(2))
@@ -126,7 +126,7 @@ def test_an_edit_has_four_times_the_time_of_a_suggestion():
     ):
         cursor = {"uri": "u:a", "version": 1, "offset": 0, "settings": own}
         for kind, wanted in (
-            (requests.CompletionRequest, suggestions),
-            (requests.EditRequest, edits),
+            (completion.CompletionRequest, suggestions),
+            (edit.EditRequest, edits),
         ):
             assert kind(**cursor).settings_over(base, "python").deadline_ms == wanted

@@ -8,9 +8,8 @@ import pytest
 from typed_requests import remade, request_at, result_of
 
 from speclsp.decoding.session import SessionRecorder
-from speclsp.seam.answers import GeneratedText
+from speclsp.seam.completion import GeneratedText, PlacedCompletion
 from speclsp.seam.documents import AcceptedText, TextEdit
-from speclsp.seam.requests import PlacedCompletion
 from speclsp.seam.statistics import SessionStats
 from speclsp.suggestions.ledger import MAX_SUGGESTIONS, Ledger, Offers, Suggestion
 

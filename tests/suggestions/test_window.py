@@ -18,8 +18,8 @@ from waiting import until
 
 from speclsp.completer.coalescing import GRACE_S
 from speclsp.errors import DecodeError, DecodeInterruptedError
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionResult
 from speclsp.seam.documents import Document
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings

@@ -17,10 +17,9 @@ from typed_requests import request_between
 from waiting import until
 
 from speclsp.errors import EngineUnavailableError
-from speclsp.seam.answers import CompletionResult
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document, TextEdit
-from speclsp.seam.requests import CompletionRequest
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, Masking
 from speclsp.settings import Settings
 from speclsp.suggestions.window import Window

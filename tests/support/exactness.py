@@ -12,7 +12,7 @@ from speclsp.decoding.target import Target
 from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.drafting.proposer import Proposer
 from speclsp.engine.llama.context import LlamaTarget
-from speclsp.seam.answers import FinishReason
+from speclsp.seam.request import FinishReason
 from tests.support.margins import RecordingSampler
 
 

@@ -22,7 +22,7 @@ from speclsp.edits.formats import (
     Zeta1,
     Zeta2,
 )
-from speclsp.seam.requests import Change
+from speclsp.seam.edit import Change
 
 RECORDED: Final = Path(__file__).parents[2] / "fixtures" / "next_edit" / "recorded.jsonl"
 _HUNK: Final = re.compile(r"^@@ .* @@\n((?:[-+].*\n?)+)", re.MULTILINE)

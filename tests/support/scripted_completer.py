@@ -7,12 +7,16 @@ from concurrent.futures import Future
 from typing import Any
 
 from speclsp.errors import EngineUnavailableError
-from speclsp.seam.answers import CompletionResult, GeneratedText
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import (
+    CompletionRequest,
+    CompletionResult,
+    GeneratedText,
+    PlacedCompletion,
+)
 from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
 from speclsp.seam.events import Event, EventQueue
 from speclsp.seam.open_documents import Documents
-from speclsp.seam.requests import CompletionRequest, PlacedCompletion
 from speclsp.seam.statistics import EngineState, RequestStats, SessionStats
 from speclsp.settings import Settings
 

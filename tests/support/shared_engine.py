@@ -19,7 +19,7 @@ from speclsp.engine_process.place import EnginePlace
 from speclsp.engine_process.server import EngineServer, MakeCompleter
 from speclsp.engine_process.start import EngineConnection
 from speclsp.engine_process.transport import in_daemon_thread, opened
-from speclsp.seam.requests import CompletionRequest
+from speclsp.seam.completion import CompletionRequest
 from speclsp.settings import FIELDS, Settings, info
 
 WAIT_S = 60

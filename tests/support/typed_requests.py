@@ -15,10 +15,15 @@ from shared_engine import AcrossSocket
 from speclsp.completer.explaining import PromptExplanation
 from speclsp.completer.local import LocalCompleter
 from speclsp.errors import SpecLspError
-from speclsp.seam.answers import CompletionResult, GeneratedText
 from speclsp.seam.cancellation import CancellationToken
+from speclsp.seam.completion import (
+    CompletionRequest,
+    CompletionResult,
+    GeneratedText,
+    PlacedCompletion,
+)
 from speclsp.seam.documents import Document
-from speclsp.seam.requests import CompletionRequest, PlacedCompletion, PlacedRequest
+from speclsp.seam.request import PlacedRequest
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import FIELDS, Settings
 from speclsp.suggestions.window import Window

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from speclsp.seam.requests import PlacedRequest, TextRequest
+from speclsp.seam.request import PlacedRequest
+from speclsp.seam.text import TextRequest
 from speclsp.settings import Settings
 from speclsp.text.fitted_text import FittedText
 from speclsp.text.rules import stop_rules

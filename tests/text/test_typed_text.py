@@ -1,7 +1,7 @@
 import pytest
 from typed_requests import request_at
 
-from speclsp.seam.answers import GeneratedText
+from speclsp.seam.completion import GeneratedText
 from speclsp.text.typed_text import (
     N_CHARS,
     contradicts,

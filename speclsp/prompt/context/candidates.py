@@ -19,7 +19,7 @@ from speclsp.prompt.context.definitions import (
     shown_definition,
 )
 from speclsp.prompt.context.edited_regions import EditedRegion
-from speclsp.seam.requests import AnyPlaced
+from speclsp.seam.request import AnyPlaced
 
 MAX_CHUNKS: Final = 24
 _KNOWN_SHARE: Final = 0.6

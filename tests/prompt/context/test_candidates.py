@@ -9,7 +9,8 @@ from speclsp.prompt.context.candidates import (
 )
 from speclsp.prompt.context.definitions import DefinitionTable, outline_of
 from speclsp.prompt.context.edited_regions import EditedRegion
-from speclsp.seam.requests import CompletionRequest, PlacedRequest
+from speclsp.seam.completion import CompletionRequest
+from speclsp.seam.request import PlacedRequest
 
 
 def candidate(path: str, text: str, score: float = 0.5, line: int = 0) -> ContextChunk:

@@ -9,7 +9,8 @@ from speclsp.prompt.context.definitions import (
     outline_of,
     shown_definition,
 )
-from speclsp.seam.requests import CompletionRequest, PlacedRequest
+from speclsp.seam.completion import CompletionRequest
+from speclsp.seam.request import PlacedRequest
 
 PYTHON = '''\
 LIMIT: int = 3

@@ -1,6 +1,7 @@
-"""Requests of each kind as they cross the completer seam, and placed in their documents.
+"""What the requests and answers of all kinds have, and a request placed in its document.
 
-A request is a cursor, options, and what its kind adds.  :class:`PlacedRequest` does not cross it.
+A request is a cursor, options, and what its kind adds; the kinds are in :mod:`completion`,
+:mod:`edit` and :mod:`text` beside this module.  :class:`PlacedRequest` does not cross the seam.
 """
 
 from __future__ import annotations
@@ -8,22 +9,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from speclsp.seam.answers import (
-    AnswerSource,
-    CompletionResult,
-    EditResult,
-    FinishReason,
-    GeneratedText,
-    R,
-    TextResult,
-)
 from speclsp.seam.documents import TextEdit
 from speclsp.seam.statistics import RequestStats
-from speclsp.settings import MAX_INT, PER_REQUEST, Settings
+from speclsp.settings import MAX_INT, PER_REQUEST, Settings, SettingValue
 from speclsp.settings_resolution import Resolution, for_language, resolve
 
 logger = logging.getLogger(__name__)
@@ -32,15 +24,40 @@ Origin = Literal["editor", "program"]
 """Who made a request: an editor, whose newer requests supersede older ones, or a program, which
 gets the model's answer to each."""
 
-Trigger = Literal["automatic", "invoked"]
-"""Whether an editor asked while the user typed, or the user asked."""
+FinishReason = Literal["stop", "length", "deadline", "cancelled"]
+"""Why a completion ended: a stop rule or end token, ``n_predict``, the deadline or the latency
+budget, or a cancel."""
 
-SettingValue = bool | int | float | str | list[str] | dict[str, dict[str, bool | int | float | str]]
+AnswerSource = Literal["model", "memory", "filter"]
+"""Where an answer comes from: the model, earlier answers, or a rule that skips the request."""
+
+R = TypeVar("R", bound="Result")
+"""A kind's answer."""
 
 Q = TypeVar("Q", bound="Request[Any]")
 """A kind's request."""
 
 Q_co = TypeVar("Q_co", bound="Request[Any]", covariant=True)
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, tag=True, array_like=True):
+    """What the answers to all kinds of requests have.
+
+    It is written as an array: its class's name, then the fields in order.
+    """
+
+    stats: RequestStats
+    source: AnswerSource = "model"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it suggests nothing."""
+        raise NotImplementedError
+
+    def timed(self, *, ms_queue: float, ms_total: float) -> Self:
+        """Return the result with the times in the queue and in all."""
+        stats = replace(self.stats, ms_queue=ms_queue, ms_total=ms_total)
+        return msgspec.structs.replace(self, stats=stats)
 
 
 class DocumentCursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,123 +123,6 @@ class Request(DocumentCursor, Generic[R], frozen=True, kw_only=True, tag=True, a
         raise NotImplementedError
 
 
-class CompletionRequest(Request[CompletionResult], frozen=True, kw_only=True):
-    """A request for a completion at the cursor."""
-
-    kind: ClassVar[str] = "completion"
-    urgency: ClassVar[int] = 2
-
-    trigger: Trigger = "automatic"
-    n_candidates: int = 1
-    """Number of distinct texts, the best first."""
-
-    def empty(self, reason: FinishReason, source: AnswerSource = "model") -> CompletionResult:
-        """Return a result without text."""
-        empty = GeneratedText(completion_id=self.completion_id, finish_reason=reason)
-        return CompletionResult(generated=empty, stats=RequestStats(), source=source)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """An earlier change: whole lines of a file, each with its line end, masked."""
-
-    path: str
-    line: int
-    """The first changed line, from 0, as the file was after the change."""
-    old: str
-    new: str
-    before: str = ""
-    """Lines before the changed ones, as context."""
-    after: str = ""
-    is_accepted: bool = False
-    """Whether it was a suggestion."""
-    file: str = ""
-    """The document's, as :attr:`Document.file`."""
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All that a prompt may show of it."""
-        return (self.path, self.old, self.new, self.before, self.after)
-
-
-class EditRequest(Request[EditResult], frozen=True, kw_only=True):
-    """A request for the next edit around the cursor."""
-
-    kind: ClassVar[str] = "edit"
-    urgency: ClassVar[int] = 1
-    n_deadlines: ClassVar[int] = 4
-    """Half an answer is no edit, and plugins ask once after a change; suggestions go before it, and
-    a change supersedes it."""
-
-    declined: tuple[tuple[str, str], ...] = ()
-    """Old and new lines of hunks that the user declined."""
-    changes: tuple[Change, ...] = ()
-    """The window's latest changes, the oldest first."""
-
-    def empty(self, reason: FinishReason, source: AnswerSource = "model") -> EditResult:
-        """Return a result without an edit."""
-        return EditResult(
-            completion_id=self.completion_id,
-            finish_reason=reason,
-            stats=RequestStats(),
-            source=source,
-        )
-
-
-class TextRequest(Request[TextResult], frozen=True, kw_only=True):
-    """A program's request for the model's own text, as it comes.
-
-    It is the text between what is before and after the cursor or, with ``prompt``, what follows
-    these tokens; the document is empty then.  Sampling follows the settings.
-    """
-
-    kind: ClassVar[str] = "text"
-    urgency: ClassVar[int] = 0
-
-    origin: Origin = "program"
-    prompt: tuple[int, ...] = ()
-    """The whole prompt, special tokens included; empty to lay it out around the cursor."""
-    extra: tuple[tuple[str, str], ...] = ()
-    """Paths and texts of context from other files for a prompt around the cursor, the best last."""
-    n_predict: int = -1
-    """Most tokens of the text; -1 for as many as the context holds.  0 counts as 1, as llama-server
-    has it: the next request finds the prompt in the KV cache."""
-    stops: tuple[str, ...] = ()
-    """Strings that end the text before them."""
-    n_indent: int = 0
-    """Least indentation, in characters, of the text's second and later lines; a line of less ends
-    it.  As in llama.cpp an empty line has none."""
-    t_max_predict_ms: int = 0
-    """The first line end so many milliseconds after the first token ends the text; 0: none does."""
-    n_probs: int = 0
-    """Of how many tokens at each place the result tells the probabilities; 0 for no scores."""
-    has_infill_sampler: bool = False
-    """Whether llama.cpp's sampler ``infill`` chooses among the tokens that the others leave."""
-    is_streamed: bool = False
-    """Whether the text is told as it grows, by :class:`TextGrew`."""
-    is_fitted: bool = False
-    """Whether a text around the cursor is ended and fitted as an editor's completion is: at the end
-    of its block or where the model stops being sure, without loops, and without what stands after
-    the cursor already."""
-    n_texts: int = 1
-    """Most texts: others than the first begin with another token that is likely, if there is one.
-    """
-
-    def empty(self, reason: FinishReason, source: AnswerSource = "model") -> TextResult:
-        """Return a result without text."""
-        return TextResult(
-            completion_id=self.completion_id,
-            text="",
-            finish_reason=reason,
-            stats=RequestStats(),
-            source=source,
-        )
-
-
-AnyRequest: TypeAlias = CompletionRequest | EditRequest | TextRequest
-"""A request of any kind."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class PlacedRequest(Generic[Q_co]):
     """A request with the text that it was made in.  It does not cross the seam.
@@ -273,8 +173,6 @@ class PlacedRequest(Generic[Q_co]):
 
 AnyPlaced: TypeAlias = PlacedRequest[Request[Any]]
 """A placed request of any kind."""
-
-PlacedCompletion: TypeAlias = PlacedRequest[CompletionRequest]
 
 
 class _Layers(NamedTuple):
