@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, TypeAlias, get_args
 
+from speclsp.event_loop import post
 from speclsp.printable import printable
-from speclsp.seam.event_pump import post
 from speclsp.seam.events import LogLevel
 
 logger = logging.getLogger(__name__)

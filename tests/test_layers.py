@@ -20,6 +20,7 @@ PACKAGE = Path(speclsp.__file__).parent
 LAYERS = {
     "__init__": 0,
     "errors": 0,
+    "event_loop": 0,
     "log": 0,
     "printable": 0,
     "settings": 0,

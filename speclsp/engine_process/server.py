@@ -21,10 +21,11 @@ from msgspec import structs
 from speclsp.engine_process import wire
 from speclsp.engine_process.transport import Streams, in_daemon_thread
 from speclsp.errors import EngineProcessError, SpecLspError
+from speclsp.event_loop import post
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer
 from speclsp.seam.documents import Document
-from speclsp.seam.event_pump import EventPump, post
+from speclsp.seam.event_pump import EventPump
 from speclsp.seam.events import Event, Problem, Progress, StateChanged
 from speclsp.seam.request import Q
 from speclsp.settings import Settings

@@ -20,11 +20,12 @@ from msgspec import structs
 
 from speclsp.common_ends import common_head
 from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.event_loop import post
 from speclsp.http_server.bodies import TextBody
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer
 from speclsp.seam.documents import Document, WorkspaceFolder, edit_between
-from speclsp.seam.event_pump import EventPump, post
+from speclsp.seam.event_pump import EventPump
 from speclsp.seam.events import Event, Problem, TextGrew
 from speclsp.seam.statistics import EngineState
 from speclsp.seam.text import TextRequest, TextResult

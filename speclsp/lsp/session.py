@@ -20,6 +20,7 @@ from lsprotocol import types
 from speclsp import settings as settings_table
 from speclsp.decoding.report import report_lines, request_line
 from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.event_loop import post
 from speclsp.lsp.client_settings import ClientSettings
 from speclsp.lsp.completion_requests import InFlightRequests, SharedAnswers, TriggerKinds
 from speclsp.lsp.document_store import DocumentStore
@@ -32,7 +33,7 @@ from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer
 from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document
-from speclsp.seam.event_pump import EventPump, post
+from speclsp.seam.event_pump import EventPump
 from speclsp.seam.events import Event, LogLevel, LogLine, Problem, Progress, StateChanged
 from speclsp.seam.request import Q, R
 from speclsp.seam.statistics import SessionStats

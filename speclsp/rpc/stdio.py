@@ -19,9 +19,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from speclsp.errors import SpecLspError
+from speclsp.event_loop import post
 from speclsp.log import PrintedLines
 from speclsp.rpc.framing import FrameDecoder
-from speclsp.seam.event_pump import post
 
 if TYPE_CHECKING:  # it takes 0.3 s to import, and the first message is answered without it
     from speclsp.rpc.connection import JsonRpcConnection

@@ -1,12 +1,10 @@
-"""The thread that hands a completer's events to its reader, and calls to an event loop."""
+"""The thread that hands a completer's events to their reader."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from speclsp.seam.completer import Completer
@@ -15,12 +13,6 @@ from speclsp.seam.events import Event
 logger = logging.getLogger(__name__)
 
 _FINISH_TIMEOUT_S: Final = 2.0
-
-
-def post(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> None:
-    """Let a loop call something; any thread may, and nothing happens once the loop has ended."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(call, *arguments)
 
 
 class EventPump:
