@@ -77,7 +77,7 @@ def http(
 
     prepare_to_serve()
     key = _key(host, key_file)
-    # Whatever they say, nothing of a program's texts is kept or learned (speclsp.completer.texts).
+    # Whatever they say, no text of a program is kept or learned (speclsp.completer.text_job).
     settings = given_settings(options)
     prompts = _prompts(settings)
     folders = [WorkspaceFolder(root=str(path), name=path.name) for path in projects]

@@ -16,7 +16,7 @@ from speclsp import settings as settings_table
 from speclsp.completer.completion_job import CompletionJob
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.edits import EditJob
+from speclsp.completer.edit_job import EditJob
 from speclsp.completer.engine import Engine
 from speclsp.completer.explaining import (
     EditExplanation,
@@ -28,7 +28,7 @@ from speclsp.completer.jobs import AnyJob, DraftSources, Workbench
 from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
 from speclsp.completer.statistics_files import StatisticsFiles
-from speclsp.completer.texts import TextJob
+from speclsp.completer.text_job import TextJob
 from speclsp.engine.weights import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
 from speclsp.prompt.document_prompts import ChunkSource

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scripted_models import ScriptedLoader
 
-from speclsp.completer.edits import EDIT_DRAFTERS
+from speclsp.completer.edit_job import EDIT_DRAFTERS
 from speclsp.completer.loaded_models import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
