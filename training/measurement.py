@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from speclsp.completer.edit_job import edit_tokens
+from speclsp.completer.edit_prompts import edit_tokens
 from speclsp.decoding.sampling import GreedySampler
 from speclsp.engine.llama.context import LlamaTarget
 from speclsp.engine.llama.fit import MAX_OUTPUTS

@@ -10,7 +10,7 @@ import msgspec
 
 from speclsp.common_ends import common_head
 from speclsp.completer.completion_job import prompt_question, remote_params
-from speclsp.completer.edit_job import lay_out
+from speclsp.completer.edit_prompts import lay_out
 from speclsp.completer.jobs import DraftSources, Workbench
 from speclsp.engine.remote_target import remote_target
 from speclsp.errors import EditRefusedError, SettingsError

@@ -11,7 +11,8 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.edit_job import EDIT_DRAFTERS, edit_format
+from speclsp.completer.edit_job import EDIT_DRAFTERS
+from speclsp.completer.edit_prompts import edit_format
 from speclsp.completer.jobs import N_GENERATED, Workbench
 from speclsp.completer.prompts import N_IDLE_CHUNK, Prompts
 from speclsp.drafting.acceptance import AcceptanceTable

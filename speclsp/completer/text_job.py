@@ -18,7 +18,7 @@ from msgspec import structs
 
 from speclsp.completer.alternatives import TextMaker, row_of
 from speclsp.completer.completion_job import prompt_question
-from speclsp.completer.edit_job import ends_line, prompt_regions
+from speclsp.completer.edit_prompts import ends_line, prompt_regions
 from speclsp.completer.jobs import DraftSources, Job, Plan, RunningJob, Workbench, sampling_params
 from speclsp.decoding.forks import Fork, grow_forks
 from speclsp.decoding.infill_sampler import InfillSampler

@@ -21,7 +21,7 @@ from typed_requests import document_of
 from waiting import until
 
 from speclsp.completer import loaded_models
-from speclsp.completer.edit_job import edit_format
+from speclsp.completer.edit_prompts import edit_format
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.edit import smallest_edit
 from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, Region

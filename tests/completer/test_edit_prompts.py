@@ -10,8 +10,8 @@ from typed_requests import document_of
 from waiting import until
 
 from speclsp.common_ends import common_head
-from speclsp.completer import edit_job
-from speclsp.completer.edit_job import edit_tokens
+from speclsp.completer import edit_job, edit_prompts
+from speclsp.completer.edit_prompts import edit_tokens
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.formats import FORMATS
 from speclsp.embedded import embedded_draft
@@ -96,7 +96,8 @@ def test_a_request_evaluates_what_follows_the_first_changed_token(
 ):
     """Also with a completion before each request; states of fewer than 48 tokens are not kept."""
     monkeypatch.setattr(edit_job, "_GROWTH", 0)  # a few tokens do for answers
-    monkeypatch.setattr(edit_job, "_LEAST_PREDICTED", 4)
+    monkeypatch.setattr(edit_job, "LEAST_PREDICTED", 4)
+    monkeypatch.setattr(edit_prompts, "LEAST_PREDICTED", 4)
     asked = list(session(edit_format, completes=completes))
     assert len(asked) == N_EDITS
     for one in asked:

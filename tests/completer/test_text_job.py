@@ -10,7 +10,7 @@ import scripted_models
 from scripted_models import N_TOKENS, ScriptedLoader
 from typed_requests import document_of
 
-from speclsp.completer.edit_job import edit_tokens, prompt_regions
+from speclsp.completer.edit_prompts import edit_tokens, prompt_regions
 from speclsp.completer.engine import Engine
 from speclsp.completer.engine_thread import MAX_FAILURES
 from speclsp.completer.jobs import Workbench
