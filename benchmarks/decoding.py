@@ -32,7 +32,6 @@ from benchmarks.replay_project import ReplayCursor
 from benchmarks.report import reason
 from benchmarks.tables import Table
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
-from speclsp.decoding.session import summed
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext, TokenCorpus
@@ -40,6 +39,7 @@ from speclsp.drafting.proposer import Proposer
 from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.prompt import PromptBudget
+from speclsp.reporting.session import summed
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
 from tests.support.prompts import build_prompt

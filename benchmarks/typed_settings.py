@@ -43,7 +43,7 @@ from benchmarks.typing_session import (
     replay_typing,
     typed_bursts,
 )
-from speclsp.decoding.session import summed
+from speclsp.reporting.session import summed
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
 

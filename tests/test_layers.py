@@ -37,6 +37,7 @@ LAYERS = {
     "drafting": 1,
     "edits": 1,
     "decoding": 1,
+    "reporting": 1,
     "text": 1,
     "secrets": 1,
     "storage": 1,
@@ -75,7 +76,7 @@ ONLY_IN = {
 }
 
 # L1 computes: no threads, no processes, no network; only the stores touch files.
-PURE = {"prompt", "drafting", "edits", "decoding", "text", "secrets"}
+PURE = {"prompt", "drafting", "edits", "decoding", "reporting", "text", "secrets"}
 IMPURE_MODULES = {
     "threading",
     "subprocess",

@@ -18,8 +18,8 @@ from benchmarks.peers.contract import Peer, PeerOptions
 from benchmarks.progress import RunProgress
 from benchmarks.report import reason, without_folders
 from benchmarks.typing_session import TypedSession, TypingCounts, count_typing, replay_typing
-from speclsp.decoding.session import summed
 from speclsp.errors import SpecLspError
+from speclsp.reporting.session import summed
 from speclsp.seam.statistics import RequestStats, SessionStats
 
 Rounds = Sequence[Sequence[EditCase]]

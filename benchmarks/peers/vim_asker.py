@@ -13,7 +13,7 @@ from benchmarks.cases import EditCase
 from benchmarks.peers.infill import Infill
 from benchmarks.peers.llama_vim import LlamaVim
 from benchmarks.peers.vim_buffer import VimBuffer, vim_buffer
-from speclsp.decoding.session import summed
+from speclsp.reporting.session import summed
 from speclsp.seam.statistics import RequestStats, SessionStats
 
 _SEED: Final = 1

@@ -24,12 +24,12 @@ from speclsp.cli.ngram_build import found_files
 from speclsp.cli.options import SettingsCommand, given_settings, show_timings_option
 from speclsp.cli.without_editor import running, shown_timings
 from speclsp.completer.local import LocalCompleter
-from speclsp.decoding.gain import tokens_per_pass
-from speclsp.decoding.session import summed
 from speclsp.embedded import TARGET_FILE_NAME, model_files
 from speclsp.errors import SpecLspError
 from speclsp.project.repository import repository_name
 from speclsp.project.source_text import SourceText, read_source
+from speclsp.reporting.gain import tokens_per_pass
+from speclsp.reporting.session import summed
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document, WorkspaceFolder

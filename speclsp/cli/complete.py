@@ -33,9 +33,9 @@ from speclsp.cli.without_editor import (
     write_line,
 )
 from speclsp.completer.local import IGNORED
-from speclsp.decoding.report import report_lines
 from speclsp.log import logging_by
 from speclsp.project.repository import repository_name
+from speclsp.reporting.report import report_lines
 from speclsp.rpc.stdio import claimed_descriptors, serve_pipe
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest, CompletionResult

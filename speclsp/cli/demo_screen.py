@@ -18,7 +18,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from speclsp.decoding.gain import tokens_per_pass
+from speclsp.reporting.gain import tokens_per_pass
 from speclsp.seam.completion import Ranges
 from speclsp.seam.statistics import DrafterStats, RequestStats, SessionStats
 

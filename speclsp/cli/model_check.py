@@ -16,9 +16,7 @@ import numpy as np
 import speclsp
 from speclsp.cli.doctor import Finding
 from speclsp.completer.loaded_models import make_proposer
-from speclsp.decoding.gain import tokens_per_pass
 from speclsp.decoding.sampling import GreedySampler, LogitRow
-from speclsp.decoding.session import summed
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.target import Target
 from speclsp.drafting.acceptance import AcceptanceTable
@@ -36,6 +34,8 @@ from speclsp.prompt.families import (
 )
 from speclsp.prompt.healing import HealingSampler, healing_prefix
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
+from speclsp.reporting.gain import tokens_per_pass
+from speclsp.reporting.session import summed
 from speclsp.seam.events import LogLevel
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings

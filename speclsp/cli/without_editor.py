@@ -14,11 +14,11 @@ from msgspec import structs
 
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
-from speclsp.decoding.report import draft_acceptance_line, timing_lines
 from speclsp.edits.edit import smallest_edit
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.log import LEVELS
 from speclsp.project.repository import find_repository, repository_name
+from speclsp.reporting.report import draft_acceptance_line, timing_lines
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest, CompletionResult, Trigger
 from speclsp.seam.documents import Document, TextEdit, WorkspaceFolder

@@ -23,7 +23,6 @@ from speclsp.completer.edit_prompts import (
 )
 from speclsp.completer.jobs import DraftSources, Job, Plan, Workbench, sampling_params
 from speclsp.decoding.sampling import make_sampler
-from speclsp.decoding.session import summed
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext
@@ -35,6 +34,7 @@ from speclsp.edits.formats import EditPrompt
 from speclsp.engine.remote_target import RemoteTarget
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.remote.messages import RemoteParams, RemotePrompt
+from speclsp.reporting.session import summed
 from speclsp.seam.edit import Change, Divergence, EditRequest, EditResult
 from speclsp.seam.request import FinishReason, PlacedRequest
 from speclsp.seam.statistics import RequestStats

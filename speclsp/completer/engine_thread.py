@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.jobs import AnyJob, EngineWindow, Job, RunControl, RunningJob, Workbench, run
 from speclsp.completer.loaded_models import Models
-from speclsp.decoding.session import summed
 from speclsp.engine.battery import Battery
 from speclsp.errors import (
     EngineError,
@@ -25,6 +24,7 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
+from speclsp.reporting.session import summed
 from speclsp.seam.events import Event, EventQueue, LogLine, Problem, StateChanged
 from speclsp.seam.request import FinishReason, R
 from speclsp.seam.statistics import RequestStats, SessionStats

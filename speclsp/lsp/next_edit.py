@@ -17,12 +17,12 @@ import msgspec
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from speclsp.decoding.report import edit_line
 from speclsp.edits.edit import smallest_edit, whole_lines
 from speclsp.lsp.capabilities import Command
 from speclsp.lsp.own_methods import DidShowCompletionParams, own_method, reported_id
 from speclsp.lsp.session import Session
 from speclsp.lsp.text_buffer import TextBuffer, code_units
+from speclsp.reporting.report import edit_line
 from speclsp.seam.documents import TextEdit
 from speclsp.seam.edit import EditRequest, EditResult
 

@@ -18,7 +18,6 @@ import msgspec
 from lsprotocol import types
 
 from speclsp import settings as settings_table
-from speclsp.decoding.report import report_lines, request_line
 from speclsp.errors import EngineUnavailableError, SpecLspError
 from speclsp.event_loop import post
 from speclsp.lsp.client_settings import ClientSettings
@@ -29,6 +28,7 @@ from speclsp.lsp.locations import Location, WorkspaceFolders, cell_path, locate
 from speclsp.lsp.model_commands import NamedModels
 from speclsp.lsp.protocol import SpecProtocol
 from speclsp.lsp.text_buffer import Cursor, PositionEncoding, TextBuffer
+from speclsp.reporting.report import report_lines, request_line
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer
 from speclsp.seam.completion import CompletionRequest, CompletionResult

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from speclsp.common_ends import common_head
-from speclsp.decoding.session import SessionRecorder
+from speclsp.reporting.session import SessionRecorder
 from speclsp.seam.completion import (
     CompletionRequest,
     CompletionResult,

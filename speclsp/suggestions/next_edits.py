@@ -14,8 +14,8 @@ from typing import Final
 
 from msgspec import structs
 
-from speclsp.decoding.session import percentiles, summed
 from speclsp.edits.edit import is_far, left_after, place_to_go_on, smallest_edit
+from speclsp.reporting.session import percentiles, summed
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer
 from speclsp.seam.documents import AcceptedText, Document, edit_between

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from speclsp.decoding.session import SessionRecorder
 from speclsp.errors import EngineUnavailableError
+from speclsp.reporting.session import SessionRecorder
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import Completer, answered
 from speclsp.seam.completion import CompletionRequest, CompletionResult, PlacedCompletion

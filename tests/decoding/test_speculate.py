@@ -17,7 +17,6 @@ from scripted_proposers import TreeProposer, adversarial_trees, oracle_trees, ra
 from scripted_target import ScriptedTarget, hashing
 
 from speclsp.common_ends import common_head
-from speclsp.decoding.gain import measured_speedup
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.target import Logits
@@ -26,6 +25,7 @@ from speclsp.drafting.drafter import NO_TREE, Draft, DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.errors import DecodeError, DecodeInterruptedError, EngineError, NoRoomError
+from speclsp.reporting.gain import measured_speedup
 from speclsp.seam.request import FinishReason
 
 N_VOCAB = 7

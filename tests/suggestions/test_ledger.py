@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typed_requests import remade, request_at, result_of
 
-from speclsp.decoding.session import SessionRecorder
+from speclsp.reporting.session import SessionRecorder
 from speclsp.seam.completion import GeneratedText, PlacedCompletion
 from speclsp.seam.documents import AcceptedText, TextEdit
 from speclsp.seam.statistics import SessionStats

@@ -9,8 +9,8 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from speclsp.decoding.advice import ENOUGH, ENOUGH_CALLS, ENOUGH_PASSES, advice_lines
 from speclsp.drafting.registry import GROUP
+from speclsp.reporting.advice import ENOUGH, ENOUGH_CALLS, ENOUGH_PASSES, advice_lines
 from speclsp.seam.statistics import DrafterStats, RequestStats
 from speclsp.settings import DRAFT_MODEL, DRAFTERS, Settings
 from speclsp.settings_resolution import canonical_name, resolve

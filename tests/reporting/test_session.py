@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from speclsp.decoding.session import N_LATENCIES, SessionRecorder, percentiles, summed
+from speclsp.reporting.session import N_LATENCIES, SessionRecorder, percentiles, summed
 from speclsp.seam.completion import CompletionResult, GeneratedText
 from speclsp.seam.request import FinishReason
 from speclsp.seam.statistics import (

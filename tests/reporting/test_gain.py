@@ -3,7 +3,7 @@
 import pytest
 from drafted_session import totals
 
-from speclsp.decoding.gain import Expectation, expectation, measured_speedup, measured_step_speedup
+from speclsp.reporting.gain import Expectation, expectation, measured_speedup, measured_step_speedup
 from speclsp.seam.statistics import DrafterStats, RequestStats
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from speclsp.decoding.gain import measured_speedup, own_ms, single_pass_ms
+from speclsp.reporting.gain import measured_speedup, own_ms, single_pass_ms
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import DRAFT_MODEL, DRAFTERS, Settings, default, shown_name
 from speclsp.settings_resolution import SHARED, as_read

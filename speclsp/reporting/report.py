@@ -1,7 +1,7 @@
 """The statistics as lines for the log.
 
 Lines that llama.cpp prints too have its format, with our figures at the end.  The symbols are those
-of :mod:`speclsp.decoding.gain`; T(n) is the time of a target pass over n tokens.  The speed-up is
+of :mod:`speclsp.reporting.gain`; T(n) is the time of a target pass over n tokens.  The speed-up is
 relative to decoding the same tokens one at a time.  T(1) is the mean time of the passes after the
 prefill that carried no draft, thus for the same model, context lengths and load.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from speclsp.decoding.advice import advice_lines
-from speclsp.decoding.gain import (
+from speclsp.reporting.advice import advice_lines
+from speclsp.reporting.gain import (
     expectation,
     measured_speedup,
     measured_step_speedup,
@@ -21,7 +21,7 @@ from speclsp.decoding.gain import (
     single_pass_ms,
     tokens_per_pass,
 )
-from speclsp.decoding.session import STAGES
+from speclsp.reporting.session import STAGES
 from speclsp.seam.completion import CompletionResult
 from speclsp.seam.edit import EditResult
 from speclsp.seam.statistics import DrafterStats, Percentiles, RequestStats, SessionStats

@@ -5,7 +5,7 @@ import dataclasses
 from drafted_session import LOOKUP, totals
 from msgspec import structs
 
-from speclsp.decoding.report import (
+from speclsp.reporting.report import (
     draft_acceptance_line,
     drafter_line,
     edit_line,
