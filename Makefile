@@ -74,7 +74,7 @@ faults: $(STAMPS)/dev
 	SPECLSP_FAULTS_SHARE=1 $(BIN)/pytest -rP -n 2 tests/storage/test_faults.py $(ARGS)
 
 lossless: $(STAMPS)/dev
-	SPECLSP_LOSSLESS_STEP=1 $(BIN)/pytest -n 2 tests/lossless tests/engine/test_draft_text.py $(ARGS)
+	SPECLSP_LOSSLESS_STEP=1 $(BIN)/pytest -n 2 tests/lossless tests/backends/test_draft_text.py $(ARGS)
 
 real: $(STAMPS)/dev
 	SPECLSP_REAL_MODELS="$(or $(MODELS),$(SPECLSP_REAL_MODELS))" SPECLSP_REAL_WRITE="$(WRITE)" \
@@ -85,7 +85,7 @@ kills: $(STAMPS)/dev
 		$(BIN)/pytest -s tests/engine_process/test_real_windows.py $(ARGS)
 
 damaged: $(STAMPS)/dev
-	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/engine/llama/test_damaged_models.py \
+	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/backends/llama/test_damaged_models.py \
 		tests/storage/test_damaged_stores.py \
 		tests/ngrams/test_damaged_files.py tests/hub/test_damaged_cache.py \
 		tests/project/test_damaged_ignore_files.py $(ARGS)

@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import msgspec
 
 from benchmarks.cases import EditCase
+from speclsp.backends.weights import Loader
 from speclsp.completer.local import LocalCompleter
-from speclsp.engine.weights import Loader
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest

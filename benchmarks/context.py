@@ -31,10 +31,10 @@ from benchmarks.points import drawn_points, without_body
 from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.tables import Table
+from speclsp.backends.weights import Tokenizer
 from speclsp.common_ends import common_head
 from speclsp.decoding.target import Target
 from speclsp.embedded import model_files
-from speclsp.engine.weights import Tokenizer
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import ScanTally, scan
 from speclsp.project.source_text import read_source

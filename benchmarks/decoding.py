@@ -31,12 +31,12 @@ from benchmarks.figures import (
 from benchmarks.replay_project import ReplayCursor
 from benchmarks.report import reason
 from benchmarks.tables import Table
+from speclsp.backends.weights import Tokenizer, Weights
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext, TokenCorpus
 from speclsp.drafting.proposer import Proposer
-from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.reporting.session import summed

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from benchmarks.askers import Answer
 from benchmarks.decoding import DecodePlace, Decoder, DecodeSide, greedy
 from benchmarks.replay_project import N_TRUTH, ReplayCursor, ReplayProject, Tokenize
+from speclsp.backends.weights import Weights
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
@@ -19,7 +20,6 @@ from speclsp.drafting.registry import drafter_names, known_names, load_drafter
 from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import FREE_CURVE, ReplayCounts, replay
-from speclsp.engine.weights import Weights
 from speclsp.settings import DRAFT_MODEL, DraftMode, Settings
 
 OFF: Final = "off"

@@ -19,6 +19,7 @@ from benchmarks.machine import loaded_models, loaded_tokenizer
 from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.tables import Table
+from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import VerifyCurve
 from speclsp.drafting.drafter import Draft, DraftContext, Drafter, TokenArray
@@ -31,7 +32,6 @@ from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.drafting.suffix import SuffixDrafter
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.edits.edit import repeated
-from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.settings import Settings
 from speclsp.vocabulary_protocol import Vocabulary
 from tests.support.recorded_edits import RecordedAnswer, recorded_answers

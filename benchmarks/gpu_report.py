@@ -21,7 +21,7 @@ import click
 from benchmarks.machine import machine_lines
 from benchmarks.report import as_json, without_folders, write_text
 from benchmarks.tables import Table
-from speclsp.engine.llama.library import devices
+from speclsp.backends.llama.library import devices
 
 _ROOT: Final = Path(__file__).parents[1]
 _CASES: Final = "fixtures/cases/cases.jsonl"

@@ -25,11 +25,11 @@ from benchmarks.machine import loaded_models
 from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.tables import Table
+from speclsp.backends.weights import Tokenizer
 from speclsp.decoding.sampling import GreedySampler, Sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.target import Target
 from speclsp.drafting.drafter import DraftContext
-from speclsp.engine.weights import Tokenizer
 from speclsp.prompt.healing import HealingSampler, healing_prefix
 from speclsp.prompt.prompt import PromptBudget, PromptWindow
 from speclsp.settings import Settings

@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.machine import loaded_models
 from benchmarks.report import Report
 from benchmarks.tables import Table
+from speclsp.backends.weights import Tokenizer
 from speclsp.decoding.sampling import Sampler, SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.target import Logits, TreeTarget, tree_target
@@ -34,7 +35,6 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.prompt_lookup import create as create_prompt_lookup
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.suffix import create as create_suffix
-from speclsp.engine.weights import Tokenizer
 from speclsp.errors import EngineError
 from speclsp.settings import DraftMode, Settings
 

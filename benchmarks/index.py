@@ -20,10 +20,10 @@ from benchmarks.progress import RunProgress
 from benchmarks.report import Report
 from benchmarks.source_corpus import IndexedFile, SourceCorpus, source_corpus, varied
 from benchmarks.tables import Table
+from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.drafting.drafter import TokenArray
 from speclsp.drafting.token_index import DEPTH, FileKey
 from speclsp.embedded import model_files
-from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.project.corpus import Corpus
 from speclsp.settings import Settings
 

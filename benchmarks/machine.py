@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from speclsp import __version__
+from speclsp.backends.llama.library import devices
+from speclsp.backends.llama.model_file import read_gguf_header
+from speclsp.backends.weights import LlamaLoader, Tokenizer, Weights, cost_true_remark
 from speclsp.cores import physical_cpu_count
 from speclsp.embedded import model_files
-from speclsp.engine.llama.library import devices
-from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.weights import LlamaLoader, Tokenizer, Weights, cost_true_remark
 from speclsp.seam.events import LogLevel
 from speclsp.settings import Settings
 

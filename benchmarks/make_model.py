@@ -23,9 +23,9 @@ from benchmarks.model_padding import ModelPadding, PaddedTensor
 from benchmarks.model_shapes import QWEN2_5_CODER, ModelShape, Quantisation, ShapeError
 from benchmarks.progress import RunProgress
 from speclsp.atomic_write import UMASKED, write_atomically
+from speclsp.backends.llama.model_file import read_gguf_header
+from speclsp.backends.weights import COST_OF_KEY, TEXT_OF_KEY, cost_true_remark
 from speclsp.embedded import embedded_target
-from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.weights import COST_OF_KEY, TEXT_OF_KEY, cost_true_remark
 from speclsp.errors import ModelLoadError, SpecLspError
 from speclsp.reporting.report import verify_times_line
 from speclsp.settings import Settings

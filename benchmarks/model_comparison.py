@@ -15,10 +15,10 @@ from typing import Final
 
 from benchmarks.machine import loaded_tokenizer
 from benchmarks.replay_project import ReplayProject
+from speclsp.backends.llama.context import LlamaTarget
+from speclsp.backends.llama.loading import load_target
 from speclsp.decoding.target import Target
 from speclsp.drafting.cost import SHAPES
-from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.loading import load_target
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import Settings
 from tests.support.margins import greedy_margin

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.machine import loaded_models
-from speclsp.engine.weights import MAX_PROMPT
+from speclsp.backends.weights import MAX_PROMPT
 from speclsp.settings import Settings
 
 _N_PROMPT: Final = 128

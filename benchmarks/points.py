@@ -44,8 +44,8 @@ from benchmarks.progress import RunProgress
 from benchmarks.report import Report, printed_if_ended_early
 from benchmarks.tables import Table
 from benchmarks.typing_session import keys
+from speclsp.backends.params import n_threads
 from speclsp.embedded import model_files
-from speclsp.engine.params import n_threads
 from speclsp.settings import Settings
 
 OURS: Final = "speclsp"

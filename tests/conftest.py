@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, settings
 from quantised import write_q8_0
 from quiet_loading import quiet_draft_model, quiet_target
 
-from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.backends.draft_model import DraftModelDrafter
+from speclsp.backends.llama.context import LlamaTarget
+from speclsp.backends.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.settings import Settings
 
 # Tests never judge by time: a busy machine is no defect.

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from speclsp import embedded
-from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.errors import ModelNotFoundError, SpecLspError
 from speclsp.settings import Settings
 

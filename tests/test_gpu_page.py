@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from speclsp import settings
+from speclsp.backends.llama import library
+from speclsp.backends.llama.loading import mib_by_device
 from speclsp.cli.doctor import GPU_PAGE
-from speclsp.engine.llama import library
-from speclsp.engine.llama.loading import mib_by_device
 from speclsp.settings_resolution import canonical_name
 
 ROOT = Path(__file__).parents[1]

@@ -42,9 +42,8 @@ LAYERS = {
     "secrets": 1,
     "storage": 1,
     "ngrams": 1,
-    "engine": 2,
+    "backends": 2,
     "hub": 2,
-    "remote": 2,
     "project": 2,
     "completer": 3,
     "engine_process": 3,
@@ -57,17 +56,17 @@ LAYERS = {
 
 # Third-party packages that only one place may import.
 ONLY_IN = {
-    "llama_cpp": ("engine/llama/",),
+    "llama_cpp": ("backends/llama/",),
     # The headless protocol runs on the same JSON-RPC stack.
     "pygls": ("rpc/", "lsp/", "cli/headless.py"),
     "lsprotocol": ("lsp/",),
-    "psutil": ("engine/battery.py", "engine/llama/loading.py", "engine_process/lifetime.py"),
+    "psutil": ("completer/battery.py", "backends/llama/loading.py", "engine_process/lifetime.py"),
     "watchdog": ("project/watch.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),
     "huggingface_hub": ("hub/",),
-    # Code goes to engines by remote/, requests for models by hub/.
-    "httpx2": ("remote/", "hub/"),
+    # Code goes to engines by backends/http/, requests for models by hub/.
+    "httpx2": ("backends/http/", "hub/"),
     "distributed": ("cli/ngram_build.py",),
     "starlette": ("http_server/",),
     "uvicorn": ("cli/http.py", "http_server/connections.py"),
@@ -223,7 +222,7 @@ serve.serve([])
     loaded = {name.partition(".")[0] for name in outcome.stderr.decode().split()}
     assert "speclsp" in loaded
     assert not loaded & {"lsprotocol", "pygls", "cattrs", "attrs", "platformdirs"}
-    parts = ("secrets", "suggestions", "engine_process", "text", "engine", "project")
+    parts = ("secrets", "suggestions", "engine_process", "text", "backends", "project")
     assert not {f"speclsp.{part}" for part in parts} & set(outcome.stderr.decode().split())
 
 
@@ -236,7 +235,7 @@ def test_the_windows_side_loads_no_engine(module):
     loaded = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()
-    engines = {"engine.llama", "completer", "drafting", "storage", "ngrams"}
+    engines = {"backends.llama", "completer", "drafting", "storage", "ngrams"}
     heavy = {"numpy", "llama_cpp", "sqlite3", "watchdog", "httpx2", "huggingface_hub"} | {
         f"speclsp.{name}" for name in engines
     }

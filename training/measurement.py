@@ -13,12 +13,12 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from speclsp.backends.llama.context import LlamaTarget
+from speclsp.backends.llama.fit import MAX_OUTPUTS
+from speclsp.backends.llama.loading import load_target
+from speclsp.backends.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.completer.edit_prompts import edit_tokens
 from speclsp.decoding.sampling import GreedySampler
-from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.fit import MAX_OUTPUTS
-from speclsp.engine.llama.loading import load_target
-from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.prompt.healing import HealingSampler, TokenPrefixes, healing_prefix
 from speclsp.settings import Settings
 from training.corpus import SourceFile

@@ -52,11 +52,11 @@ from benchmarks.peers.typed_rounds import (
 from benchmarks.progress import RunProgress
 from benchmarks.report import as_json, ended_by_signals, reason, without_folders, write_text
 from benchmarks.tables import Table
+from speclsp.backends.llama.library import route_log
+from speclsp.backends.llama.vocabulary import load_vocabulary, vocabulary_difference
+from speclsp.backends.params import n_threads
+from speclsp.backends.weights import Tokenizer, Weights
 from speclsp.embedded import model_files
-from speclsp.engine.llama.library import route_log
-from speclsp.engine.llama.vocabulary import load_vocabulary, vocabulary_difference
-from speclsp.engine.params import n_threads
-from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import ModelLoadError, SpecLspError, StoreError
 from speclsp.ngrams.files import open_statistics
 from speclsp.ngrams.own_layout import MAGIC

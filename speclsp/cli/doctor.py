@@ -14,11 +14,11 @@ from typing import Any
 
 import click
 
+from speclsp.backends.weights import LlamaLoader
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.embedded import is_trial, model_files
-from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import SpecLspError
 from speclsp.hub.choice import named, resolve_models, without_names
 from speclsp.hub.memory import find_memory, nvidia_memory
@@ -98,7 +98,7 @@ def engine_library(settings: Settings) -> Iterator[Finding]:
     """Check that llama.cpp can be used, and which devices it sees."""
     try:
         version = metadata.version(ENGINE_PACKAGE)
-        library = importlib.import_module("speclsp.engine.llama.library")
+        library = importlib.import_module("speclsp.backends.llama.library")
         description = f"{version}, llama.cpp {library.library_version()}"
         devices = library.devices()
     except (ImportError, OSError, RuntimeError, SpecLspError) as error:
@@ -220,7 +220,7 @@ def gpu_use(settings: Settings, layers: Mapping[str, int]) -> Iterator[Finding]:
     """Check that a GPU, if there is one, holds some of the layers."""
     if not layers or not wants_gpu(settings) or not layers.keys() <= {"CPU"}:
         return
-    library = importlib.import_module("speclsp.engine.llama.library")
+    library = importlib.import_module("speclsp.backends.llama.library")
     gpus = [device.name for device in library.devices() if device.kind in GPU_KINDS]
     if gpus:
         yield Finding(

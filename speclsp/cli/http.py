@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
+from speclsp.backends.http.credentials import is_loopback, read_key
 from speclsp.cli.extras import install_extra
 from speclsp.cli.options import SettingsCommand, given_settings, prepare_to_serve
 from speclsp.errors import SettingsError
-from speclsp.remote.credentials import is_loopback, read_key
 from speclsp.seam.completer import Completer
 from speclsp.seam.documents import WorkspaceFolder
 from speclsp.settings import Settings
@@ -158,8 +158,8 @@ def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[
 
 
 def _prompts(settings: Settings) -> Any:
+    from speclsp.backends.llama.vocabulary import load_vocabulary  # noqa: PLC0415
     from speclsp.embedded import model_files  # noqa: PLC0415
-    from speclsp.engine.llama.vocabulary import load_vocabulary  # noqa: PLC0415
     from speclsp.http_server.prompts import PromptTokens  # noqa: PLC0415
 
     if settings.engine_url:

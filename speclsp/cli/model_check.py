@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 import speclsp
+from speclsp.backends.weights import LlamaLoader, Tokenizer, Weights
 from speclsp.cli.doctor import Finding
 from speclsp.completer.loaded_models import make_proposer
 from speclsp.decoding.sampling import GreedySampler, LogitRow
@@ -23,7 +24,6 @@ from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.drafter import DraftContext
 from speclsp.drafting.proposer import Proposer
 from speclsp.embedded import model_files
-from speclsp.engine.weights import LlamaLoader, Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.families import (

@@ -18,6 +18,7 @@ from rich.filesize import decimal
 from rich.progress import Progress
 from rich.table import Table
 
+from speclsp.backends.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.cli.ngram_build import (
     Counting,
     count_files,
@@ -41,7 +42,6 @@ from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.registry import load_drafters
 from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.embedded import model_files
-from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.errors import StoreError
 from speclsp.ngrams import counting, files
 from speclsp.ngrams.files import (

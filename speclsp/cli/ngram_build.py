@@ -27,9 +27,9 @@ from filelock import FileLock, Timeout
 from rich.progress import Progress
 
 from speclsp import __version__
+from speclsp.backends.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.cli.extras import install_extra
 from speclsp.drafting.drafter import TokenArray
-from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.parts import Range, boundaries, joined_parts, store, stored_tally, sum_range

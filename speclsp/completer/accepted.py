@@ -18,10 +18,10 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from speclsp.backends.weights import Tokenizer
 from speclsp.completer.learned_files import LearnedFiles, LearnInto
 from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.drafting.ngram_mod import n_shared_at_start
-from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.ngrams.learned import Counted, LearnedCounts, count_accepted
 from speclsp.seam.documents import AcceptedText, Place, name_of

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from speclsp.backends.weights import Tokenizer
 from speclsp.completer.jobs import GrowingOutput
 from speclsp.decoding.forks import Fork, best_rivals, grow_forks
 from speclsp.decoding.sampling import LogitRow, RedrawingSampler, Sampler, SeededSampler
 from speclsp.decoding.target import Target, fork_target
 from speclsp.decoding.token_scores import Rival, TokenScores
-from speclsp.engine.weights import Tokenizer
 from speclsp.errors import DecodeError
 from speclsp.prompt.healing import HealingSampler
 from speclsp.seam.completion import GeneratedText, PlacedCompletion

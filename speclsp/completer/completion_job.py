@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+from speclsp.backends.http.messages import RemoteParams, RemotePrompt
+from speclsp.backends.http.target import RemoteTarget
 from speclsp.common_ends import common_head
 from speclsp.completer.alternatives import Alternatives, TextMaker, n_rivals, row_of
 from speclsp.completer.coalescing import RunningCompletion
@@ -17,11 +19,9 @@ from speclsp.decoding.sampling import make_sampler
 from speclsp.decoding.speculate import Generation
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import DraftContext, HeldText
-from speclsp.engine.remote_target import RemoteTarget
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.healing import healing_prefix, word_prefix
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout
-from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.seam.completion import (
     CompletionRequest,
     CompletionResult,

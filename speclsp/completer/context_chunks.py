@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from speclsp.backends.weights import MAX_PROMPT
 from speclsp.completer.project import Project
-from speclsp.engine.weights import MAX_PROMPT
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.context.candidates import definition_candidates, edited_candidates, ranked
 from speclsp.prompt.context.definitions import DefinitionTable, NameCodes

@@ -13,6 +13,8 @@ from typing import ClassVar, Final
 import numpy as np
 from msgspec import structs
 
+from speclsp.backends.http.messages import RemoteParams, RemotePrompt
+from speclsp.backends.http.target import RemoteTarget
 from speclsp.completer.edit_prompts import (
     LEAST_PREDICTED,
     LaidOut,
@@ -31,9 +33,7 @@ from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.edits.analogy import LEAST_KEPT, least_probability, next_place
 from speclsp.edits.edit import Hunk, departures, hunks, is_far, smallest_edit, why_withheld
 from speclsp.edits.formats import EditPrompt
-from speclsp.engine.remote_target import RemoteTarget
 from speclsp.errors import EditRefusedError, SettingsError
-from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.reporting.session import summed
 from speclsp.seam.edit import Change, Divergence, EditRequest, EditResult
 from speclsp.seam.request import FinishReason, PlacedRequest

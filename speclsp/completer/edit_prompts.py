@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from speclsp.backends.weights import Tokenizer, Weights
 from speclsp.completer.completion_job import n_chunk_tokens
 from speclsp.completer.jobs import DraftSources, Workbench
 from speclsp.drafting.drafter import TokenArray
@@ -22,7 +23,6 @@ from speclsp.edits.formats import (
     format_of,
     missing_tokens,
 )
-from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.prompt.document_prompts import ChunkSource

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Final
 from weakref import WeakValueDictionary
 
+from speclsp.backends.http.target import RemoteLoader
+from speclsp.backends.weights import LlamaLoader, Loader, Tokenizer
 from speclsp.completer.accepted import AcceptedTexts
 from speclsp.completer.engine_thread import EngineThread, WindowEvents
 from speclsp.completer.jobs import EngineWindow
@@ -16,8 +18,6 @@ from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.completer.loaded_models import Models
 from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
-from speclsp.engine.remote_target import RemoteLoader
-from speclsp.engine.weights import LlamaLoader, Loader, Tokenizer
 from speclsp.seam.documents import Place
 from speclsp.seam.events import Event
 from speclsp.secrets.pieces import Pieces

@@ -12,10 +12,10 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from speclsp.completer.battery import Battery
 from speclsp.completer.fair_queue import FairQueue
 from speclsp.completer.jobs import AnyJob, EngineWindow, Job, RunControl, RunningJob, Workbench, run
 from speclsp.completer.loaded_models import Models
-from speclsp.engine.battery import Battery
 from speclsp.errors import (
     EngineError,
     EngineUnavailableError,

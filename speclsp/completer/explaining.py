@@ -8,17 +8,17 @@ from typing import Literal
 
 import msgspec
 
+from speclsp.backends.http.messages import RemoteParams
+from speclsp.backends.http.target import remote_target
 from speclsp.common_ends import common_head
 from speclsp.completer.completion_job import prompt_question, remote_params
 from speclsp.completer.edit_prompts import lay_out
 from speclsp.completer.jobs import DraftSources, Workbench
-from speclsp.engine.remote_target import remote_target
 from speclsp.errors import EditRefusedError, SettingsError
 from speclsp.prompt.chunks import NO_CHUNKS
 from speclsp.prompt.document_prompts import ChunkSource, PromptQuestion
 from speclsp.prompt.families import prompt_text
 from speclsp.prompt.prompt import FimPrompt, FimText
-from speclsp.remote.messages import RemoteParams
 from speclsp.seam.completion import PlacedCompletion
 from speclsp.seam.edit import Change, EditRequest
 from speclsp.seam.request import PlacedRequest

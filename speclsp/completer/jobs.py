@@ -17,6 +17,9 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias
 
 import numpy as np
 
+from speclsp.backends.http.messages import RemoteParams, RemotePrompt
+from speclsp.backends.http.target import RemoteTarget, remote_target
+from speclsp.backends.weights import Tokenizer, Weights
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.prompts import Prompts
 from speclsp.decoding.sampling import Sampler, SamplingParams
@@ -30,11 +33,8 @@ from speclsp.drafting.drafter import (
     TokenCorpus,
 )
 from speclsp.drafting.proposer import Proposer
-from speclsp.engine.remote_target import RemoteTarget, remote_target
-from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, ChunkSource
-from speclsp.remote.messages import RemoteParams, RemotePrompt
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.edit import Change
 from speclsp.seam.events import Event

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from speclsp.backends.weights import Loader, Progress, Tokenizer, Weights
 from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.edit_job import EDIT_DRAFTERS
 from speclsp.completer.edit_prompts import edit_format
@@ -30,7 +31,6 @@ from speclsp.drafting.registry import (
     unread_settings,
 )
 from speclsp.embedded import edit_model_settings
-from speclsp.engine.weights import Loader, Progress, Tokenizer, Weights
 from speclsp.errors import (
     DrafterError,
     EngineError,

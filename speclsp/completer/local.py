@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from msgspec import structs
 
 from speclsp import settings as settings_table
+from speclsp.backends.weights import Loader, Tokenizer
 from speclsp.completer.completion_job import CompletionJob
 from speclsp.completer.context_chunks import ContextChunks
 from speclsp.completer.document_tokens import DocumentTokens
@@ -29,7 +30,6 @@ from speclsp.completer.learned_files import LearnInto, learn_into
 from speclsp.completer.project import Project
 from speclsp.completer.statistics_files import StatisticsFiles
 from speclsp.completer.text_job import TextJob
-from speclsp.engine.weights import Loader, Tokenizer
 from speclsp.errors import EngineUnavailableError
 from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.seam.cancellation import CancellationToken

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from speclsp.backends.weights import Tokenizer
 from speclsp.drafting.drafter import TokenCorpus
-from speclsp.engine.weights import Tokenizer
 from speclsp.errors import SpecLspError
 from speclsp.project.ignore import IGNORE_FILE, IgnoredFiles, root_of
 from speclsp.project.indexed_files import Outlines

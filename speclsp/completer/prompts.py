@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from speclsp.backends.kv_states import KvStates
 from speclsp.common_ends import common_head
 from speclsp.decoding.target import Target
-from speclsp.engine.kv_states import KvStates
 from speclsp.errors import DecodeInterruptedError
 from speclsp.prompt.chunks import (
     NO_CHUNKS,

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from speclsp.backends.weights import Tokenizer
 from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.drafting.drafter import NO_STATISTICS, Statistics
 from speclsp.drafting.ngram_cache import STATIC_ORDER
 from speclsp.drafting.registry import uses_statistics
-from speclsp.engine.weights import Tokenizer
 from speclsp.errors import StoreError
 from speclsp.ngrams.files import Role, StatisticsFile, open_statistics
 from speclsp.ngrams.reading import FileState, state_of

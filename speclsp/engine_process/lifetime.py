@@ -20,8 +20,8 @@ import msgspec
 import psutil
 
 from speclsp import __version__
-from speclsp.engine.llama.fit import least_kv_bytes
-from speclsp.engine.llama.model_file import gguf_parts, read_gguf_header
+from speclsp.backends.llama.fit import least_kv_bytes
+from speclsp.backends.llama.model_file import gguf_parts, read_gguf_header
 from speclsp.engine_process.listening import Endpoint
 from speclsp.engine_process.place import (
     PROTOCOL,

@@ -25,8 +25,8 @@ from filelock import FileLock
 
 import speclsp
 from speclsp.atomic_write import PRIVATE, write_atomically
+from speclsp.backends.params import ENVIRONMENT
 from speclsp.embedded import model_files
-from speclsp.engine.params import ENVIRONMENT
 from speclsp.engine_process.transport import listen
 from speclsp.errors import EngineProcessError, ModelNotFoundError
 from speclsp.project.source_text import read_regular

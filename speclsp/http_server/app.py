@@ -27,6 +27,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from speclsp.backends.http.credentials import is_loopback
 from speclsp.errors import EngineUnavailableError, RequestError, SpecLspError
 from speclsp.http_server import answers
 from speclsp.http_server.bodies import (
@@ -43,7 +44,6 @@ from speclsp.http_server.clients import Clients, StreamedText
 from speclsp.http_server.prompts import PromptTokens
 from speclsp.http_server.request_log import RequestLog, ToldOnce
 from speclsp.printable import printable
-from speclsp.remote.credentials import is_loopback
 from speclsp.seam.text import TextRequest, TextResult
 
 MAX_BODY: Final = 16 << 20

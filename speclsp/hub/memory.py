@@ -39,7 +39,7 @@ def find_memory() -> Memory:
     """
     n_cores = physical_cpu_count()
     try:
-        library = importlib.import_module("speclsp.engine.llama.library")
+        library = importlib.import_module("speclsp.backends.llama.library")
         devices = library.devices()
     except (ImportError, OSError, RuntimeError):
         return nvidia_memory() or Memory(kind="CPU", name="CPU", n_cores=n_cores)

@@ -20,7 +20,7 @@ from benchmarks.context import (
     n_typed_of,
     scores,
 )
-from speclsp.engine.weights import LlamaLoader
+from speclsp.backends.weights import LlamaLoader
 from speclsp.prompt.prompt import PromptLayout
 from speclsp.settings import Settings
 from tests.benchmarks import command_line

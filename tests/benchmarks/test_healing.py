@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.healing import Split, count_splits, healing, no_healing, word_splits
-from speclsp.engine.weights import Tokenizer
+from speclsp.backends.weights import Tokenizer
 from speclsp.prompt.families import family_for
 from speclsp.prompt.healing import TokenPrefixes
 

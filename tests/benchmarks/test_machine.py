@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import machine
-from speclsp.engine.llama.library import DeviceInfo
+from speclsp.backends.llama.library import DeviceInfo
 
 GIB = 1024**3
 FOUND = (

@@ -35,7 +35,7 @@ def test_a_draft_model_gets_its_targets_vocabulary(tmp_path):
 
 
 def test_a_server_names_the_model_for_what_it_is(tmp_path):
-    from speclsp.engine.weights import LlamaLoader
+    from speclsp.backends.weights import LlamaLoader
 
     path = tmp_path / "made.gguf"
     run("make-model", "--quantise", "q8_0", str(path))

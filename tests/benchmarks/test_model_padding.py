@@ -13,10 +13,10 @@ from benchmarks.make_model import SmallModel, make_model
 from benchmarks.model_comparison import compare_models, real_prompts
 from benchmarks.model_padding import SHUT_OUT, ModelPadding
 from benchmarks.model_shapes import QWEN2_5_CODER, ModelShape, Quantisation, ShapeError
+from speclsp.backends.llama.context import LlamaTarget
+from speclsp.backends.llama.model_file import read_gguf_header
+from speclsp.backends.weights import cost_true_remark
 from speclsp.embedded import embedded_draft, embedded_target
-from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.model_file import read_gguf_header
-from speclsp.engine.weights import cost_true_remark
 from speclsp.errors import ModelLoadError, SpecLspError
 from speclsp.settings import Settings
 

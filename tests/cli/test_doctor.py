@@ -6,13 +6,13 @@ from unittest.mock import Mock
 import pytest
 from click.testing import CliRunner, Result
 
+from speclsp.backends.llama import library
+from speclsp.backends.llama.library import DeviceInfo, DeviceKind
 from speclsp.cli import doctor as checks
 from speclsp.cli.doctor import Finding
 from speclsp.cli.doctor import doctor as doctor_command
 from speclsp.cli.main import cli
 from speclsp.embedded import embedded_draft
-from speclsp.engine.llama import library
-from speclsp.engine.llama.library import DeviceInfo, DeviceKind
 from speclsp.hub.memory import Memory
 from speclsp.settings import Settings
 

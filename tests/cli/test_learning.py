@@ -8,7 +8,7 @@ from forked_speclsp import ForkedSpeclsp
 from waiting import until
 
 from speclsp import embedded
-from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.ngrams.files import open_statistics
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("private_folders")]

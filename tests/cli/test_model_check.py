@@ -10,13 +10,13 @@ import pytest
 from layer_kinds import write_layer_kind
 from scripted_target import ScriptedTarget
 
+from speclsp.backends.llama.context import LlamaTarget
 from speclsp.cli import model_check
 from speclsp.cli.doctor import Finding
 from speclsp.cli.model_check import _Place, _rollback, check_model, verdict
 from speclsp.decoding.sampling import GreedySampler, LogitRow
 from speclsp.decoding.target import Logits
 from speclsp.embedded import embedded_target
-from speclsp.engine.llama.context import LlamaTarget
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 from llama_cpp_statistics import as_counts, counted, loaded, record
 
+from speclsp.backends.llama.vocabulary import LlamaVocabulary
 from speclsp.cli import ngram as ngram_command
 from speclsp.cli.main import cli
 from speclsp.embedded import embedded_target
-from speclsp.engine.llama.vocabulary import LlamaVocabulary
 from speclsp.errors import SpecLspError
 from speclsp.ngrams.files import open_statistics
 

@@ -17,10 +17,10 @@ from click.testing import CliRunner, Result
 from filelock import FileLock
 from waiting import until
 
+from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.cli import ngram_build
 from speclsp.cli.main import cli
 from speclsp.embedded import embedded_target
-from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.errors import SpecLspError, StoreError
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import open_statistics, write

@@ -20,16 +20,16 @@ from shared_engine import AcrossSocket
 from typed_requests import document_of
 from waiting import until
 
+from speclsp.backends.http.messages import Piece, RemoteModel, RemoteParams, RemotePrompt
+from speclsp.backends.http.target import RemoteLoader
+from speclsp.backends.weights import LlamaLoader
 from speclsp.completer import loaded_models
 from speclsp.completer.edit_prompts import edit_format
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.edit import smallest_edit
 from speclsp.edits.formats import FORMATS, EditFormat, EditPrompt, EditSource, Region
 from speclsp.embedded import embedded_draft
-from speclsp.engine.remote_target import RemoteLoader
-from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import EngineUnavailableError, SettingsError
-from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document, WorkspaceFolder

@@ -8,8 +8,8 @@ import pytest
 from scripted_models import N_TOKENS, GatedTarget, ScriptedLoader
 from typed_requests import TypedWindow, request_between, typed_completer
 
+from speclsp.backends.draft_model import DraftModelDrafter
 from speclsp.completer import completion_job
-from speclsp.engine.draft_model import DraftModelDrafter
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionResult
 from speclsp.settings import Settings

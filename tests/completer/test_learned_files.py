@@ -13,11 +13,11 @@ from scripted_models import ByteVocabulary, ScriptedLoader
 from typed_requests import document_of, request_between, result_of
 from waiting import until
 
+from speclsp.backends.weights import Tokenizer
 from speclsp.completer import learned_files
 from speclsp.completer.learned_files import LearnedFiles, LearnInto
 from speclsp.completer.local import LocalCompleter
 from speclsp.drafting.drafter import sum_of
-from speclsp.engine.weights import Tokenizer
 from speclsp.errors import ModelNotFoundError, StoreError
 from speclsp.ngrams import files, journal
 from speclsp.ngrams.files import open_statistics

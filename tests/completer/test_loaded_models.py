@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scripted_models import ScriptedLoader
 
+from speclsp.backends.draft_model import DraftModelDrafter
+from speclsp.backends.weights import Tokenizer, Weights
 from speclsp.completer.edit_job import EDIT_DRAFTERS
 from speclsp.completer.loaded_models import make_proposer
 from speclsp.drafting.acceptance import AcceptanceTable
@@ -14,8 +16,6 @@ from speclsp.drafting.drafter import NO_TREE, DraftContext, Statistics
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.registry import draft_model_remark, given_without_speculation
-from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.engine.weights import Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.seam.events import EventQueue, LogLine, Problem
 from speclsp.settings import Settings

@@ -11,9 +11,9 @@ from scripted_target import ScriptedTarget, hashing
 from typed_requests import TypedWindow, document_of, request_between, typed_completer
 from waiting import until
 
+from speclsp.backends.weights import Weights
 from speclsp.common_ends import common_head
 from speclsp.completer.prompts import Prompts
-from speclsp.engine.weights import Weights
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout

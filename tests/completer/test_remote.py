@@ -15,10 +15,10 @@ from secret_forms import planted_secrets
 from typed_requests import TypedWindow, request_at, typed_completer
 from waiting import until
 
-from speclsp.engine.remote_target import RemoteLoader, StandInVocabulary, api_key
+from speclsp.backends.http.engine import HttpEngine
+from speclsp.backends.http.messages import Piece, RemoteModel
+from speclsp.backends.http.target import RemoteLoader, StandInVocabulary, api_key
 from speclsp.errors import EngineUnavailableError, OtherModelError, SettingsError
-from speclsp.remote.engine import HttpEngine
-from speclsp.remote.messages import Piece, RemoteModel
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionResult
 from speclsp.seam.documents import WorkspaceFolder

@@ -22,9 +22,9 @@ from scripted_remote import ScriptedRemote
 from typed_requests import document_of
 from waiting import until
 
+from speclsp.backends.http.messages import RemoteModel
+from speclsp.backends.http.target import RemoteLoader
 from speclsp.completer.local import LocalCompleter
-from speclsp.engine.remote_target import RemoteLoader
-from speclsp.remote.messages import RemoteModel
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import WorkspaceFolder

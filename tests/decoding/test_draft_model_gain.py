@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import pytest
 from real_prompts import RealPrompt, cut_prompts
 
+from speclsp.backends.draft_model import DraftModelDrafter
+from speclsp.backends.llama.context import LlamaTarget
 from speclsp.decoding.sampling import SamplingParams, make_sampler
 from speclsp.decoding.speculate import generate
 from speclsp.decoding.target import Logits
@@ -18,8 +20,6 @@ from speclsp.drafting.cost import AskingCost, straight_curve
 from speclsp.drafting.drafter import Draft, DraftContext
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.suffix import SuffixDrafter
-from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.engine.llama.context import LlamaTarget
 
 pytestmark = pytest.mark.real
 

@@ -15,8 +15,8 @@ import pytest
 from echo_engines import PROGRAM, PlainConnection, is_running, wait_for_end
 from waiting import until
 
+from speclsp.backends.llama import fit
 from speclsp.embedded import embedded_target
-from speclsp.engine.llama import fit
 from speclsp.engine_process.lifetime import MAX_LOG_BYTES, needed_bytes
 from speclsp.engine_process.place import PROTOCOL
 from speclsp.engine_process.start import running_engines, status_of

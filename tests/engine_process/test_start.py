@@ -16,7 +16,7 @@ from echo_engines import PROGRAM, Engines, is_running, plain_connection, wait_fo
 from waiting import until
 
 import speclsp
-from speclsp.engine.params import ENVIRONMENT
+from speclsp.backends.params import ENVIRONMENT
 from speclsp.engine_process import place as place_module
 from speclsp.engine_process.place import EngineInfo, engine_place, read_info, user_folder
 from speclsp.engine_process.start import running_engines, status_of, stop

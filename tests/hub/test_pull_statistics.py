@@ -17,9 +17,9 @@ from click.testing import CliRunner, Result
 from scripted_http import scripted_server
 
 from speclsp import embedded
+from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.cli import ngram
 from speclsp.cli.main import cli
-from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.errors import DownloadError, SpecLspError, StoreError
 from speclsp.hub import cache, download
 from speclsp.ngrams.counting import count_tokens

@@ -11,11 +11,11 @@ from quiet_loading import quiet_target
 from real_prompts import RealPrompt
 from scripted_drafters import AdversarialDrafter, OracleDrafter, RandomDrafter
 
+from speclsp.backends.kv_states import KvStates
+from speclsp.backends.llama.context import LlamaTarget
 from speclsp.decoding.sampling import SamplingParams
 from speclsp.decoding.speculate import Generation
 from speclsp.drafting.drafter import DraftContext, Drafter
-from speclsp.engine.kv_states import KvStates
-from speclsp.engine.llama.context import LlamaTarget
 from tests.support.margins import RecordingSampler
 
 pytestmark = pytest.mark.real

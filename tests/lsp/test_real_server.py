@@ -18,7 +18,7 @@ import pytest_asyncio
 from forked_speclsp import forked_command
 
 from speclsp import embedded
-from speclsp.engine.llama.vocabulary import load_vocabulary
+from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write
 from speclsp.seam.events import LogLine, Progress, StateChanged

@@ -10,8 +10,8 @@ import pytest
 from kept_texts import kept_texts
 from secret_forms import Planted, planted_secrets
 
+from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.embedded import embedded_target
-from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.engine_process.place import user_folder
 from speclsp.engine_process.start import running_engines, stop
 from speclsp.seam.events import LogLine, Progress, StateChanged

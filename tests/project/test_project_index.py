@@ -443,7 +443,7 @@ class TestPersistence:
 
 @pytest.mark.real
 def test_with_a_real_vocabulary(project, make_index, model_folder):
-    from speclsp.engine.llama.vocabulary import load_vocabulary
+    from speclsp.backends.llama.vocabulary import load_vocabulary
 
     vocabulary = load_vocabulary(model_folder / "embedded-target-f16.gguf")
     text = "def area(width, height):\n    return width * height\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import gguf
 import pytest
 
-from speclsp.engine.llama.vocabulary import LlamaVocabulary, load_vocabulary
+from speclsp.backends.llama.vocabulary import LlamaVocabulary, load_vocabulary
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 

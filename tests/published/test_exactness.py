@@ -18,12 +18,12 @@ from real_prompts import RealPrompt
 from scripted_drafters import OracleDrafter
 from scripted_proposers import adversarial_trees, oracle_trees
 
+from speclsp.backends.llama.context import LlamaTarget
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer
 from speclsp.drafting.registry import load_drafter
-from speclsp.engine.llama.context import LlamaTarget
 from speclsp.settings import Settings
 from tests.support.margins import EPSILON, NEARLY_EVEN, RecordingSampler
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from real_prompts import RealPrompt
 
+from speclsp.backends.llama.context import LlamaTarget
 from speclsp.decoding.sampling import GreedySampler, SamplingParams, SeededSampler, make_sampler
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.target import Target
 from speclsp.drafting.drafter import DraftContext, Drafter
 from speclsp.drafting.proposer import Proposer
-from speclsp.engine.llama.context import LlamaTarget
 from speclsp.seam.request import FinishReason
 from tests.support.margins import RecordingSampler
 

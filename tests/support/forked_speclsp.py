@@ -27,7 +27,7 @@ from speclsp.cli import complete, models, options, serve, window_completer
 from speclsp.cli.main import main
 from speclsp.completer import engine, local
 from speclsp.drafting import merger, registry
-from speclsp.engine.llama import context, loading, vocabulary
+from speclsp.backends.llama import context, loading, vocabulary
 from speclsp.lsp import server
 from speclsp.storage import accepted_store
 

@@ -18,7 +18,7 @@ from damaged_models import read_model, variants
 from typed_requests import request_at, typed_completer
 
 # Loads llama.cpp once, before the processes are forked.
-from speclsp.engine.llama import loading  # noqa: F401
+from speclsp.backends.llama import loading  # noqa: F401
 from speclsp.errors import SpecLspError
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.settings import Settings

@@ -15,8 +15,8 @@ from exactness import sampling
 from quiet_loading import quiet_target
 from real_prompts import RealPrompt
 
-from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.weights import LlamaLoader, Tokenizer
+from speclsp.backends.llama.context import LlamaTarget
+from speclsp.backends.weights import LlamaLoader, Tokenizer
 from speclsp.prompt.prompt import PromptBudget
 from speclsp.settings import Settings
 from tests.support.margins import RecordingSampler

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from speclsp.engine.draft_model import DraftModelDrafter
-from speclsp.engine.llama.context import LlamaTarget
-from speclsp.engine.llama.loading import load_target
-from speclsp.engine.weights import load_draft_model
+from speclsp.backends.draft_model import DraftModelDrafter
+from speclsp.backends.llama.context import LlamaTarget
+from speclsp.backends.llama.loading import load_target
+from speclsp.backends.weights import load_draft_model
 from speclsp.settings import Settings
 from speclsp.vocabulary_protocol import Vocabulary
 

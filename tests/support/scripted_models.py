@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scripted_target import ScriptedTarget
 
+from speclsp.backends.weights import Log, Progress, Tokenizer, Weights
 from speclsp.drafting.drafter import TokenArray
-from speclsp.engine.weights import Log, Progress, Tokenizer, Weights
 from speclsp.errors import SpecLspError
 from speclsp.prompt.families import family_for
 from speclsp.prompt.healing import TokenPrefixes

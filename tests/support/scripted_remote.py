@@ -5,14 +5,20 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
+from speclsp.backends.http.messages import (
+    Piece,
+    RemoteModel,
+    RemoteParams,
+    RemotePrompt,
+    RemoteStats,
+)
 from speclsp.errors import RemoteError
-from speclsp.remote.messages import Piece, RemoteModel, RemoteParams, RemotePrompt, RemoteStats
 
 DEAD = RemoteError("The remote engine at desk:8080 cannot be reached.", remedy="Start it.")
 
 
 class ScriptedRemote:
-    """Stands in for :class:`speclsp.remote.engine.HttpEngine`; set its attributes to steer it."""
+    """Stands in for :class:`speclsp.backends.http.engine.HttpEngine`; its attributes steer it."""
 
     def __init__(self, *pieces: str, model: RemoteModel | None = None) -> None:
         self.pieces = [Piece(piece) for piece in pieces]

@@ -10,10 +10,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from speclsp.backends.kv_states import KvState
+from speclsp.backends.llama.tree_branches import check_path, tree_branches
 from speclsp.decoding.target import Logits
 from speclsp.drafting.drafter import MOST_DRAFTED
-from speclsp.engine.kv_states import KvState
-from speclsp.engine.tree_branches import check_path, tree_branches
 from speclsp.errors import DecodeError, EngineUnavailableError
 
 Prediction: TypeAlias = Callable[[Sequence[int]], Sequence[float] | NDArray[np.float64]]

@@ -14,7 +14,7 @@ from typing import Final
 import httpx2
 import psutil
 
-from speclsp.engine.params import ENVIRONMENT
+from speclsp.backends.params import ENVIRONMENT
 from speclsp.errors import EngineUnavailableError
 
 ANSWERS_WITHIN_S: Final = 300.0

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from speclsp.engine.llama.vocabulary import LlamaVocabulary
+from speclsp.backends.llama.vocabulary import LlamaVocabulary
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.prompt import PromptBudget
 from tests.support.prompts import build_prompt

@@ -15,9 +15,9 @@ from benchmarks.peers.comparison import (
     without_kinds,
 )
 from benchmarks.peers.report import place_lines
+from speclsp.backends.llama.vocabulary import load_vocabulary
+from speclsp.backends.weights import LlamaLoader
 from speclsp.embedded import embedded_draft, embedded_target
-from speclsp.engine.llama.vocabulary import load_vocabulary
-from speclsp.engine.weights import LlamaLoader
 from speclsp.errors import StoreError
 from speclsp.settings import Settings
 from tests.benchmarks.case_folders import case

@@ -4,9 +4,9 @@ import pytest
 
 from benchmarks.peers.own import HttpPeer, command_options
 from benchmarks.typing_session import replay_typing
+from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.embedded import embedded_target
-from speclsp.engine.llama.vocabulary import load_vocabulary
 from speclsp.settings import Settings
 from tests.benchmarks.case_folders import case
 from tests.benchmarks.scripted_peers import peer_options

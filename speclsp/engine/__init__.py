@@ -1,1 +1,0 @@
-"""Loads and runs the models; ``engine/llama`` is the only importer of llama_cpp."""
