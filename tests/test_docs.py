@@ -11,6 +11,7 @@ import click
 import pytest
 
 from speclsp import settings
+from speclsp.cli.complete import complete
 from speclsp.cli.headless import METHODS, CompleteParams
 from speclsp.cli.main import SUBCOMMANDS, LazyGroup, cli
 from speclsp.cli.options import SettingOption, SettingsCommand, long_option
@@ -166,6 +167,7 @@ def test_every_headless_method_and_param_is_documented():
     text = page("headless.md")
     for method in METHODS:
         assert f"| `{method}` |" in text
+        assert re.search(rf"methods are.* {method}\b", complete.help, re.DOTALL)
     (row,) = [line for line in text.splitlines() if line.startswith("| `complete` |")]
     params = set(CompleteParams.__struct_encode_fields__)
     assert params <= set(re.findall(r"`(\w+)`", row))

@@ -65,7 +65,7 @@ def complete(
     """Complete headless: JSON-RPC 2.0 requests on standard input, answers on standard output.
 
     One message per line, or each after a Content-Length header.
-    The methods are complete, accepted, cancel, statistics and shutdown.
+    The methods are complete, nextEdit, accepted, cancel, statistics and shutdown.
     Requests wait until the model is loaded and have no deadline unless --deadline-ms is given.
 
     With FILE:LINE:COL, which count from 1, complete there once, print the completion, and read no
