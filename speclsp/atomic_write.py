@@ -23,8 +23,8 @@ def write_atomically(path: Path, partial_prefix: str, mode: int) -> Iterator[Pat
     Its name begins with ``partial_prefix``.  Processes that have the previous file open or mapped
     keep it, and symbolic links stay.  Raises OSError, also where ``path`` is a device or a pipe.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
+    path = Path(os.path.realpath(path))  # resolve() raises RuntimeError for links in a circle
+    if os.path.lexists(path) and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a regular file")
     partial = path.with_name(f"{partial_prefix}{secrets.token_hex(8)}")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))

@@ -74,6 +74,15 @@ def test_a_device_or_pipe_is_not_replaced(tmp_path):
     assert list(tmp_path.iterdir()) == [pipe]
 
 
+@posix
+def test_a_link_to_itself_is_not_replaced(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(OSError, match="not a regular file"):
+        write(link, "new")
+    assert link.is_symlink()
+
+
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
         write(tmp_path / "none" / "file", "")

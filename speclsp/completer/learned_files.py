@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -73,7 +74,7 @@ class LearnedFiles:
 
     def of(self, path: Path) -> LearnedFile:
         """Return a dynamic statistics file."""
-        path = path.resolve()
+        path = Path(os.path.realpath(path))  # resolve() raises for links in a circle
         with self._lock:
             if path not in self._files:
                 self._files[path] = LearnedFile(path, self._report, self._limit)

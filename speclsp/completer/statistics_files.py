@@ -196,7 +196,7 @@ class StatisticsFiles:
         """
         is_missing = state_of(path) is None
         file = self._learned_files.target(learn_into(self._settings))
-        if file is not None and file.path == path.resolve():
+        if file is not None and file is self._learned_files.of(path):
             file.begin(vocabulary)
             if is_missing:
                 self._events.log("info", f"{path} was created for what is learned.")

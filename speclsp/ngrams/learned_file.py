@@ -57,7 +57,7 @@ class LearnedFile:
         limit: WaitLimit | None = None,
     ) -> None:
         """``report`` gets problems that were dealt with; ``limit`` bounds waits for the lock."""
-        self.path = path.resolve()
+        self.path = path
         self._report = report
         self._limit = limit
         self._journal = self.path.with_name(f".{self.path.name}.journal")

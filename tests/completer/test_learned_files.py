@@ -459,6 +459,13 @@ def test_a_folder_that_is_missing_is_one_problem_and_the_rest_works(begin, tmp_p
     assert begin(persist=True).count("a") == {"b": 2}
 
 
+def test_a_link_to_itself_is_one_problem_and_stays(begin, path):
+    path.symlink_to(path)
+    session = begin(**options_of("both", path))
+    assert "cannot be written: it is not a regular file" in session.next_problem().message
+    assert path.is_symlink()
+
+
 def test_a_damaged_file_is_one_problem_and_the_store_counts(begin, path):
     begin(**options_of("both", path)).accept("", "ab")
     first = begin(**options_of("both", path))
