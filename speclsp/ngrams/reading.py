@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Final
 
 from speclsp.errors import StoreError
 
 REBUILD = "Rebuild it with `speclsp ngram build`, or remove it from the settings."
 OTHER_MODEL = "Name a file that was built for this model, or build one with `speclsp ngram build`."
-
+_GGUF: Final = b"GGUF"
 
 FileState = tuple[int, int, int] | None
 """Size, time of the last change in ns and inode of a file; None if there is none."""
@@ -45,7 +46,11 @@ def read_bytes(path: Path) -> bytes:
     """
     check_regular(path)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            if file.read(len(_GGUF)) == _GGUF:  # models may be larger than the memory
+                raise damaged(path, 0, "it is a model, not statistics", "Correct the path.")
+            file.seek(0)
+            data = file.read()
     except OSError as error:
         raise _unreadable(path, error) from error
     if not data:

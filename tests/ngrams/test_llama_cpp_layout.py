@@ -126,6 +126,12 @@ def test_no_file(path, name):
         read(place, None)
 
 
+def test_a_model_is_told_by_its_beginning(path):
+    path.write_bytes(b"GGUF" + bytes(96))
+    with pytest.raises(StoreError, match="it is a model, not statistics"):
+        read(path, None)
+
+
 def test_an_ngram_that_stands_twice_counts_as_the_sum(path):
     path.write_bytes(record([1, 2], {3: 4, 5: 1}) + record([1, 2], {3: 4}))
     assert as_counts(read(path, N_VOCAB)) == {(1, 2): {3: 8, 5: 1}}
