@@ -207,7 +207,9 @@ def remove(name: str, *, as_json: bool) -> None:
     own = next((one for one, row in PRESETS.items() if row.target.reference == choice.draft), None)
     if own is not None:
         choice = replace(choice, draft=None)
-    paths = _files(choice)
+    paths = [found for one in choice.references for found in cache.interrupted(one)]
+    if choice.is_downloaded or not paths:
+        paths += _files(choice)
     freed = cache.remove(paths)
     if own is not None and named(own).is_downloaded:
         click.echo(f"Kept the draft model: `speclsp models remove {own}` removes it.", err=True)

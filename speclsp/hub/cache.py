@@ -94,10 +94,15 @@ def received_bytes(reference: Reference) -> int:
         found = cached_paths(reference)
         if found is not None:
             return sum(path.stat().st_size for path in found)
-        partials = [path.stat() for path in _partials(reference.repository, reference.file)]
+        partials = [path.stat() for path in interrupted(reference)]
     except OSError:  # a download ends meanwhile
         return 0
     return max(partials, key=lambda one: one.st_mtime_ns).st_size if partials else 0
+
+
+def interrupted(reference: Reference) -> list[Path]:
+    """Return what interrupted downloads of a model left; without a file's name, of all files."""
+    return _partials(reference.repository, reference.file)
 
 
 def remove_partials(file: RemoteFile) -> None:
@@ -108,7 +113,8 @@ def remove_partials(file: RemoteFile) -> None:
 
 
 def _partials(repository: str, name: str) -> list[Path]:
-    return list(_repository_folder(repository).rglob(f"*{_partial_suffix(name)}"))
+    end = _partial_suffix(name) if name else PARTIAL
+    return list(_repository_folder(repository).rglob(f"*{end}"))
 
 
 def _partial_suffix(name: str) -> str:
@@ -179,7 +185,7 @@ def remove(paths: Sequence[Path]) -> int:
 def _is_blob_of(path: Path, target: Path) -> bool:
     """Return whether a snapshot's link leads to the blobs of its repository."""
     repository = path.relative_to(cache_folder()).parts[0]
-    return Path(os.path.normpath(target)).parent == cache_folder() / repository / "blobs"
+    return target.parent.samefile(cache_folder() / repository / "blobs")
 
 
 def _models_below(folder: Path) -> Iterator[Path]:

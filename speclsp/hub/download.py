@@ -429,7 +429,7 @@ def _mapped_errors(origin: str, folder: Path, partials: Sequence[Path] = ()) -> 
         raise _refusal(origin, error, remedy()) from error
     except client.OfflineError as error:
         raise DownloadError(
-            f"{origin} is not in the cache, and downloads are switched off.",
+            f"Nothing is asked of {origin}: downloads are switched off.",
             remedy="Unset HF_HUB_OFFLINE, or leave out --offline.",
         ) from error
     except client.LostError as error:

@@ -9,8 +9,10 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from click.testing import CliRunner
 from fake_hub import FakeHub
 
+from speclsp.cli.models import models
 from speclsp.errors import (
     DownloadCancelledError,
     DownloadError,
@@ -284,7 +286,7 @@ def test_a_disk_that_fills_up_meanwhile(hub, monkeypatch):
 def test_offline_nothing_is_asked(hub, monkeypatch):
     monkeypatch.setattr(cache.hub_constants(), "HF_HUB_OFFLINE", True)
     error = refusal(REPOSITORY)
-    assert "switched off" in error.message
+    assert error.message == f"Nothing is asked of {REPOSITORY}: downloads are switched off."
     assert "HF_HUB_OFFLINE" in error.remedy
     assert not hub.asked
 
@@ -297,6 +299,26 @@ def test_removing_frees_the_bytes_and_leaves_the_rest(hub, tmp_path):
     assert cache.cached_paths(parse_reference(f"{REPOSITORY}:Q8_0")) is not None
     assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.stat().st_size == len(Q4)]
     assert [path.name for _, path in cache.cached_models()] == ["coder-7b-q8_0.gguf"]
+
+
+def test_removing_frees_the_bytes_where_the_caches_path_goes_up(hub, tmp_path, monkeypatch):
+    constants = cache.hub_constants()
+    (tmp_path / "other").mkdir()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", f"{tmp_path}/other/../cache")
+    paths = pull(REPOSITORY)
+    assert cache.remove(paths) == len(Q4)
+    assert list(tmp_path.rglob("blobs/*")) == []
+
+
+@pytest.mark.parametrize("name", [REPOSITORY, f"{REPOSITORY}:coder-7b-q4_k_m.gguf"])
+def test_removing_frees_what_an_interrupted_download_left(name, hub, tmp_path):
+    hub.cuts = [MEBIBYTE, *[0] * 10]
+    refusal(name)
+    removed = CliRunner().invoke(models, ["remove", name])
+    assert removed.output == "Removed 1 files, 1.0 MB.\n"
+    assert list(tmp_path.rglob("blobs/*")) == []
+    again = CliRunner().invoke(models, ["remove", name])
+    assert "is not downloaded" in str(again.exception)
 
 
 def test_a_link_to_a_removed_file_is_no_model(hub):
