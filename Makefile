@@ -87,7 +87,7 @@ kills: $(STAMPS)/dev
 damaged: $(STAMPS)/dev
 	SPECLSP_DAMAGED_STEP=1 $(BIN)/pytest -s tests/backends/llama/test_damaged_models.py \
 		tests/storage/test_damaged_stores.py \
-		tests/ngrams/test_damaged_files.py tests/hub/test_damaged_cache.py \
+		tests/ngrams/test_damaged_files.py tests/models/test_damaged_cache.py \
 		tests/project/test_damaged_ignore_files.py $(ARGS)
 
 secrets: $(STAMPS)/dev

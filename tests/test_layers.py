@@ -43,7 +43,7 @@ LAYERS = {
     "storage": 1,
     "ngrams": 1,
     "backends": 2,
-    "hub": 2,
+    "models": 2,
     "project": 2,
     "completer": 3,
     "engine_process": 3,
@@ -64,9 +64,9 @@ ONLY_IN = {
     "watchdog": ("project/watch.py",),
     "pathspec": ("project/",),
     "sqlite3": ("storage/",),
-    "huggingface_hub": ("hub/",),
-    # Code goes to engines by backends/http/, requests for models by hub/.
-    "httpx2": ("backends/http/", "hub/"),
+    "huggingface_hub": ("models/",),
+    # Code goes to engines by backends/http/, requests for models by models/.
+    "httpx2": ("backends/http/", "models/"),
     "distributed": ("cli/ngram_build.py",),
     "starlette": ("http_server/",),
     "uvicorn": ("cli/http.py", "http_server/connections.py"),

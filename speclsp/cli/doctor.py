@@ -14,15 +14,15 @@ from typing import Any
 
 import click
 
+from speclsp.backends.memory import find_memory, nvidia_memory
 from speclsp.backends.weights import LlamaLoader
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.embedded import is_trial, model_files
 from speclsp.errors import SpecLspError
-from speclsp.hub.choice import named, resolve_models, without_names
-from speclsp.hub.memory import find_memory, nvidia_memory
-from speclsp.hub.presets import recommend
+from speclsp.models.choice import named, resolve_models, without_names
+from speclsp.models.presets import recommend
 from speclsp.printable import printable
 from speclsp.prompt.families import REWRITING_REMARK, REWRITING_REMEDY, rewrites_regions
 from speclsp.seam.cancellation import CancellationToken

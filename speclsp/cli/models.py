@@ -22,6 +22,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from speclsp.backends.memory import Memory, find_memory
 from speclsp.cli.options import (
     SettingsCommand,
     given_settings,
@@ -30,11 +31,10 @@ from speclsp.cli.options import (
     print_json,
     repository_name,
 )
-from speclsp.hub import cache
-from speclsp.hub.choice import Choice, choice_of, named, preset_rows
-from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import PRESETS, recommend, recommend_for_edits
-from speclsp.hub.references import model_title
+from speclsp.models import cache
+from speclsp.models.choice import Choice, choice_of, named, preset_rows
+from speclsp.models.presets import PRESETS, recommend, recommend_for_edits
+from speclsp.models.references import model_title
 from speclsp.settings import Settings
 
 
@@ -124,7 +124,7 @@ def list_models(*, as_json: bool) -> None:
 def pull(name: str, repository: str, hf_file: str, draft: str, *, as_json: bool) -> None:
     """Download a model, or a target and a draft model; an interrupted download is resumed."""
     # Imported here: the other commands open no connection.
-    from speclsp.hub import download  # noqa: PLC0415
+    from speclsp.models import download  # noqa: PLC0415
 
     if name and repository:
         raise click.UsageError("Give one of NAME and -hf.")

@@ -195,7 +195,7 @@ def pull(source: str, output: Path, sha256: str, **options: Any) -> None:
     vocabulary has to be the model's.
     """
     # Imported here: the other commands open no connection.
-    from speclsp.hub import download  # noqa: PLC0415
+    from speclsp.models import download  # noqa: PLC0415
 
     resolved = _target_settings(options)
     vocabulary = load_vocabulary(model_files(resolved).target)

@@ -21,7 +21,7 @@ import msgspec
 
 from speclsp import settings
 from speclsp.errors import SettingsError
-from speclsp.hub.presets import LLAMA_CPP_NAMES
+from speclsp.models.presets import LLAMA_CPP_NAMES
 from speclsp.settings_resolution import NOT_NEEDED, convert, instead_of, resolve
 
 _SWITCH_INTERVAL_S: Final = 0.0005
@@ -279,7 +279,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def repository_name(repository: str, file: str = "") -> str:
     """Return the value of ``model`` for a repository and its file.  Raises click.UsageError."""
     # Imported here: few command lines name a repository.
-    from speclsp.hub.references import parse_reference  # noqa: PLC0415
+    from speclsp.models.references import parse_reference  # noqa: PLC0415
 
     try:
         return str(parse_reference(repository, file))
@@ -293,7 +293,7 @@ def given_settings(options: Mapping[str, Any]) -> settings.Settings:
     Raises :class:`~speclsp.errors.SpecLspError` where a named model is not downloaded.
     """
     # Imported here: the language server answers its first message without the hub.
-    from speclsp.hub.choice import resolve_models  # noqa: PLC0415
+    from speclsp.models.choice import resolve_models  # noqa: PLC0415
 
     return resolve_models(resolve([given_options(options)]).settings)
 

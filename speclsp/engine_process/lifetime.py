@@ -22,6 +22,7 @@ import psutil
 from speclsp import __version__
 from speclsp.backends.llama.fit import least_kv_bytes
 from speclsp.backends.llama.model_file import gguf_parts, read_gguf_header
+from speclsp.backends.memory import find_memory
 from speclsp.engine_process.listening import Endpoint
 from speclsp.engine_process.place import (
     PROTOCOL,
@@ -49,7 +50,6 @@ from speclsp.engine_process.transport import (
     send_line,
 )
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.hub.memory import find_memory
 from speclsp.printable import printable
 from speclsp.settings import Settings
 

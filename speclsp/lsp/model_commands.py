@@ -18,13 +18,15 @@ from typing import Any, Final
 import msgspec
 
 from speclsp import embedded
+from speclsp.backends.memory import Memory, find_memory
 from speclsp.errors import (
     DownloadCancelledError,
     ModelNotFoundError,
     SettingsError,
     SpecLspError,
 )
-from speclsp.hub.choice import (
+from speclsp.lsp.editor import Editor, ProgressReporter
+from speclsp.models.choice import (
     Choice,
     choice_of,
     edit_choice_of,
@@ -35,10 +37,8 @@ from speclsp.hub.choice import (
     with_paths,
     without_names,
 )
-from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import AUTO, PRESETS, recommend
-from speclsp.hub.references import model_title
-from speclsp.lsp.editor import Editor, ProgressReporter
+from speclsp.models.presets import AUTO, PRESETS, recommend
+from speclsp.models.references import model_title
 from speclsp.seam.events import Progress
 from speclsp.settings import Settings
 
@@ -241,7 +241,7 @@ class NamedModels:
 
         def run() -> None:
             # Imported here: most windows download nothing.
-            from speclsp.hub import download  # noqa: PLC0415
+            from speclsp.models import download  # noqa: PLC0415
 
             wanted = download.plan(choice.references)
             download.pull(wanted, report=report, is_cancelled=cancel.is_set)

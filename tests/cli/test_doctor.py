@@ -8,12 +8,12 @@ from click.testing import CliRunner, Result
 
 from speclsp.backends.llama import library
 from speclsp.backends.llama.library import DeviceInfo, DeviceKind
+from speclsp.backends.memory import Memory
 from speclsp.cli import doctor as checks
 from speclsp.cli.doctor import Finding
 from speclsp.cli.doctor import doctor as doctor_command
 from speclsp.cli.main import cli
 from speclsp.embedded import embedded_draft
-from speclsp.hub.memory import Memory
 from speclsp.settings import Settings
 
 pytestmark = pytest.mark.real

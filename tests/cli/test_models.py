@@ -5,11 +5,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from speclsp.backends.memory import Memory
 from speclsp.cli import models as command
 from speclsp.cli.main import cli
-from speclsp.hub import cache
-from speclsp.hub.choice import named
-from speclsp.hub.memory import Memory
+from speclsp.models import cache
+from speclsp.models.choice import named
 
 
 def run(*arguments: str) -> str:

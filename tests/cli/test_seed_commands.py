@@ -16,7 +16,7 @@ from fake_hub import serve_hub
 from forked_speclsp import run_speclsp
 
 from speclsp.embedded import embedded_draft, embedded_target
-from speclsp.hub.presets import PRESETS
+from speclsp.models.presets import PRESETS
 
 pytestmark = pytest.mark.real
 

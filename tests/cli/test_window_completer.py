@@ -12,7 +12,7 @@ NAMES = (
     "speclsp.cli.main", "speclsp.cli.serve", "speclsp.cli.engine", "speclsp.cli.window_completer",
     "speclsp.cli.complete", "speclsp.lsp.server", "speclsp.lsp.model_commands",
     "speclsp.engine_process.lifetime",
-    "speclsp.engine_process.client", "speclsp.completer.local", "speclsp.hub.download",
+    "speclsp.engine_process.client", "speclsp.completer.local", "speclsp.models.download",
 )
 for name in NAMES:
     importlib.import_module(name)

@@ -14,11 +14,11 @@ from hostile_hub import TABLE, World
 from lsp_wire import FOLDER, LspWire
 from scripted_http import scripted_server
 
+from speclsp.backends.memory import Memory
 from speclsp.engine_process.place import EngineInfo, EnginePlace
-from speclsp.hub import cache, client, download
-from speclsp.hub.memory import Memory
-from speclsp.hub.presets import PRESETS, preset, recommend
 from speclsp.lsp.model_commands import _running_preset, time_left
+from speclsp.models import cache, client, download
+from speclsp.models.presets import PRESETS, preset, recommend
 
 EXECUTE = "workspace/executeCommand"
 ASK = "window/showMessageRequest"

@@ -29,10 +29,10 @@ import numpy as np
 
 from speclsp.drafting.drafter import sum_of
 from speclsp.errors import DownloadError, StoreError
-from speclsp.hub.cache import cached_models, cached_paths, hub_constants, partial_of, place_of
-from speclsp.hub.download import Download, pull
-from speclsp.hub.listing import RemoteFile
-from speclsp.hub.references import Reference
+from speclsp.models.cache import cached_models, cached_paths, hub_constants, partial_of, place_of
+from speclsp.models.download import Download, pull
+from speclsp.models.listing import RemoteFile
+from speclsp.models.references import Reference
 from speclsp.ngrams.counting import Observations, table_of
 from speclsp.ngrams.files import open_statistics, write
 from speclsp.ngrams.learned_file import LearnedFile

@@ -1,7 +1,7 @@
 """A hub on loopback that means harm: one table of what it does, and what the user is told.
 
-Whatever it does, ``tests/hub/test_hostile_hub.py`` holds the same of all: nothing outside the cache
-appears or changes, and no name in the cache leads to bytes that nobody verified.
+``tests/models/test_hostile_hub.py`` holds the same of all of it: nothing outside the cache appears
+or changes, and no name in the cache leads to bytes that nobody verified.
 """
 
 import hashlib

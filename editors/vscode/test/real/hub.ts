@@ -11,7 +11,7 @@ from pathlib import Path
 root = Path(sys.argv[1])
 sys.path.insert(0, str(root / "tests" / "support"))
 from fake_hub import serve_hub
-from speclsp.hub.presets import PRESETS
+from speclsp.models.presets import PRESETS
 model = (root / "fixtures" / "models" / "embedded-target-f16.gguf").read_bytes()
 with serve_hub() as hub:
     for preset in PRESETS.values():

@@ -21,7 +21,7 @@ from speclsp.backends.llama.vocabulary import load_vocabulary
 from speclsp.cli import ngram
 from speclsp.cli.main import cli
 from speclsp.errors import DownloadError, SpecLspError, StoreError
-from speclsp.hub import cache, download
+from speclsp.models import cache, download
 from speclsp.ngrams.counting import count_tokens
 from speclsp.ngrams.files import write
 

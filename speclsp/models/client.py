@@ -17,7 +17,7 @@ import httpx2
 
 from speclsp import __version__
 from speclsp.errors import DownloadError
-from speclsp.hub.cache import hub_constants
+from speclsp.models.cache import hub_constants
 
 LostError = httpx2.HTTPError
 """A connection cannot be made, or was lost; the same request may succeed later."""

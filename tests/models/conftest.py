@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from fake_hub import FakeHub, serve_hub
 
-from speclsp.hub import cache
+from speclsp.models import cache
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from fake_hub import serve_hub
 from forked_speclsp import run_speclsp
 
 from speclsp import embedded
-from speclsp.hub.presets import PRESETS
+from speclsp.models.presets import PRESETS
 from speclsp.seam.events import LogLine, StateChanged
 from tests.support.server_process import ServerProcess
 

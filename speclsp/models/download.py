@@ -30,8 +30,8 @@ import filelock
 
 from speclsp.atomic_write import UMASKED
 from speclsp.errors import DownloadCancelledError, DownloadError
-from speclsp.hub import client
-from speclsp.hub.cache import (
+from speclsp.models import client
+from speclsp.models.cache import (
     PARTIAL,
     add_name,
     cache_folder,
@@ -40,7 +40,7 @@ from speclsp.hub.cache import (
     remove_partials,
     set_newest,
 )
-from speclsp.hub.listing import (
+from speclsp.models.listing import (
     MAX_LISTING_BYTES,
     ODD_REMEDY,
     RemoteFile,
@@ -49,7 +49,7 @@ from speclsp.hub.listing import (
     quoted,
     size_of,
 )
-from speclsp.hub.references import Reference, parse_reference, parts_of, some_of
+from speclsp.models.references import Reference, parse_reference, parts_of, some_of
 
 if TYPE_CHECKING:
     import httpx2

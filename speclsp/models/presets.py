@@ -15,10 +15,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal
 
 from speclsp.errors import SettingsError
-from speclsp.hub.references import Reference, model_title
+from speclsp.models.references import Reference, model_title
 
 if TYPE_CHECKING:
-    from speclsp.hub.memory import Memory
+    from speclsp.backends.memory import Memory
 
 AUTO: Final = "auto"
 """The name that selects the best preset for the free memory."""

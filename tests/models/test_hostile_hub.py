@@ -13,8 +13,8 @@ from hostile_hub import MODEL, REPOSITORY, TABLE, Behaviour, World, listed, list
 from scripted_http import Request, response, scripted_server
 
 from speclsp.cli.main import main
-from speclsp.hub import cache, client, download
-from speclsp.hub.references import parse_reference
+from speclsp.models import cache, client, download
+from speclsp.models.references import parse_reference
 
 Pull = Callable[..., int]
 

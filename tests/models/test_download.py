@@ -20,8 +20,8 @@ from speclsp.errors import (
     ModelNotFoundError,
     SpecLspError,
 )
-from speclsp.hub import cache, download
-from speclsp.hub.references import Reference, parse_reference
+from speclsp.models import cache, download
+from speclsp.models.references import Reference, parse_reference
 
 REPOSITORY = "owner/Coder-7B-GGUF"
 MEBIBYTE = 1 << 20

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from speclsp import settings
+from speclsp.backends import memory as memory_module
+from speclsp.backends.memory import Memory, find_memory
 from speclsp.errors import SettingsError
-from speclsp.hub import memory as memory_module
-from speclsp.hub.choice import preset_rows
-from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import (
+from speclsp.models.choice import preset_rows
+from speclsp.models.presets import (
     LLAMA_CPP_NAMES,
     PRESETS,
     preset,
@@ -19,7 +19,7 @@ from speclsp.hub.presets import (
     recommend_for_edits,
     why_not,
 )
-from speclsp.hub.references import model_title
+from speclsp.models.references import model_title
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 GIB = 1 << 30
@@ -181,7 +181,7 @@ def _raise_import_error(_: str) -> None:
 def test_names_of_models_load_no_engine_and_no_hub():
     """`speclsp serve` resolves its settings before it answers."""
     script = (
-        "import sys; from speclsp.hub.choice import resolve_models; "
+        "import sys; from speclsp.models.choice import resolve_models; "
         "from speclsp.settings import Settings; resolve_models(Settings()); "
         "print(*{'llama_cpp', 'numpy', 'huggingface_hub'} & set(sys.modules))"
     )

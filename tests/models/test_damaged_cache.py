@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from damaged_bytes import damaged
 
-from speclsp.hub import cache
-from speclsp.hub.references import Reference
+from speclsp.models import cache
+from speclsp.models.references import Reference
 
 STEP = int(os.environ.get("SPECLSP_DAMAGED_STEP", "40"))
 N_CASES = 2000 // STEP

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from speclsp.cli.options import SettingsCommand, given_options
 from speclsp.errors import SettingsError
-from speclsp.hub.choice import choice_of, edit_choice_of, is_on_hub, without_names
+from speclsp.models.choice import choice_of, edit_choice_of, is_on_hub, without_names
 from speclsp.settings import Settings
 
 

@@ -3,7 +3,7 @@
 ``models--OWNER--NAME/blobs/SHA256`` holds a file's bytes, ``snapshots/COMMIT/FILE`` links to them,
 and ``refs/main`` names the newest commit.  Files are put there by us and not by huggingface_hub
 (2.4), which joins a hub's headers into their paths unchecked; all parts of a path of ours are
-checked by :class:`~speclsp.hub.listing.RemoteFile`.
+checked by :class:`~speclsp.models.listing.RemoteFile`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from speclsp.atomic_write import UMASKED, write_atomically
 from speclsp.errors import ModelError, ModelNotFoundError, SettingsError
-from speclsp.hub.listing import RemoteFile, is_commit
-from speclsp.hub.references import Reference, parts_of
+from speclsp.models.listing import RemoteFile, is_commit
+from speclsp.models.references import Reference, parts_of
 
 PARTIAL: Final = ".speclsp.incomplete"
 """What the names of partly received files end in."""

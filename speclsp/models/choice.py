@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from speclsp.backends.memory import Memory, find_memory
 from speclsp.embedded import EMBEDDED
 from speclsp.errors import ModelNotFoundError, SettingsError
-from speclsp.hub.cache import cached_paths, received_bytes
-from speclsp.hub.memory import Memory, find_memory
-from speclsp.hub.presets import (
+from speclsp.models.cache import cached_paths, received_bytes
+from speclsp.models.presets import (
     AUTO,
     LLAMA_CPP_NAMES,
     PRESETS,
@@ -21,7 +21,7 @@ from speclsp.hub.presets import (
     recommend,
     why_not,
 )
-from speclsp.hub.references import Reference, is_reference, model_title, parse_reference
+from speclsp.models.references import Reference, is_reference, model_title, parse_reference
 from speclsp.settings import Settings, named_path
 
 
