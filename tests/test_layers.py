@@ -27,6 +27,7 @@ LAYERS = {
     "settings_resolution": 0,
     "common_ends": 0,
     "cores": 0,
+    "model_title": 0,
     "vocabulary_protocol": 0,
     "seam": 0,
     "embedded": 0,

@@ -25,7 +25,7 @@ from speclsp.errors import (
     SettingsError,
     SpecLspError,
 )
-from speclsp.models.references import model_title
+from speclsp.model_title import model_title
 from speclsp.prompt.families import FimFamily, family_for
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.seam.events import LogLevel

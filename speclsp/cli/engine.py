@@ -37,7 +37,7 @@ from speclsp.engine_process.place import (
 from speclsp.engine_process.start import listen_alone, running_engines, status_of
 from speclsp.engine_process.start import stop as stop_engine
 from speclsp.errors import EngineProcessError, SpecLspError
-from speclsp.models.references import model_title
+from speclsp.model_title import model_title
 from speclsp.printable import printable
 from speclsp.project.source_text import open_regular
 from speclsp.seam.events import Event, LogLine, Problem, StateChanged

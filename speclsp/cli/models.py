@@ -31,10 +31,10 @@ from speclsp.cli.options import (
     print_json,
     repository_name,
 )
+from speclsp.model_title import model_title
 from speclsp.models import cache
 from speclsp.models.choice import Choice, choice_of, named, preset_rows
 from speclsp.models.presets import PRESETS, recommend, recommend_for_edits
-from speclsp.models.references import model_title
 from speclsp.settings import Settings
 
 

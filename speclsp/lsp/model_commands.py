@@ -26,6 +26,7 @@ from speclsp.errors import (
     SpecLspError,
 )
 from speclsp.lsp.editor import Editor, ProgressReporter
+from speclsp.model_title import model_title
 from speclsp.models.choice import (
     Choice,
     choice_of,
@@ -38,7 +39,6 @@ from speclsp.models.choice import (
     without_names,
 )
 from speclsp.models.presets import AUTO, PRESETS, recommend
-from speclsp.models.references import model_title
 from speclsp.seam.events import Progress
 from speclsp.settings import Settings
 

@@ -11,6 +11,7 @@ from typing import Any
 from speclsp.backends.memory import Memory, find_memory
 from speclsp.embedded import EMBEDDED
 from speclsp.errors import ModelNotFoundError, SettingsError
+from speclsp.model_title import model_title
 from speclsp.models.cache import cached_paths, received_bytes
 from speclsp.models.presets import (
     AUTO,
@@ -21,7 +22,7 @@ from speclsp.models.presets import (
     recommend,
     why_not,
 )
-from speclsp.models.references import Reference, is_reference, model_title, parse_reference
+from speclsp.models.references import Reference, is_reference, parse_reference
 from speclsp.settings import Settings, named_path
 
 

@@ -15,7 +15,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal
 
 from speclsp.errors import SettingsError
-from speclsp.models.references import Reference, model_title
+from speclsp.model_title import model_title
+from speclsp.models.references import Reference
 
 if TYPE_CHECKING:
     from speclsp.backends.memory import Memory

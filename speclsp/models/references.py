@@ -18,8 +18,6 @@ _PREFERRED: Final = ("Q4_K_M", "Q8_0")
 """Quantizations that are taken where none is named, as llama.cpp does."""
 _N_LISTED, _N_SHOWN = 40, 120
 """Most names in a message, and most characters of each."""
-_SIZE: Final = r"\d+(?:\.\d+)?[BM](?:-A\d+(?:\.\d+)?B)?"
-_QUANTIZATION: Final = r"(?:UD-)?I?Q\d\w*|BF16|F16|F32|MXFP4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +107,3 @@ def some_of(names: Sequence[str]) -> str:
     """Return a list of names as a message shows it: a server may send millions."""
     shown = ", ".join(name[:_N_SHOWN] for name in names[:_N_LISTED])
     return shown + (f" and {len(names) - _N_LISTED} more" if len(names) > _N_LISTED else "")
-
-
-def model_title(file_name: str) -> str:
-    """Return a model's name for messages from its file's name: ``Qwen2.5-Coder 7B Q4_K_M``."""
-    stem = re.sub(r"(?i)(-\d{5}-of-\d{5})?\.gguf$", "", file_name.rsplit("/", 1)[-1])
-    quantization = re.search(rf"[-._]({_QUANTIZATION})$", stem, re.IGNORECASE)
-    if quantization is not None:
-        stem = stem[: quantization.start()]
-    size = re.search(rf"[-_.]({_SIZE})(?=[-_.]|$)", stem, re.IGNORECASE)
-    if stem == stem.lower() and size is not None:
-        stem = stem.title()
-    if size is not None:
-        rest = stem[size.end() :].strip("-_. ").replace("-", " ")
-        stem = " ".join(filter(None, (stem[: size.start()], size[1].upper(), rest)))
-    return f"{stem} {quantization[1].upper()}" if quantization else stem

@@ -10,6 +10,7 @@ from speclsp import settings
 from speclsp.backends import memory as memory_module
 from speclsp.backends.memory import Memory, find_memory
 from speclsp.errors import SettingsError
+from speclsp.model_title import model_title
 from speclsp.models.choice import preset_rows
 from speclsp.models.presets import (
     LLAMA_CPP_NAMES,
@@ -19,7 +20,6 @@ from speclsp.models.presets import (
     recommend_for_edits,
     why_not,
 )
-from speclsp.models.references import model_title
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 GIB = 1 << 30

@@ -34,7 +34,7 @@ from speclsp.decoding.target import Logits
 from speclsp.decoding.token_scores import TokenScores
 from speclsp.drafting.drafter import TokenArray
 from speclsp.errors import DecodeInterruptedError, NotFimModelError, RemoteError, SettingsError
-from speclsp.models.references import model_title
+from speclsp.model_title import model_title
 from speclsp.printable import printable
 from speclsp.prompt.families import (
     FIELDS_ONLY,
