@@ -28,7 +28,7 @@ from speclsp.seam.events import LogLine, StateChanged
 from speclsp.seam.request import AnswerSource
 from speclsp.seam.statistics import EngineState, RequestStats, SessionStats
 from speclsp.settings import Settings, SettingValue
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 from tests.support.server_process import CaseServer, InlineItem, line_and_character
 from tests.support.serving_process import ANSWERS_WITHIN_S
 

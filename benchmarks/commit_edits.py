@@ -32,7 +32,7 @@ from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.documents import Document
 from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 _VERDICTS: tuple[Verdict, ...] = ("right", "partly", "wrong", "missed", "noise", "quiet")
 

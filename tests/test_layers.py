@@ -48,7 +48,7 @@ LAYERS = {
     "project": 2,
     "completer": 3,
     "engine_process": 3,
-    "suggestions": 3,
+    "window": 3,
     "lsp": 4,
     "http_server": 4,
     "cli": 5,
@@ -156,7 +156,7 @@ def test_no_import_cycles():
 
 
 # The two sides of the seam: what the one holds the other does not import.
-SIDES = {"suggestions": "completer", "lsp": "completer", "completer": "suggestions"}
+SIDES = {"window": "completer", "lsp": "completer", "completer": "window"}
 
 
 def test_the_sides_of_the_seam_meet_in_it_only():
@@ -223,12 +223,12 @@ serve.serve([])
     loaded = {name.partition(".")[0] for name in outcome.stderr.decode().split()}
     assert "speclsp" in loaded
     assert not loaded & {"lsprotocol", "pygls", "cattrs", "attrs", "platformdirs"}
-    parts = ("secrets", "suggestions", "engine_process", "text", "backends", "project")
+    parts = ("secrets", "window", "engine_process", "text", "backends", "project")
     assert not {f"speclsp.{part}" for part in parts} & set(outcome.stderr.decode().split())
 
 
 @pytest.mark.parametrize(
-    "module", ["speclsp.suggestions.window", "speclsp.lsp.server", "speclsp.engine_process.client"]
+    "module", ["speclsp.window.window", "speclsp.lsp.server", "speclsp.engine_process.client"]
 )
 def test_the_windows_side_loads_no_engine(module):
     """A window's server shall answer ``initialize`` at once and take little memory."""

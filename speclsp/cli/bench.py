@@ -35,8 +35,8 @@ from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document, WorkspaceFolder
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
 from speclsp.text.languages import LANGUAGES
+from speclsp.window.window import Window
 
 _STRIDE: Final = 4
 """Keys between two requests: the debounce skips requests of fast typing."""

@@ -41,7 +41,7 @@ from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document, WorkspaceFolder
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 
 @click.command(cls=SettingsCommand)

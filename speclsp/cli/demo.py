@@ -20,7 +20,7 @@ from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.documents import Document, WorkspaceFolder
 from speclsp.seam.statistics import SessionStats
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 _LEAST_CHARS_TAKEN: Final = 3
 """Shorter ghost text is faster typed than read."""

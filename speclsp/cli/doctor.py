@@ -32,7 +32,7 @@ from speclsp.seam.events import LogLine, Problem
 from speclsp.settings import Settings
 from speclsp.settings_resolution import resolve
 from speclsp.storage.locations import cache_dir, make_private_folder, state_dir
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 ENGINE_PACKAGE = "llama-cpp-python"
 MEBIBYTE = 1024 * 1024

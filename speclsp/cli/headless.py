@@ -32,8 +32,8 @@ from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest, CompletionResult, GeneratedText, Trigger
 from speclsp.seam.documents import AcceptedText, Document
 from speclsp.seam.edit import EditRequest, EditResult
-from speclsp.suggestions.ledger import CONTEXT_LINES
-from speclsp.suggestions.window import Window
+from speclsp.window.ledger import CONTEXT_LINES
+from speclsp.window.window import Window
 
 MAX_OPEN_DOCUMENTS = 32
 MAX_COMPLETED = 256

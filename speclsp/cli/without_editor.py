@@ -28,7 +28,7 @@ from speclsp.seam.events import Event, LogLevel, LogLine, Problem, Progress, Sta
 from speclsp.seam.statistics import RequestStats
 from speclsp.secrets.paths import is_secret_path
 from speclsp.settings import Settings, SettingValue
-from speclsp.suggestions.window import Window, is_inside_word
+from speclsp.window.window import Window, is_inside_word
 
 _POLL_S = 0.01
 

@@ -38,7 +38,7 @@ from speclsp.seam.events import Event, LogLevel, LogLine, Problem, Progress, Sta
 from speclsp.seam.request import Q, R
 from speclsp.seam.statistics import SessionStats
 from speclsp.settings import Settings, SettingValue
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 logger = logging.getLogger(__name__)
 

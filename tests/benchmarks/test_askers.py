@@ -14,7 +14,7 @@ from benchmarks.askers import LocalAsker, ServerAsker
 from speclsp.errors import EngineError, EngineUnavailableError
 from speclsp.seam.events import LogLine
 from speclsp.seam.statistics import SessionStats
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 from tests.benchmarks.case_folders import case
 from tests.support.server_process import CaseServer, InlineItem, ServerProcessError
 

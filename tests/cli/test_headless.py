@@ -21,7 +21,7 @@ from speclsp.rpc import connection
 from speclsp.seam.completion import GeneratedText, PlacedCompletion
 from speclsp.seam.statistics import SessionStats
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 
 def echo(asked: Asked) -> None:

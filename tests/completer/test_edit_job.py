@@ -37,7 +37,7 @@ from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.seam.events import Problem
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 WAIT_S = 60
 URI = "file:///p/a.py"

@@ -19,7 +19,7 @@ from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest
 from speclsp.seam.edit import EditRequest
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 pytestmark = pytest.mark.real
 

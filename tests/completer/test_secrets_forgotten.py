@@ -31,7 +31,7 @@ from speclsp.seam.documents import WorkspaceFolder
 from speclsp.seam.edit import EditRequest
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 from tests.support.secret_prefixes import n_shown
 
 N_SEEDS = 20 * int(os.environ.get("SPECLSP_SECRETS_SEEDS", "2"))

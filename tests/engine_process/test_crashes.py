@@ -33,7 +33,7 @@ from speclsp.seam.documents import AcceptedText
 from speclsp.seam.events import LogLine, Problem, StateChanged
 from speclsp.settings import Settings
 from speclsp.storage.accepted_store import AcceptedStore
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("private_folders")]
 

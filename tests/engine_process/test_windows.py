@@ -20,7 +20,7 @@ from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.documents import AcceptedText, WorkspaceFolder
 from speclsp.seam.events import LogLine, Problem, StateChanged
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 WAIT_S = 60
 PLAIN = Settings(mode="chain", persist=False, suggestion_memory=False, n_context=0)

@@ -8,7 +8,7 @@ from scripted_completer import Asked
 
 from speclsp.seam.completion import GeneratedText
 from speclsp.secrets.masked_text import MaskedText, Masking
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 # The cursor is at ¦.  What the marker stands in is what the client has open.
 TEXTS = (

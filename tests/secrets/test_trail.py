@@ -8,7 +8,7 @@ from secret_forms import planted_secrets
 from typed_requests import document_of
 
 from speclsp.settings import Settings
-from speclsp.suggestions.masked_documents import MaskedDocuments
+from speclsp.window.masked_documents import MaskedDocuments
 from tests.support.secret_forms import FORMS
 from tests.support.secret_prefixes import AFTER, BEFORE, shows
 

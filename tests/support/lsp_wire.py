@@ -14,7 +14,7 @@ from speclsp.log import logging_to
 from speclsp.lsp.server import SpecLanguageServer
 from speclsp.seam.completer import Completer
 from speclsp.settings import Settings
-from speclsp.suggestions.ledger import Ledger
+from speclsp.window.ledger import Ledger
 
 URI = "file:///home/user/project/pkg/mod.py"
 FOLDER = "file:///home/user/project"
@@ -210,7 +210,7 @@ class LspWire:
 def numbered_ids() -> Iterator[None]:
     """Number the windows' completions instead of drawing their ids."""
     numbers = itertools.count(1)
-    with patch("speclsp.suggestions.window.new_id", lambda: f"completion-{next(numbers)}"):
+    with patch("speclsp.window.window.new_id", lambda: f"completion-{next(numbers)}"):
         yield
 
 

@@ -26,7 +26,7 @@ from speclsp.seam.documents import Document
 from speclsp.seam.request import PlacedRequest
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import FIELDS, Settings
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 
 def request_at(text: str, **fields: Any) -> PlacedCompletion:

@@ -23,7 +23,6 @@ from speclsp.seam.completion import (
 )
 from speclsp.seam.documents import AcceptedText, TextEdit, edit_between
 from speclsp.secrets.pieces import Pieces
-from speclsp.suggestions.impressions import Impressions
 from speclsp.text.typed_text import (
     CursorContext,
     cursor_context,
@@ -31,6 +30,7 @@ from speclsp.text.typed_text import (
     rules_of,
     typed_length,
 )
+from speclsp.window.impressions import Impressions
 
 MAX_SUGGESTIONS: Final = 512
 MAX_AGE_S: Final = 600.0

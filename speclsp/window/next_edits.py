@@ -23,8 +23,8 @@ from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.seam.request import PlacedRequest
 from speclsp.seam.statistics import EditStats, RequestStats
 from speclsp.secrets.pieces import Pieces
-from speclsp.suggestions.ledger import Offers
-from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
+from speclsp.window.ledger import Offers
+from speclsp.window.masked_documents import MaskedDocuments, Refusal
 
 _N_PROPOSED: Final = 32
 """Latest edits that a client may still report on."""

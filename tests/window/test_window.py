@@ -23,7 +23,7 @@ from speclsp.seam.completion import CompletionResult
 from speclsp.seam.documents import Document
 from speclsp.seam.statistics import RequestStats
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window, new_id
+from speclsp.window.window import Window, new_id
 
 WAIT_S = 60
 SCRIPT = "first = 1\nsecond = 2\nthird = 3\nupper = 4\nlower = 5\nouter = 6"

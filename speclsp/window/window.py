@@ -30,11 +30,11 @@ from speclsp.seam.statistics import RequestStats, SessionStats
 from speclsp.secrets.masked_text import PLACEHOLDER
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
-from speclsp.suggestions.ledger import Ledger, Suggestion
-from speclsp.suggestions.masked_documents import MaskedDocuments, Refusal
-from speclsp.suggestions.next_edits import NextEdits
 from speclsp.text.rules import least_probability
 from speclsp.text.typed_text import may_share_text
+from speclsp.window.ledger import Ledger, Suggestion
+from speclsp.window.masked_documents import MaskedDocuments, Refusal
+from speclsp.window.next_edits import NextEdits
 
 _N_FUTILE: Final = 3
 """Times that a request is repeated although the one before got no further."""

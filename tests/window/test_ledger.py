@@ -11,7 +11,7 @@ from speclsp.reporting.session import SessionRecorder
 from speclsp.seam.completion import GeneratedText, PlacedCompletion
 from speclsp.seam.documents import AcceptedText, TextEdit
 from speclsp.seam.statistics import SessionStats
-from speclsp.suggestions.ledger import MAX_SUGGESTIONS, Ledger, Offers, Suggestion
+from speclsp.window.ledger import MAX_SUGGESTIONS, Ledger, Offers, Suggestion
 
 PLACE = request_at("a = 1\nx = ¦\n")
 

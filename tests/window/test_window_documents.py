@@ -22,7 +22,7 @@ from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document, TextEdit
 from speclsp.secrets.masked_text import PLACEHOLDER, MaskedText, Masking
 from speclsp.settings import Settings
-from speclsp.suggestions.window import Window
+from speclsp.window.window import Window
 
 URI = "file:///p/a.py"
 SECRET = 'password = "hunter22"\n'
