@@ -38,8 +38,8 @@ from speclsp.embedded import model_files
 from speclsp.project.ignore import IgnoreRules
 from speclsp.project.scan import ScanTally, scan
 from speclsp.project.source_text import read_source
+from speclsp.prompt import excerpts
 from speclsp.prompt import prompt as prompt_module
-from speclsp.prompt import windows
 from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, renewed_chunks
 from speclsp.prompt.context.candidates import definition_candidates, ranked
 from speclsp.prompt.context.definitions import DefinitionTable, outline_of
@@ -78,7 +78,7 @@ class Variant:
     """Lines of the file that the prompt may show."""
     has_names: bool = True
     """Whether it names repository and path."""
-    n_above: int = windows.N_LINES_ABOVE
+    n_above: int = excerpts.N_LINES_ABOVE
     """Lines between the anchor and the cursor's line, at most."""
 
 
@@ -217,11 +217,11 @@ class PlacePrompts:
         )
         budget = PromptBudget(n_prompt=variant.n_prompt, n_chunks=n_chunks)
         with (
-            patch.object(windows, "N_LINES_ABOVE", variant.n_above),
+            patch.object(excerpts, "N_LINES_ABOVE", variant.n_above),
             patch.object(prompt_module, "SUFFIX_SHARE", variant.suffix_share),
         ):
             laid_out = layout.fresh(text, budget, near=None, chunks=chunks)
-        return laid_out.tokens, laid_out.window.chunks.n_tokens
+        return laid_out.tokens, laid_out.excerpt.chunks.n_tokens
 
     def _ranked(
         self, request: PlacedRequest[CompletionRequest], variant: Variant

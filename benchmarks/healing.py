@@ -31,7 +31,7 @@ from speclsp.decoding.speculate import generate
 from speclsp.decoding.target import Target
 from speclsp.drafting.drafter import DraftContext
 from speclsp.prompt.healing import HealingSampler, healing_prefix
-from speclsp.prompt.prompt import PromptBudget, PromptWindow
+from speclsp.prompt.prompt import PromptBudget, PromptExcerpt
 from speclsp.settings import Settings
 from speclsp.vocabulary_protocol import Vocabulary
 from tests.support.prompts import build_prompt
@@ -100,7 +100,7 @@ def count_splits(
     ``hold_back`` says how much of a line is left to the model; nothing is no healing.
     """
     counts = SplitCounts()
-    window: PromptWindow | None = None
+    excerpt: PromptExcerpt | None = None
     for split in splits:
         typed = hold_back(split.line_before)
         prompt = build_prompt(
@@ -111,10 +111,10 @@ def count_splits(
             prefix=split.before.removesuffix(typed),
             suffix=split.after,
             budget=_BUDGET,
-            window=window,
+            excerpt=excerpt,
             layout="anchored",
         )
-        window = prompt.window
+        excerpt = prompt.excerpt
         word = _CompletedWord(tokenizer, typed)
         generate(
             target,

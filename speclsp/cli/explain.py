@@ -276,9 +276,9 @@ def _parts_table(explained: PromptExplanation) -> Table:
     n_chunk_tokens = sum(chunk.n_tokens for chunk in explained.chunks)
     table.add_row("special tokens, names", str(explained.n_frame), "", "")
     table.add_row("other files", str(n_chunk_tokens), "", "")
-    for window in explained.windows:
-        lines = f"{window.first_line}-{window.last_line}" if window.n_chars else ""
-        table.add_row(window.name, str(window.n_tokens), str(window.n_chars), lines)
+    for excerpt in explained.excerpts:
+        lines = f"{excerpt.first_line}-{excerpt.last_line}" if excerpt.n_chars else ""
+        table.add_row(excerpt.name, str(excerpt.n_tokens), str(excerpt.n_chars), lines)
     return table
 
 

@@ -41,7 +41,7 @@ class ExplainedChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedWindow:
+class ExplainedExcerpt:
     """Lines ``first_line`` to ``last_line`` of the file, from 1; no tokens where it is empty."""
 
     name: Literal["prefix", "middle", "suffix"]
@@ -78,7 +78,7 @@ class PromptExplanation:
     """Where the middle begins, from 1."""
     held_back: str = ""
     """The end of the text before the cursor that the model generates again (token healing)."""
-    windows: tuple[ExplainedWindow, ...] = ()
+    excerpts: tuple[ExplainedExcerpt, ...] = ()
     chunks: tuple[ExplainedChunk, ...] = ()
     reuse: ExplainedReuse | None = None
     """None at the start of a file."""
@@ -147,9 +147,9 @@ def explain_prompt(
     chunks = ChunkSource(ranked=lambda: candidates)
     question, held_back = prompt_question(request, settings, bench, chunks)
     prompt, reuse = _after_a_keystroke(request, question, settings, bench, chunks)
-    text, window = question.text, prompt.window
-    in_prompt = {laid_out.chunk.key: len(laid_out.tokens) for laid_out in window.chunks.chunks}
-    n_parts = prompt.n_prefix + prompt.n_middle + prompt.n_suffix + window.chunks.n_tokens
+    text, excerpt = question.text, prompt.excerpt
+    in_prompt = {laid_out.chunk.key: len(laid_out.tokens) for laid_out in excerpt.chunks.chunks}
+    n_parts = prompt.n_prefix + prompt.n_middle + prompt.n_suffix + excerpt.chunks.n_tokens
     cursor = len(text.prefix)
     end = cursor + prompt.n_suffix_chars
     whole = text.prefix + text.suffix
@@ -160,13 +160,13 @@ def explain_prompt(
         n_tokens_max=question.budget.n_prompt,
         n_chunk_tokens_max=question.budget.n_chunks,
         n_frame=len(prompt.tokens) - n_parts,
-        anchor_line=whole.count("\n", 0, window.anchor) + 1,
-        anchor_column=window.anchor - whole.rfind("\n", 0, window.anchor),
+        anchor_line=whole.count("\n", 0, excerpt.anchor) + 1,
+        anchor_column=excerpt.anchor - whole.rfind("\n", 0, excerpt.anchor),
         held_back=held_back,
-        windows=(
-            _window("prefix", whole, window.prefix.start, window.anchor, prompt.n_prefix),
-            _window("middle", whole, window.anchor, cursor, prompt.n_middle),
-            _window("suffix", whole, end - len(window.suffix.text), end, prompt.n_suffix),
+        excerpts=(
+            _excerpt("prefix", whole, excerpt.prefix.start, excerpt.anchor, prompt.n_prefix),
+            _excerpt("middle", whole, excerpt.anchor, cursor, prompt.n_middle),
+            _excerpt("suffix", whole, end - len(excerpt.suffix.text), end, prompt.n_suffix),
         ),
         chunks=tuple(
             ExplainedChunk(
@@ -204,8 +204,8 @@ def _after_a_keystroke(
     earlier = dataclasses.replace(request, text=without_key, cursor=request.cursor - 1)
     before, _ = prompt_question(earlier, settings, bench, chunks)
     former = before.fresh(None, ranked)
-    continued = question.continued(former.window)
-    prompt = continued or question.fresh(former.window, ranked)
+    continued = question.continued(former.excerpt)
+    prompt = continued or question.fresh(former.excerpt, ranked)
     # The last token is evaluated always: its logits are those of the first new one.
     n_reused = min(common_head(former.tokens, prompt.tokens), len(prompt.tokens) - 1)
     return prompt, ExplainedReuse(
@@ -223,11 +223,11 @@ def _request(prompt: FimPrompt, text: FimText, params: RemoteParams, bench: Work
     return f"POST {path}\n{msgspec.json.format(msgspec.json.encode(body), indent=2).decode()}"
 
 
-def _window(
+def _excerpt(
     name: Literal["prefix", "middle", "suffix"], text: str, start: int, end: int, n_tokens: int
-) -> ExplainedWindow:
+) -> ExplainedExcerpt:
     first_line = text.count("\n", 0, start) + 1
-    return ExplainedWindow(
+    return ExplainedExcerpt(
         name=name,
         first_line=first_line,
         last_line=first_line + text[start:end].removesuffix("\n").count("\n"),

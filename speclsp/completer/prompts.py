@@ -13,9 +13,9 @@ from speclsp.decoding.target import Target
 from speclsp.errors import DecodeInterruptedError
 from speclsp.prompt.chunks import (
     NO_CHUNKS,
-    ChunkWindow,
     ContextChunk,
     EncodeChunk,
+    ShownChunks,
     renewed_chunks,
     shown_chunks,
 )
@@ -40,7 +40,7 @@ class Prompts:
         self._n_idle_chunk = n_idle_chunk
         self._states = KvStates(target, n_state_bytes)
         self._documents: OrderedDict[str, DocumentPrompts] = OrderedDict()
-        self._edit_chunks: dict[str, ChunkWindow] = {}
+        self._edit_chunks: dict[str, ShownChunks] = {}
         """The context from other files in the documents' last prompts for next edits."""
         self._asked: PromptQuestion | None = None
         self.n_idle_evaluated = 0
@@ -104,7 +104,7 @@ class Prompts:
         self._states.prepare(prompt.tokens)
         if not self._evaluate(prompt.tokens, interrupted):
             return False
-        self._documents[self._asked.uri].adopt(prompt.window)
+        self._documents[self._asked.uri].adopt(prompt.excerpt)
         return True
 
     def _plan(self) -> FimPrompt | None:

@@ -36,7 +36,7 @@ from speclsp.drafting.drafter import EMPTY_TOKENS, DraftContext, HeldText, Token
 from speclsp.drafting.region import NAME as REGION
 from speclsp.drafting.registry import drafter_names
 from speclsp.errors import DecodeError, RequestError
-from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk, renewed_chunks
+from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, ShownChunks, renewed_chunks
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.seam.events import TextGrew
 from speclsp.seam.request import FinishReason, PlacedRequest
@@ -347,7 +347,7 @@ def _check(tokens: tuple[int, ...], n_vocab: int, n_ctx: int) -> None:
 
 def _given_chunks(
     extra: Sequence[tuple[str, str]], question: PromptQuestion, bench: Workbench
-) -> tuple[ChunkWindow, tuple[TokenArray, ...]]:
+) -> tuple[ShownChunks, tuple[TokenArray, ...]]:
     """Return what the prompt shows of the context that a program gives, and all of its tokens.
 
     The last ones that fit are shown, in their order.  The tokens are the last one's first.

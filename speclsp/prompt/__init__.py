@@ -1,1 +1,1 @@
-"""Fill-in-the-middle prompts: special tokens, layouts, windows.  Text in, token ids out."""
+"""Fill-in-the-middle prompts: special tokens, layouts, excerpts.  Text in, token ids out."""

@@ -58,7 +58,7 @@ class LaidOutChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkWindow:
+class ShownChunks:
     """The chunks of a prompt, in order."""
 
     chunks: tuple[LaidOutChunk, ...] = ()
@@ -74,20 +74,20 @@ class ChunkWindow:
         return sum(len(laid_out.tokens) for laid_out in self.chunks)
 
 
-NO_CHUNKS = ChunkWindow()
+NO_CHUNKS = ShownChunks()
 
 
-def shown_chunks(window: ChunkWindow, may_show: Callable[[str], bool]) -> ChunkWindow:
+def shown_chunks(shown: ShownChunks, may_show: Callable[[str], bool]) -> ShownChunks:
     """Keep the chunks of files that ``may_show`` returns true for, given their paths."""
-    return ChunkWindow(tuple(c for c in window.chunks if may_show(c.chunk.path)))
+    return ShownChunks(tuple(c for c in shown.chunks if may_show(c.chunk.path)))
 
 
 def renewed_chunks(
-    previous: ChunkWindow,
+    previous: ShownChunks,
     ranked: Sequence[ContextChunk],
     n_tokens_max: int,
     encode: EncodeChunk,
-) -> ChunkWindow:
+) -> ShownChunks:
     """Append the new chunks of ``ranked``, the best first, to those of a former prompt.
 
     Former chunks keep their order, ranked or not; older versions of ranked chunks are removed.
@@ -113,20 +113,20 @@ def renewed_chunks(
         new.append(laid_out)
     new.reverse()
     new.sort(key=lambda laid_out: laid_out.chunk.reason == "edit")
-    window = ChunkWindow((*kept, *new))
-    if window.n_tokens <= n_tokens_max:
-        return window
+    shown = ShownChunks((*kept, *new))
+    if shown.n_tokens <= n_tokens_max:
+        return shown
     ranks = {chunk.key: rank for rank, chunk in reversed(list(enumerate(ranked)))}
-    return _dropped(window, ranks, int(n_tokens_max * _DROP_TO))
+    return _dropped(shown, ranks, int(n_tokens_max * _DROP_TO))
 
 
-def _dropped(window: ChunkWindow, ranks: dict[str, int], n_tokens_max: int) -> ChunkWindow:
+def _dropped(shown: ShownChunks, ranks: dict[str, int], n_tokens_max: int) -> ShownChunks:
     """Keep the best chunks that fit together, in their order."""
-    best_first = sorted(window.chunks, key=lambda c: ranks.get(c.chunk.key, len(ranks)))
+    best_first = sorted(shown.chunks, key=lambda c: ranks.get(c.chunk.key, len(ranks)))
     kept: set[str] = set()
     n_left = n_tokens_max
     for laid_out in best_first:
         if len(laid_out.tokens) <= n_left:
             n_left -= len(laid_out.tokens)
             kept.add(laid_out.chunk.key)
-    return ChunkWindow(tuple(c for c in window.chunks if c.chunk.key in kept))
+    return ShownChunks(tuple(c for c in shown.chunks if c.chunk.key in kept))

@@ -16,20 +16,20 @@ from itertools import accumulate
 from typing import Final
 
 from speclsp.errors import SettingsError
-from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow, ContextChunk
-from speclsp.prompt.families import FimFamily
-from speclsp.prompt.template import FieldName, FieldPart, Values, encode_text, filled
-from speclsp.prompt.windows import (
+from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, ShownChunks
+from speclsp.prompt.excerpts import (
     CHARS_PER_TOKEN,
-    EMPTY_WINDOW,
-    TextWindow,
+    EMPTY_EXCERPT,
+    TextExcerpt,
     n_hidden_closers,
     n_hidden_with_next_line,
     new_anchor,
-    prefix_window,
-    same_window,
-    suffix_window,
+    prefix_excerpt,
+    same_excerpt,
+    suffix_excerpt,
 )
+from speclsp.prompt.families import FimFamily
+from speclsp.prompt.template import FieldName, FieldPart, Values, encode_text, filled
 from speclsp.settings import FimLayout
 from speclsp.vocabulary_protocol import Vocabulary
 
@@ -68,17 +68,17 @@ class FimText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptWindow:
+class PromptExcerpt:
     """All of a prompt but the middle, for the next prompts of the same document."""
 
     key: tuple[str, str]
     """Identifies vocabulary, family and layout of the tokens."""
     n_limit: int
     """Most tokens that the prompt could have when it was laid out."""
-    prefix: TextWindow
+    prefix: TextExcerpt
     """Ends at the anchor."""
-    suffix: TextWindow
-    chunks: ChunkWindow
+    suffix: TextExcerpt
+    chunks: ShownChunks
 
     @property
     def anchor(self) -> int:
@@ -88,10 +88,10 @@ class PromptWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FimPrompt:
-    """A prompt, and its window for the next prompts of the same document."""
+    """A prompt, and its excerpt for the next prompts of the same document."""
 
     tokens: tuple[int, ...]
-    window: PromptWindow
+    excerpt: PromptExcerpt
     n_prefix: int
     """Tokens of the text before the anchor."""
     n_middle: int
@@ -128,21 +128,21 @@ class PromptLayout:
         return filled(self.vocabulary, self.family.chunk, values)
 
     def continued(
-        self, text: FimText, budget: PromptBudget, window: PromptWindow
+        self, text: FimText, budget: PromptBudget, excerpt: PromptExcerpt
     ) -> FimPrompt | None:
-        """Return the prompt that differs from ``window``'s after the anchor only.
+        """Return the prompt that differs from ``excerpt``'s after the anchor only.
 
         None if the text before the anchor or after the cursor has changed, if too much text
         stands between anchor and cursor, and in the plain layout.
         """
-        if self.layout == "plain" or window.key != self.key:
+        if self.layout == "plain" or excerpt.key != self.key:
             return None
-        prefix = same_window(text.prefix, window.prefix)
-        n_hidden = _n_hidden_before(window.suffix.text, text.suffix)
+        prefix = same_excerpt(text.prefix, excerpt.prefix)
+        n_hidden = _n_hidden_before(excerpt.suffix.text, text.suffix)
         if prefix is None or n_hidden is None:
             return None
-        frame, room = self._frame(text, budget, window.chunks)
-        n_before = room - len(window.suffix.tokens)
+        frame, room = self._frame(text, budget, excerpt.chunks)
+        n_before = room - len(excerpt.suffix.tokens)
         n_middle_max = _n_middle_max(n_before)
         if prefix.end > len(text.prefix) or (
             len(text.prefix) - prefix.end > n_middle_max * CHARS_PER_TOKEN * 2
@@ -151,30 +151,32 @@ class PromptLayout:
         middle = self._encoded_middle(text.prefix, prefix.end)
         if len(middle) > min(n_middle_max, n_before - len(prefix.tokens)):
             return None
-        return self._prompt(text, frame, replace(window, prefix=prefix), middle, n_hidden, n_before)
+        return self._prompt(
+            text, frame, replace(excerpt, prefix=prefix), middle, n_hidden, n_before
+        )
 
     def fresh(
         self,
         text: FimText,
         budget: PromptBudget,
         *,
-        near: PromptWindow | None,
-        chunks: ChunkWindow,
+        near: PromptExcerpt | None,
+        chunks: ShownChunks,
     ) -> FimPrompt:
         """Lay out a prompt of ``budget.n_prompt`` tokens at most with an anchor near the cursor.
 
-        Text windows keep the bounds of ``near``, the window of a former prompt, if possible.
+        Excerpts keep the bounds of ``near``, the excerpt of a former prompt, if possible.
         Of ``chunks`` the prompt takes the first ones that fit.
         Raises :class:`~speclsp.errors.SettingsError` if not even the special tokens fit.
         """
-        near_prefix = near_suffix = EMPTY_WINDOW
+        near_prefix = near_suffix = EMPTY_EXCERPT
         if near is not None and near.key == self.key:
             near_prefix, near_suffix = near.prefix, near.suffix
         is_plain = self.layout == "plain"
         n_hidden = 0 if is_plain else n_hidden_closers(text.suffix)
         chunks = self._fitting_chunks(text, budget, chunks)
         frame, room = self._frame(text, budget, chunks)
-        suffix = suffix_window(
+        suffix = suffix_excerpt(
             text.suffix[n_hidden:],
             near_suffix,
             int(room * SUFFIX_SHARE),
@@ -190,46 +192,46 @@ class PromptLayout:
                 int(n_middle_max * (1 - _RESERVED / 2)),
                 lambda place: self._encoded_middle(text.prefix, place),
             )
-        prefix = prefix_window(
+        prefix = prefix_excerpt(
             text.prefix,
             anchor,
             near_prefix,
             n_before - len(middle) - (0 if is_plain else int(n_middle_max * _RESERVED)),
             lambda part: encode_text(self.vocabulary, part, spaced=self._is_spaced("prefix")),
         )
-        window = PromptWindow(
+        excerpt = PromptExcerpt(
             key=self.key, n_limit=budget.n_prompt, prefix=prefix, suffix=suffix, chunks=chunks
         )
-        return self._prompt(text, frame, window, middle, n_hidden, n_before)
+        return self._prompt(text, frame, excerpt, middle, n_hidden, n_before)
 
     def _prompt(
         self,
         text: FimText,
         frame: Values,
-        window: PromptWindow,
+        excerpt: PromptExcerpt,
         middle: tuple[int, ...],
         n_hidden: int,
         n_before: int,
     ) -> FimPrompt:
         values: Values = {
             **frame,
-            "prefix": window.prefix.tokens,
-            "suffix": window.suffix.tokens,
+            "prefix": excerpt.prefix.tokens,
+            "suffix": excerpt.suffix.tokens,
             "middle": middle,
         }
         bos = () if self.family.bos is None else (self.family.bos,)
         n_middle_max = _n_middle_max(n_before)
-        n_free = n_before - len(window.prefix.tokens)
+        n_free = n_before - len(excerpt.prefix.tokens)
         return FimPrompt(
             tokens=(*bos, *filled(self.vocabulary, self.family.body, values)),
-            window=window,
-            n_prefix=len(window.prefix.tokens),
+            excerpt=excerpt,
+            n_prefix=len(excerpt.prefix.tokens),
             n_middle=len(middle),
             n_middle_max=n_middle_max,
             n_room=min(n_middle_max, n_free) - len(middle),
-            n_suffix=len(window.suffix.tokens),
-            n_prefix_chars=len(text.prefix) - window.prefix.start,
-            n_suffix_chars=n_hidden + len(window.suffix.text),
+            n_suffix=len(excerpt.suffix.tokens),
+            n_prefix_chars=len(text.prefix) - excerpt.prefix.start,
+            n_suffix_chars=n_hidden + len(excerpt.suffix.text),
             hides_line=n_hidden > n_hidden_closers(text.suffix),
         )
 
@@ -240,7 +242,7 @@ class PromptLayout:
         return encode_text(self.vocabulary, prefix[anchor:], spaced=spaced)
 
     def _frame(
-        self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
+        self, text: FimText, budget: PromptBudget, chunks: ShownChunks
     ) -> tuple[Values, int]:
         """Return names and chunks, and how many tokens remain for the text."""
         frame, n_fixed = self._fitting_names(text, budget.n_prompt)
@@ -274,8 +276,8 @@ class PromptLayout:
         return names, n_fixed
 
     def _fitting_chunks(
-        self, text: FimText, budget: PromptBudget, chunks: ChunkWindow
-    ) -> ChunkWindow:
+        self, text: FimText, budget: PromptBudget, chunks: ShownChunks
+    ) -> ShownChunks:
         """Return the first chunks that leave half of the prompt to the file itself."""
         if not chunks.chunks or FieldPart("chunks") not in self.family.body:
             return NO_CHUNKS
@@ -284,16 +286,16 @@ class PromptLayout:
         n_after = len(filled(self.vocabulary, self.family.after_chunks, names))
         n_left = min(budget.n_chunks, room - budget.n_prompt // 2) - n_after
         ends = accumulate(len(laid_out.tokens) for laid_out in chunks.chunks)
-        return ChunkWindow(chunks.chunks[: sum(end <= n_left for end in ends)])
+        return ShownChunks(chunks.chunks[: sum(end <= n_left for end in ends)])
 
     def _is_spaced(self, field: FieldName) -> bool:
         return FieldPart(field, spaced=True) in self.family.body
 
 
-def _n_hidden_before(window: str, suffix: str) -> int | None:
-    """Return the characters between the cursor and a suffix window; None if they are no closers."""
+def _n_hidden_before(excerpt: str, suffix: str) -> int | None:
+    """Return the characters between the cursor and a suffix; None if they are no closers."""
     for n_hidden in (n_hidden_closers(suffix), n_hidden_with_next_line(suffix)):
-        if suffix.startswith(window, n_hidden) and (window or len(suffix) == n_hidden):
+        if suffix.startswith(excerpt, n_hidden) and (excerpt or len(suffix) == n_hidden):
             return n_hidden
     return None
 

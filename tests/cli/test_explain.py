@@ -67,7 +67,7 @@ def test_the_parts_add_up_and_chunks_have_reasons(project):
     plain = msgspec.convert(said, PlaceExplanation)
     assert json.loads(msgspec.json.encode(plain)) == said  # it could cross the seam
     chunks = said["chunks"]
-    n_parts = sum(window["n_tokens"] for window in said["windows"])
+    n_parts = sum(excerpt["n_tokens"] for excerpt in said["excerpts"])
     n_chunk_tokens = sum(chunk["n_tokens"] for chunk in chunks)
     assert said["n_tokens"] == said["n_frame"] + n_parts + n_chunk_tokens <= said["n_tokens_max"]
     assert n_chunk_tokens <= said["n_chunk_tokens_max"]
@@ -174,7 +174,7 @@ def test_the_start_of_an_empty_file(project):
     write(project / "empty.py", "")
     said = json.loads(explain(f"{project / 'empty.py'}:1:1", "--json").stdout)
     assert said["reuse"] is None
-    assert [window["n_tokens"] for window in said["windows"]] == [0, 0, 0]
+    assert [excerpt["n_tokens"] for excerpt in said["excerpts"]] == [0, 0, 0]
 
 
 def test_names_with_brackets_are_printed_as_they_are(project):

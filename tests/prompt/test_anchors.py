@@ -2,7 +2,7 @@
 
 import pytest
 
-from speclsp.prompt.windows import N_LINES_ABOVE, anchor_candidates, anchors_above, line_start
+from speclsp.prompt.excerpts import N_LINES_ABOVE, anchor_candidates, anchors_above, line_start
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ class Session:
         if planned is None:
             return 0
         n_evaluated = self.cache.evaluate(planned.tokens)
-        self.places.adopt(planned.window)
+        self.places.adopt(planned.excerpt)
         assert self.plan() is None
         return n_evaluated
 
@@ -127,10 +127,10 @@ def test_a_jump_nearby_shares_the_beginning(session):
     session.settle()
     near = line_end(HERE + 200)
     assert session.at(near) <= 200
-    # Not a short prompt: the windows are as large as before.
-    assert session.prompt.window.n_limit == BUDGET.n_prompt
-    assert session.prompt.window.prefix.text.startswith(
-        session.places._windows[1].prefix.text[:100]
+    # Not a short prompt: the excerpts are as large as before.
+    assert session.prompt.excerpt.n_limit == BUDGET.n_prompt
+    assert session.prompt.excerpt.prefix.text.startswith(
+        session.places._excerpts[1].prefix.text[:100]
     )
 
 
@@ -144,16 +144,16 @@ def test_a_line_changed_above_leaves_a_suffix_that_comes_first(load_model):
     session.settle()
     edited = SOURCE[:above] + "\n    x = 1" + SOURCE[above:HERE]
     assert session.ask(edited, SOURCE[HERE:]) <= N_FIRST
-    assert session.prompt.window.n_limit == BUDGET.n_prompt
+    assert session.prompt.excerpt.n_limit == BUDGET.n_prompt
 
 
 def test_places_are_bounded(session):
     for n in range(2 * N_PROMPTS):
         session.at(line_end(2_000 * (n + 1)))
-    assert len(session.places._windows) == N_PROMPTS
+    assert len(session.places._excerpts) == N_PROMPTS
 
 
-def test_an_edit_above_the_window_costs_nothing(session):
+def test_an_edit_above_the_excerpt_costs_nothing(session):
     session.at(HERE)
     session.settle()
     assert session.ask("# a line more\n" + SOURCE[:HERE], SOURCE[HERE:]) == 0
@@ -179,7 +179,7 @@ def test_enter_between_brackets_costs_nothing_and_the_bracket_is_shown_soon(sess
     assert session.settle() > 50
     assert session.ask(SOURCE[:HERE] + "\n    {\n        a", below) <= 4
     assert not session.prompt.hides_line
-    assert session.prompt.window.suffix.text.startswith("\n    }\n")
+    assert session.prompt.excerpt.suffix.text.startswith("\n    }\n")
 
 
 @pytest.mark.parametrize("rest", ["", ")", '"])', "}  "])
@@ -189,9 +189,9 @@ def test_no_text_is_shown_that_is_not_there(session, vocabulary, rest):
     typed = SOURCE[:HERE] + "\n    call("
     session.ask(typed, rest + SOURCE[HERE:])
     shown = b"".join(vocabulary.piece(token) for token in session.prompt.tokens).decode()
-    before = typed[len(typed) - session.prompt.n_prefix_chars : session.prompt.window.anchor]
+    before = typed[len(typed) - session.prompt.n_prefix_chars : session.prompt.excerpt.anchor]
     after = (rest + SOURCE[HERE:])[len(rest) : session.prompt.n_suffix_chars]
-    assert shown == "demo\nm.py\n" + before + after + typed[session.prompt.window.anchor :]
+    assert shown == "demo\nm.py\n" + before + after + typed[session.prompt.excerpt.anchor :]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_text_that_was_changed_is_shown_as_it_is(session, vocabulary, edited):
     session.settle()
     assert session.ask(*edited) > 50
     shown = b"".join(vocabulary.piece(token) for token in session.prompt.tokens).decode()
-    anchor = session.prompt.window.anchor
+    anchor = session.prompt.excerpt.anchor
     prefix, suffix = edited
     before = prefix[len(prefix) - session.prompt.n_prefix_chars : anchor]
     after = suffix[: session.prompt.n_suffix_chars]
@@ -223,7 +223,7 @@ def test_the_anchor_moves_in_idle_time_before_it_has_to(session):
     anchors, waited, idle = set(), [], []
     for end in range(place, place + 1_000):
         waited.append(session.ask(SOURCE[:end], after))
-        anchors.add(session.prompt.window.anchor)
+        anchors.add(session.prompt.excerpt.anchor)
         assert session.prompt.n_room >= 0
         idle.append(session.settle())
     assert len(anchors) > 2
@@ -246,39 +246,39 @@ def test_a_plan_stays_the_same_while_it_covers_the_cursor(session):
     first = session.plan()
     session.ask(SOURCE[:HERE] + "\n    typed = on", after)
     second = session.plan()
-    assert second.window == first.window
+    assert second.excerpt == first.excerpt
     session.at(THERE)
-    assert session.plan().window != first.window
+    assert session.plan().excerpt != first.excerpt
 
 
 def test_the_plain_layout_plans_nothing_and_keeps_one_place(vocabulary):
     session = Session(vocabulary, layout="plain")
     session.at(HERE)
     assert session.prompt.n_middle == 0
-    assert session.prompt.window.anchor == HERE
+    assert session.prompt.excerpt.anchor == HERE
     assert session.plan() is None
     session.at(THERE)
-    assert len(session.places._windows) == 1
+    assert len(session.places._excerpts) == 1
 
 
 def test_chunks_come_in_idle_time_and_stay_over_keystrokes_and_jumps(vocabulary):
     session = Session(vocabulary, chunks=(CHUNK,))
     session.at(HERE)
-    assert session.prompt.window.chunks == NO_CHUNKS
+    assert session.prompt.excerpt.chunks == NO_CHUNKS
     assert session.n_ranked == 0
     session.settle()
     assert session.ask(SOURCE[:HERE] + "\n", SOURCE[HERE:]) <= 2
-    assert [c.chunk for c in session.prompt.window.chunks.chunks] == [CHUNK]
+    assert [c.chunk for c in session.prompt.excerpt.chunks.chunks] == [CHUNK]
     # Another ranking changes nothing until the prompt is laid out anew anyway.
     session.chunks = (ContextChunk(path="new.py", text="x = 1\n" * 5, key="new"), CHUNK)
     assert session.ask(SOURCE[:HERE] + "\n    x", SOURCE[HERE:]) <= 4
     assert session.settle() == 0
     # The chunks that the cache holds stand before a short prompt, too.
     assert session.at(THERE) <= N_FIRST
-    assert [c.chunk for c in session.prompt.window.chunks.chunks] == [CHUNK]
+    assert [c.chunk for c in session.prompt.excerpt.chunks.chunks] == [CHUNK]
     session.settle()
     session.at(THERE)
-    assert [c.chunk.key for c in session.prompt.window.chunks.chunks] == ["other", "new"]
+    assert [c.chunk.key for c in session.prompt.excerpt.chunks.chunks] == ["other", "new"]
 
 
 def test_chunks_that_are_found_later_are_laid_out_in_idle_time_once(vocabulary):
@@ -289,24 +289,24 @@ def test_chunks_that_are_found_later_are_laid_out_in_idle_time_once(vocabulary):
     assert session.at(HERE) == 0
     assert session.settle() > 400
     assert session.at(HERE) == 0
-    assert [c.chunk for c in session.prompt.window.chunks.chunks] == [CHUNK]
+    assert [c.chunk for c in session.prompt.excerpt.chunks.chunks] == [CHUNK]
     assert session.settle() == 0
 
 
 def test_places_that_show_what_must_not_be_shown_are_forgotten(vocabulary):
     session = Session(vocabulary, chunks=(CHUNK,))
     session.at(HERE, n_first=640)
-    assert session.prompt.window.chunks.chunks
+    assert session.prompt.excerpt.chunks.chunks
     session.hidden = (CHUNK.path,)
     session.chunks = ()
     session.at(HERE)
-    assert session.prompt.window.chunks == NO_CHUNKS
+    assert session.prompt.excerpt.chunks == NO_CHUNKS
 
 
 def test_a_copy_is_used_without_a_change_to_the_places(session):
     session.at(HERE)
-    windows = session.places._windows
+    excerpts = session.places._excerpts
     own, session.places = session.places, copy(session.places)
     session.at(THERE)
-    assert session.places._windows != windows
-    assert own._windows == windows
+    assert session.places._excerpts != excerpts
+    assert own._excerpts == excerpts

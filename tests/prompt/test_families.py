@@ -3,7 +3,7 @@
 import pytest
 
 from speclsp.errors import NotFimModelError
-from speclsp.prompt.chunks import ChunkWindow, ContextChunk, LaidOutChunk
+from speclsp.prompt.chunks import ContextChunk, LaidOutChunk, ShownChunks
 from speclsp.prompt.families import family_for, rewrites_regions
 from speclsp.prompt.prompt import PromptBudget, PromptLayout
 from tests.support.prompts import build_prompt
@@ -26,7 +26,7 @@ def laid_out(load_model, spell, name, code=CODE, *, repo="demo", path="pkg/mod.p
         prefix=prefix,
         suffix=suffix,
         budget=BUDGET,
-        chunks=ChunkWindow(tuple(LaidOutChunk(c, layout.encode_chunk(c)) for c in chunks)),
+        chunks=ShownChunks(tuple(LaidOutChunk(c, layout.encode_chunk(c)) for c in chunks)),
     )
     return spell(vocabulary, prompt)
 

@@ -23,7 +23,7 @@ BUDGET = PromptBudget(n_prompt=700)
 def prompts_while_typing(vocabulary, source, start, n_chars, *, budget=BUDGET, layout="anchored"):
     """One prompt per keystroke of ``source[start : start + n_chars]``; the rest stays behind."""
     family = family_for(vocabulary, "")
-    window = None
+    excerpt = None
     for end in range(start, start + n_chars + 1):
         prompt = build_prompt(
             family,
@@ -31,10 +31,10 @@ def prompts_while_typing(vocabulary, source, start, n_chars, *, budget=BUDGET, l
             prefix=source[:end],
             suffix=source[start + n_chars :],
             budget=budget,
-            window=window,
+            excerpt=excerpt,
             layout=layout,
         )
-        window = prompt.window
+        excerpt = prompt.excerpt
         yield source[:end], prompt
 
 
@@ -63,7 +63,7 @@ def test_a_keystroke_evaluates_a_few_tokens_only(vocabulary, start):
     assert median(within) == 1
     # A new line costs no more, unless the anchor has to move.
     n_moved = sum(
-        a.window.anchor != b.window.anchor for (_, a), (_, b) in itertools.pairwise(typed)
+        a.excerpt.anchor != b.excerpt.anchor for (_, a), (_, b) in itertools.pairwise(typed)
     )
     assert n_moved <= 1
     assert sum(count > 4 for count in at_line_start) <= n_moved
@@ -81,7 +81,7 @@ def test_plain_layout_evaluates_the_suffix_at_each_keystroke(vocabulary):
 
 def shown_before(vocabulary, prompt):
     """The text before the cursor that a prompt shows."""
-    return prompt.window.prefix.text
+    return prompt.excerpt.prefix.text
 
 
 def test_suffix_first_order_keeps_the_suffix_over_new_lines(load_model):
@@ -97,7 +97,7 @@ def test_prompt_holds_what_stands_around_the_cursor(vocabulary):
     text, prompt = next(prompts_while_typing(vocabulary, SOURCE, 20_000, 0))
     shown = b"".join(vocabulary.piece(token) for token in prompt.tokens).decode()
     names = "demo\npkg/mod.py\n"
-    anchor = prompt.window.anchor
+    anchor = prompt.excerpt.anchor
     assert SOURCE[anchor - 1] == "\n"
     assert 1 <= text.count("\n", anchor) <= 3
     before = text[len(text) - prompt.n_prefix_chars : anchor]
@@ -123,13 +123,13 @@ def test_room_that_the_suffix_leaves_goes_to_the_prefix(vocabulary):
     assert prompt.n_prefix + prompt.n_middle > 400
 
 
-def test_a_window_of_another_model_is_not_taken(vocabulary, load_model):
+def test_an_excerpt_of_another_model_is_not_taken(vocabulary, load_model):
     _, prompt = next(prompts_while_typing(vocabulary, SOURCE, 5_000, 0))
     other = load_model("generic")
     arguments = {"prefix": SOURCE[:5_000], "suffix": SOURCE[5_000:], "budget": BUDGET}
     family = family_for(other, "")
     fresh = build_prompt(family, other, **arguments)
-    assert build_prompt(family, other, **arguments, window=prompt.window) == fresh
+    assert build_prompt(family, other, **arguments, excerpt=prompt.excerpt) == fresh
 
 
 @pytest.mark.parametrize("path", ["d/" * 2000 + "f.py", "🙂" * 500, ""])
@@ -186,7 +186,7 @@ TEXTS = st.text(st.sampled_from("ab (){}:=\n\r\t1.é🙂𝒳\ud800"), max_size=3
 def test_prompt_never_exceeds_its_budget(vocabulary, data):
     family = family_for(vocabulary, "")
     layout = data.draw(st.sampled_from(["anchored", "plain"]))
-    window = None
+    excerpt = None
     prefix, suffix = data.draw(TEXTS), data.draw(TEXTS)
     for _ in range(data.draw(st.integers(1, 4))):
         budget = PromptBudget(n_prompt=data.draw(st.integers(16, 200)))
@@ -198,10 +198,10 @@ def test_prompt_never_exceeds_its_budget(vocabulary, data):
             prefix=prefix,
             suffix=suffix,
             budget=budget,
-            window=window,
+            excerpt=excerpt,
             layout=layout,
         )
-        window = prompt.window
+        excerpt = prompt.excerpt
         assert len(prompt.tokens) <= budget.n_prompt
         # A few keystrokes, or the cursor jumps.
         prefix += data.draw(TEXTS)

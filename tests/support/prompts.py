@@ -1,8 +1,8 @@
 """The prompt of one request by itself, as benchmarks and tests want it."""
 
-from speclsp.prompt.chunks import NO_CHUNKS, ChunkWindow
+from speclsp.prompt.chunks import NO_CHUNKS, ShownChunks
 from speclsp.prompt.families import FimFamily
-from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptLayout, PromptWindow
+from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptExcerpt, PromptLayout
 from speclsp.settings import FimLayout
 from speclsp.vocabulary_protocol import Vocabulary
 
@@ -16,18 +16,18 @@ def build_prompt(
     repo_name: str = "demo",
     path: str = "pkg/mod.py",
     budget: PromptBudget,
-    window: PromptWindow | None = None,
+    excerpt: PromptExcerpt | None = None,
     layout: FimLayout = "anchored",
-    chunks: ChunkWindow = NO_CHUNKS,
+    chunks: ShownChunks = NO_CHUNKS,
 ) -> FimPrompt:
     """Lay out the prompt for a cursor between ``prefix`` and ``suffix``, the whole texts.
 
-    ``window`` is that of the document's previous prompt, or None; it is continued where possible.
+    ``excerpt`` is that of the document's previous prompt, or None; it is continued where possible.
     """
     prompts = PromptLayout(family=family, vocabulary=vocabulary, layout=layout)
     text = FimText(repo_name=repo_name, path=path, prefix=prefix, suffix=suffix)
-    if window is not None:
-        continued = prompts.continued(text, budget, window)
+    if excerpt is not None:
+        continued = prompts.continued(text, budget, excerpt)
         if continued is not None:
             return continued
-    return prompts.fresh(text, budget, near=window, chunks=chunks)
+    return prompts.fresh(text, budget, near=excerpt, chunks=chunks)

@@ -184,10 +184,10 @@ class RemoteTarget:
         """Return a prompt, which was laid out for ``text``, in the forms that servers take."""
         prefix = text.prefix[len(text.prefix) - prompt.n_prefix_chars :]
         as_text, ids = self._forms(prompt.tokens)
-        chunks = (laid_out.chunk for laid_out in prompt.window.chunks.chunks)
+        chunks = (laid_out.chunk for laid_out in prompt.excerpt.chunks.chunks)
         return RemotePrompt(
             prefix=_unix(prefix),
-            suffix=_unix(prompt.window.suffix.text),
+            suffix=_unix(prompt.excerpt.suffix.text),
             path=text.path,
             chunks=tuple((chunk.path, _unix(chunk.text)) for chunk in chunks),
             text=as_text,

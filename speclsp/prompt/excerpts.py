@@ -1,12 +1,12 @@
-"""Text windows: the part of a document that the prompt shows, chosen so that it rarely changes.
+"""Excerpts: the parts of a document that the prompt shows, chosen so that they rarely change.
 
 The fill-in-the-middle prefix ends at the *anchor*, the start of a line, where the middle begins:
 a keystroke changes the prompt's end only, and the KV cache keeps everything before it.
 
 The KV cache is reused up to the first token that differs.  If the prefix always were the last n
-tokens before the cursor, every keystroke would shift its first token.  So a window keeps its start
-while it fits its budget.  When it outgrows the budget it shrinks once to a part of it, and has
-room to grow again.  The suffix keeps its end in the same way.
+tokens before the cursor, every keystroke would shift its first token.  So an excerpt keeps its
+start while it fits its budget.  When it outgrows the budget it shrinks once to a part of it, and
+has room to grow again.  The suffix keeps its end in the same way.
 
 Only text near the cursor is tokenised, never a whole file.
 """
@@ -25,16 +25,16 @@ CHARS_PER_TOKEN = 6
 """More characters than a token of code has on average; the search for a cut begins there."""
 
 _DROP_TO = 0.9
-"""Share of its budget that a newly cut window takes; the rest is room to grow."""
+"""Share of its budget that a newly cut excerpt takes; the rest is room to grow."""
 
 _TOO_SMALL = 0.5
-"""A window below this share of its budget is cut anew if there is more text."""
+"""An excerpt below this share of its budget is cut anew if there is more text."""
 
 _N_HEAD_CHARS = 200
-"""First characters of a window by which it is found after an edit above it."""
+"""First characters of an excerpt by which it is found after an edit above it."""
 
 _N_SHIFT_CHARS = 20_000
-"""Most characters that an edit above a window may have shifted it by."""
+"""Most characters that an edit above an excerpt may have shifted it by."""
 
 
 N_LINES_ABOVE = 3
@@ -46,7 +46,7 @@ _SHARE_ABOVE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class TextWindow:
+class TextExcerpt:
     """A part of the text before or after the cursor, and its tokens."""
 
     start: int = 0
@@ -59,18 +59,18 @@ class TextWindow:
         return self.start + len(self.text)
 
 
-EMPTY_WINDOW = TextWindow()
+EMPTY_EXCERPT = TextExcerpt()
 
 
-def prefix_window(
-    text: str, anchor: int, previous: TextWindow, n_tokens_max: int, encode: Encode
-) -> TextWindow:
-    """Return the window of ``n_tokens_max`` tokens at most that ends at the anchor.
+def prefix_excerpt(
+    text: str, anchor: int, previous: TextExcerpt, n_tokens_max: int, encode: Encode
+) -> TextExcerpt:
+    """Return the excerpt of ``n_tokens_max`` tokens at most that ends at the anchor.
 
-    It begins at the start of a line, or inside a line that is longer than the window.
+    It begins at the start of a line, or inside a line that is longer than the excerpt.
     """
     if anchor == 0 or n_tokens_max <= 0:
-        return TextWindow(anchor, "", ())
+        return TextExcerpt(anchor, "", ())
     n_chars_max = n_tokens_max * CHARS_PER_TOKEN * 2
     kept = _moved_start(text, previous) if previous.text else None
     for start in (kept, 0):
@@ -80,17 +80,19 @@ def prefix_window(
         tokens = previous.tokens if shown == previous.text else encode(shown)
         is_large_enough = start == 0 or len(tokens) >= n_tokens_max * _TOO_SMALL
         if len(tokens) <= n_tokens_max and is_large_enough:
-            return TextWindow(start, shown, tokens)
+            return TextExcerpt(start, shown, tokens)
     return _cut_prefix(text, anchor, int(n_tokens_max * _DROP_TO), encode)
 
 
-def suffix_window(text: str, previous: TextWindow, n_tokens_max: int, encode: Encode) -> TextWindow:
-    """Return the window of ``n_tokens_max`` tokens at most at the start of ``text``.
+def suffix_excerpt(
+    text: str, previous: TextExcerpt, n_tokens_max: int, encode: Encode
+) -> TextExcerpt:
+    """Return the excerpt of ``n_tokens_max`` tokens at most at the start of ``text``.
 
-    It ends after a line end, or inside a line that is longer than the window.
+    It ends after a line end, or inside a line that is longer than the excerpt.
     """
     if not text or n_tokens_max <= 0:
-        return EMPTY_WINDOW
+        return EMPTY_EXCERPT
     n_tokens = len(previous.tokens)
     is_whole = len(previous.text) == len(text)
     is_large_enough = is_whole or n_tokens >= n_tokens_max * _TOO_SMALL
@@ -102,20 +104,20 @@ def suffix_window(text: str, previous: TextWindow, n_tokens_max: int, encode: En
         end = _line_end_before(text, n_chars)
         tokens = encode(text[:end])
         if len(tokens) <= n_tokens_max:
-            return TextWindow(0, text[:end], tokens)
+            return TextExcerpt(0, text[:end], tokens)
         n_chars = _shrunk(min(n_chars, end), len(tokens), n_tokens_max)
-    return EMPTY_WINDOW
+    return EMPTY_EXCERPT
 
 
-def _cut_prefix(text: str, anchor: int, n_tokens_max: int, encode: Encode) -> TextWindow:
+def _cut_prefix(text: str, anchor: int, n_tokens_max: int, encode: Encode) -> TextExcerpt:
     n_chars = min(anchor, n_tokens_max * CHARS_PER_TOKEN)
     while n_chars > 0:
         start = _line_start_after(text, anchor - n_chars, anchor)
         tokens = encode(text[start:anchor])
         if len(tokens) <= n_tokens_max:
-            return TextWindow(start, text[start:anchor], tokens)
+            return TextExcerpt(start, text[start:anchor], tokens)
         n_chars = _shrunk(min(n_chars, anchor - start), len(tokens), n_tokens_max)
-    return TextWindow(anchor, "", ())
+    return TextExcerpt(anchor, "", ())
 
 
 def _shrunk(n_chars: int, n_tokens: int, n_tokens_max: int) -> int:
@@ -150,16 +152,16 @@ def n_hidden_with_next_line(suffix: str) -> int:
     return n_hidden + line_end + n_next if is_closing else 0
 
 
-def same_window(text: str, previous: TextWindow) -> TextWindow | None:
-    """Return a former prefix window in ``text``, moved by an edit above it; None if it changed."""
+def same_excerpt(text: str, previous: TextExcerpt) -> TextExcerpt | None:
+    """Return a former prefix excerpt in ``text``, moved by an edit above it; None if it changed."""
     start = _moved_start(text, previous)
     if start is None or not text.startswith(previous.text, start):
         return None
     return replace(previous, start=start)
 
 
-def _moved_start(text: str, previous: TextWindow) -> int | None:
-    """Return where a former prefix window starts now; None if its first characters changed."""
+def _moved_start(text: str, previous: TextExcerpt) -> int | None:
+    """Return where a former prefix excerpt starts now; None if its first characters changed."""
     head = previous.text[:_N_HEAD_CHARS]
     if text.startswith(head, previous.start):
         return previous.start
