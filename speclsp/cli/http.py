@@ -160,7 +160,7 @@ def _completers(settings: Settings) -> tuple[Callable[[], Completer], Callable[[
 def _prompts(settings: Settings) -> Any:
     from speclsp.backends.llama.vocabulary import load_vocabulary  # noqa: PLC0415
     from speclsp.embedded import model_files  # noqa: PLC0415
-    from speclsp.http_server.prompts import PromptTokens  # noqa: PLC0415
+    from speclsp.http_server.prompt_tokens import PromptTokens  # noqa: PLC0415
 
     if settings.engine_url:
         raise SettingsError(

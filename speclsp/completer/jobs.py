@@ -21,7 +21,7 @@ from speclsp.backends.http.messages import RemoteParams, RemotePrompt
 from speclsp.backends.http.target import RemoteTarget, remote_target
 from speclsp.backends.weights import Tokenizer, Weights
 from speclsp.completer.document_tokens import DocumentTokens
-from speclsp.completer.prompts import Prompts
+from speclsp.completer.target_prompts import TargetPrompts
 from speclsp.decoding.sampling import Sampler, SamplingParams
 from speclsp.decoding.speculate import Generation, generate
 from speclsp.decoding.token_scores import TokenScores
@@ -59,7 +59,7 @@ class Workbench:
     weights: Weights
     proposer: Proposer | None
     tokens: DocumentTokens
-    prompts: Prompts
+    prompts: TargetPrompts
     """The documents' prompts, which change little, so that the KV cache is reused."""
     generated: deque[TokenArray]
     """The last generated texts, the latest first, each with the tokens before it."""

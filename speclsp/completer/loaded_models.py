@@ -15,7 +15,7 @@ from speclsp.completer.document_tokens import DocumentTokens
 from speclsp.completer.edit_job import EDIT_DRAFTERS
 from speclsp.completer.edit_prompts import edit_format
 from speclsp.completer.jobs import N_GENERATED, Workbench
-from speclsp.completer.prompts import N_IDLE_CHUNK, Prompts
+from speclsp.completer.target_prompts import N_IDLE_CHUNK, TargetPrompts
 from speclsp.drafting.acceptance import AcceptanceTable
 from speclsp.drafting.cost import SHAPES
 from speclsp.drafting.drafter import TokenArray
@@ -59,7 +59,7 @@ class _Served:
     """What the settings name, or what the remote engine runs."""
     tokenizer: Tokenizer
     weights: Weights
-    prompts: Prompts
+    prompts: TargetPrompts
     acceptance: AcceptanceTable = field(default_factory=AcceptanceTable)
     """Acceptance rates depend on the models and on the text: counts of other texts made drafts
     worse."""
@@ -120,7 +120,7 @@ class Models:
         return target.weights if target is not None else None
 
     @property
-    def prompts(self) -> Prompts | None:
+    def prompts(self) -> TargetPrompts | None:
         """The prompts on the loaded target."""
         target = self._target
         return target.prompts if target is not None else None
@@ -397,7 +397,7 @@ def _served(settings: Settings, tokenizer: Tokenizer, weights: Weights) -> _Serv
         name=f"{'' if weights.engine else settings.model} {weights.title} {weights.description}",
         tokenizer=tokenizer,
         weights=weights,
-        prompts=Prompts(weights.target, n_state_bytes, n_idle_chunk),
+        prompts=TargetPrompts(weights.target, n_state_bytes, n_idle_chunk),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from speclsp import __version__
 from speclsp.http_server.bodies import TextBody
-from speclsp.http_server.prompts import PromptTokens
+from speclsp.http_server.prompt_tokens import PromptTokens
 from speclsp.seam.statistics import RequestStats
 from speclsp.seam.text import ScoredToken, TextResult
 

@@ -41,7 +41,7 @@ from speclsp.http_server.bodies import (
     read_json,
 )
 from speclsp.http_server.clients import Clients, StreamedText
-from speclsp.http_server.prompts import PromptTokens
+from speclsp.http_server.prompt_tokens import PromptTokens
 from speclsp.http_server.request_log import RequestLog, ToldOnce
 from speclsp.printable import printable
 from speclsp.seam.text import TextRequest, TextResult

@@ -19,7 +19,7 @@ from starlette.requests import HTTPConnection
 from speclsp.http_server import clients as clients_module
 from speclsp.http_server.app import Access, create_app, is_known_host
 from speclsp.http_server.clients import Clients
-from speclsp.http_server.prompts import PromptTokens
+from speclsp.http_server.prompt_tokens import PromptTokens
 from speclsp.seam.events import Problem
 from speclsp.seam.statistics import RequestStats
 from speclsp.seam.text import TextResult

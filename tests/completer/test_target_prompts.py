@@ -13,7 +13,7 @@ from waiting import until
 
 from speclsp.backends.weights import Weights
 from speclsp.common_ends import common_head
-from speclsp.completer.prompts import Prompts
+from speclsp.completer.target_prompts import TargetPrompts
 from speclsp.prompt.document_prompts import NO_CHUNK_SOURCE, PromptQuestion
 from speclsp.prompt.families import family_for
 from speclsp.prompt.prompt import FimText, PromptBudget, PromptLayout
@@ -220,7 +220,7 @@ def question(prefix: str, suffix: str) -> PromptQuestion:
     )
 
 
-def evaluate(prompts: Prompts, target: Counting, asked: PromptQuestion) -> int:
+def evaluate(prompts: TargetPrompts, target: Counting, asked: PromptQuestion) -> int:
     tokens = prompts.prompt(asked).tokens
     n_cached = common_head(target.cached, tokens)
     target.truncate(n_cached)
@@ -231,7 +231,7 @@ def evaluate(prompts: Prompts, target: Counting, asked: PromptQuestion) -> int:
 
 def test_idle_work_ends_with_the_decode_in_which_somebody_comes_and_goes_on_later():
     target = Counting()
-    prompts = Prompts(target, 1 << 20)
+    prompts = TargetPrompts(target, 1 << 20)
     prefix, suffix = SOURCES["ast"][:9_000], "\n" + SOURCES["ast"][9_000:]
     assert 200 < evaluate(prompts, target, question(prefix, suffix)) <= 350
     assert prompts.has_plan()

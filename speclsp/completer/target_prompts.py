@@ -29,7 +29,7 @@ N_IDLE_CHUNK: Final = 128
 """Maximum tokens of a decode in idle time: an interrupted decode is lost."""
 
 
-class Prompts:
+class TargetPrompts:
     """The prompts of all documents on one target.  Belongs to the target's thread."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Prompts:
         self.n_idle_evaluated = 0
         """Tokens that were evaluated in idle time."""
 
-    def copy(self) -> Prompts:
+    def copy(self) -> TargetPrompts:
         """Return a copy on the same target, whose use does not change the documents' prompts."""
         copied = copy.copy(self)
         documents = ((uri, copy.copy(prompts)) for uri, prompts in self._documents.items())
