@@ -155,7 +155,7 @@ class HeadlessConnection(JsonRpcConnection):
         """Return True: all methods are."""
         return True
 
-    def takes_notification(self, method: str) -> bool:
+    def accepts_notification(self, method: str) -> bool:
         """Return whether a call without an id is run; the others would only compute an answer."""
         if self._shutdown:
             return False

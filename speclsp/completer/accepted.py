@@ -141,7 +141,7 @@ class AcceptedTexts:
         self._waiting: deque[_Taken] = deque(maxlen=MAX_TEXTS)
         """Texts that were accepted before a vocabulary was loaded."""
 
-    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
+    def use_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Tokenise with another vocabulary from now on."""
         with self._lock:
             self._vocabulary = tokenizer.vocabulary

@@ -63,7 +63,7 @@ class Engine:
             settings,
             loader if loader is not None else RemoteLoader(LlamaLoader(self.events.log)),
             self.events,
-            take_tokenizer=self._take_tokenizer,
+            use_tokenizer=self._use_tokenizer,
         )
         self.thread = EngineThread(self.models, self.events, clock=clock)
         self.indexes = ProjectIndexes(lambda: self.thread.busy, self._limit)
@@ -94,7 +94,7 @@ class Engine:
         """Add a window: it gets the engine's vocabulary, state and events."""
         with self._lock:
             if self._tokenizer is not None:
-                window.take_tokenizer(self._tokenizer)
+                window.use_tokenizer(self._tokenizer)
             self.events.join(window)
             self._settle(window.settings)
 
@@ -120,7 +120,7 @@ class Engine:
                     settings, self.events, self.learned_files, self._limit
                 )
                 if self._tokenizer is not None and not self._tokenizer.is_estimate:
-                    texts.take_tokenizer(self._tokenizer)
+                    texts.use_tokenizer(self._tokenizer)
             return self._accepted[key]
 
     def forget(self, window: EngineWindow, pieces: Pieces) -> None:
@@ -159,12 +159,12 @@ class Engine:
             sleep_idle_seconds=-1 if min(seconds) < 0 else max(seconds),
         )
 
-    def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
+    def _use_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Give another vocabulary to everything that tokenises; on the engine thread."""
         with self._lock:
             self._tokenizer = tokenizer
             for texts in self._accepted.values() if not tokenizer.is_estimate else ():
-                texts.take_tokenizer(tokenizer)
+                texts.use_tokenizer(tokenizer)
             for window in self.events.windows:
-                window.take_tokenizer(tokenizer)
+                window.use_tokenizer(tokenizer)
         self._has_tokenizer.set()

@@ -65,14 +65,14 @@ class WindowEvents(EventQueue):
         if isinstance(event, LogLine) and self.cause in windows:
             windows = (self.cause,)
         for window in windows:
-            window.take_event(event)
+            window.receive_event(event)
 
     def join(self, window: EngineWindow) -> None:
         """Add a window, and send it the engine's state."""
         with self._lock:
             self.windows = (*self.windows, window)
             if self.state is not None:
-                window.take_event(self.state)
+                window.receive_event(self.state)
 
     def leave(self, window: EngineWindow) -> None:
         """Remove a window."""
@@ -386,7 +386,7 @@ class EngineThread:
             told = self._refused.setdefault(waiter.window, set())
             if error.message not in told:
                 told.add(error.message)
-                waiter.window.take_event(Problem(message=error.message, remedy=error.remedy))
+                waiter.window.receive_event(Problem(message=error.message, remedy=error.remedy))
             return
         self._events.log("error", f"completion failed: {error}")
         self._n_failures += 1

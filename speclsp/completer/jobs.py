@@ -96,10 +96,10 @@ class EngineWindow(Protocol):
     def sources(self, request: AnyPlaced) -> DraftSources:
         """Return the sources of a request's drafts and of the context in its prompt."""
 
-    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
+    def use_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Take another vocabulary."""
 
-    def take_event(self, event: Event) -> None:
+    def receive_event(self, event: Event) -> None:
         """Take an event of the engine."""
 
 

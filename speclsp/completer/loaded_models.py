@@ -83,9 +83,9 @@ class Models:
         loader: Loader,
         events: EventQueue,
         *,
-        take_tokenizer: Callable[[Tokenizer], None],
+        use_tokenizer: Callable[[Tokenizer], None],
     ) -> None:
-        """``take_tokenizer`` is given each vocabulary with other tokens than the last."""
+        """``use_tokenizer`` is given each vocabulary with other tokens than the last."""
         self.settings = settings
         """The settings in effect, for the engine thread."""
         self._target: _Served | None = None
@@ -94,7 +94,7 @@ class Models:
         """The model of `edit_model`; None where the target serves next edits, too."""
         self._loader = loader
         self._events = events
-        self._give_tokenizer = take_tokenizer
+        self._give_tokenizer = use_tokenizer
         self._is_stopped = threading.Event()
         self._tokenizer: Tokenizer | None = None
         self._is_for_drafts = False
@@ -260,7 +260,7 @@ class Models:
 
         settings = self.settings
         tokenizer = self._loader.tokenizer(settings)
-        self._take_tokenizer(tokenizer)
+        self._use_tokenizer(tokenizer)
         weights = self._loader.weights(settings, tokenizer, progress, self._events.log)
         self._target = target = _served(settings, tokenizer, weights)
         self._is_for_drafts = settings.speculation
@@ -359,7 +359,7 @@ class Models:
         is_local = self.weights is not None and not settings.engine_url
         return is_local and settings.speculation and not self._is_for_drafts
 
-    def _take_tokenizer(self, tokenizer: Tokenizer) -> None:
+    def _use_tokenizer(self, tokenizer: Tokenizer) -> None:
         old = self._tokenizer
         self._tokenizer = tokenizer
         if old is None or old.vocabulary.fingerprint != tokenizer.vocabulary.fingerprint:

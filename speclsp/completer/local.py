@@ -368,20 +368,20 @@ class LocalCompleter:
 
     # --- called by the engine ---------------------------------------------------------------------
 
-    def take_event(self, event: Event) -> None:
+    def receive_event(self, event: Event) -> None:
         """Take an event of the engine; a window that is switched off gets no engine states."""
         if not (isinstance(event, StateChanged) and self._engine.is_off_for(self)):
             self._events.emit(event)
 
-    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
+    def use_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Tokenise everything with another vocabulary."""
         self._tokenizer = tokenizer
         self.tokens.forget()
-        self._project.take_tokenizer(tokenizer)
+        self._project.use_tokenizer(tokenizer)
         for root in self._project.roots():
             self._accepted.begin(root)
         if not tokenizer.is_estimate:
-            self._statistics.take_tokenizer(tokenizer)
+            self._statistics.use_tokenizer(tokenizer)
 
     def sources(self, request: AnyPlaced) -> DraftSources:
         """Return the sources of a request's drafts and of the context in its prompt.

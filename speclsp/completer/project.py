@@ -115,7 +115,7 @@ class Project:
         self._is_awaited = True
         """Whether the next program's request waits for the indexes."""
 
-    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
+    def use_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Index all folders with another vocabulary."""
         self._tokenizer = tokenizer
         self._open_indexes()

@@ -80,7 +80,7 @@ class StatisticsFiles:
         self._loads: list[Future[None]] = []
         """The last load, and those before it that have not ended."""
 
-    def take_tokenizer(self, tokenizer: Tokenizer) -> None:
+    def use_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Read the files for another vocabulary."""
         self._vocabulary = tokenizer.vocabulary
         self._entries = {}

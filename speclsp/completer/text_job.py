@@ -181,7 +181,7 @@ class TextJob(Job[TextRequest, TextResult]):
         if plain.is_streamed and (new := running.so_far[self.n_told :]):
             event = TextGrew(completion_id=plain.completion_id, start=self.n_told, text=new)
             self.n_told += len(new)
-            self.window.take_event(event)
+            self.window.receive_event(event)
 
 
 class _FirstRivals(TokenScores):

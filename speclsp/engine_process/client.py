@@ -551,7 +551,7 @@ class SharedCompleter:
         try:
             while (message := await connection.receive()) is not None:
                 silence.cancel()
-                self._take(message)
+                self._receive_message(message)
         except EngineProcessError as error:
             self._events.warn(error)
         finally:
@@ -568,10 +568,10 @@ class SharedCompleter:
         self._set_state("failed", f"{message} {remedy}")
         self._events.problem(message, remedy)
 
-    def _take(self, message: wire.EngineMessage) -> None:
+    def _receive_message(self, message: wire.EngineMessage) -> None:
         match message:
             case wire.Answer() | wire.Failed():
-                self._take_answer(message)
+                self._receive_answer(message)
             case wire.Statistics():
                 self._stats, self._is_asking = message.stats, False
             case wire.Closing():
@@ -580,9 +580,9 @@ class SharedCompleter:
                 if self._ends_as is None and not self._settings.engine_listens:
                     self._ends_as = _Phase.STOPPED
             case _:
-                self._take_event(message)
+                self._receive_event(message)
 
-    def _take_answer(self, message: wire.Answer | wire.Failed) -> None:
+    def _receive_answer(self, message: wire.Answer | wire.Failed) -> None:
         pending = self._taken(message.number)
         if pending is None:  # overdue, and answered
             return
@@ -601,7 +601,7 @@ class SharedCompleter:
         if id(self._secrets) in told:
             self._secrets = _NO_SECRETS
 
-    def _take_event(self, event: Event) -> None:
+    def _receive_event(self, event: Event) -> None:
         if isinstance(event, StateChanged):
             self._state, self._shown = event.state, event
             if event.state == "ready":
@@ -699,7 +699,7 @@ class SharedCompleter:
         event = StateChanged(state=state, message=message)
         is_new = event != self._shown
         if is_new:
-            self._take_event(event)
+            self._receive_event(event)
         return is_new
 
 

@@ -66,7 +66,7 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         known = types.METHOD_TO_TYPES.get(method)
         return known is None or known[1] is not None
 
-    def takes_notification(self, method: str) -> bool:
+    def accepts_notification(self, method: str) -> bool:
         """Return whether a notification is handled in the present state."""
         if method == types.EXIT:
             return True
@@ -111,12 +111,12 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         future: asyncio.Future[Any] = self.send_request_async(method, params)
         return future
 
-    def take_answer(self, message: dict[str, Any]) -> None:
+    def receive_answer(self, message: dict[str, Any]) -> None:
         """Resolve the future of a request of ours; other answers are ignored."""
         msg_id = message.get("id")
         # pygls keeps the requests of both sides in one table, but result types of ours only.
         if not isinstance(msg_id, str) or msg_id not in self._result_types:
-            super().take_answer(message)
+            super().receive_answer(message)
             return
         del self._result_types[msg_id]
         if not self._request_futures[msg_id].set_running_or_notify_cancel():

@@ -173,7 +173,7 @@ class Session:
             self._applied = settings
             self.window = Window(completer, settings, masks_late=True)
             self._pump = EventPump(
-                completer, partial(post, asyncio.get_running_loop(), self._take_event)
+                completer, partial(post, asyncio.get_running_loop(), self._receive_event)
             )
             self.tell(completer.start)
             for folder in self.folders:
@@ -198,7 +198,7 @@ class Session:
             logger.exception("the completer failed at %s", getattr(call, "__name__", call))
             return None
 
-    def _take_event(self, event: Event) -> None:
+    def _receive_event(self, event: Event) -> None:
         match event:
             case LogLine():
                 self.editor.log(event.level, event.message)

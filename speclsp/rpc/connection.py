@@ -95,7 +95,7 @@ class JsonRpcConnection(JsonRPCProtocol):
         """Return whether a method that has a handler may be called with an id."""
 
     @abstractmethod
-    def takes_notification(self, method: str) -> bool:
+    def accepts_notification(self, method: str) -> bool:
         """Return whether a method may be called without an id now; the others are dropped."""
 
     @abstractmethod
@@ -109,8 +109,8 @@ class JsonRpcConnection(JsonRPCProtocol):
     def check_request(self, method: str) -> None:
         """Raise JsonRpcException where a request must be refused in the present state."""
 
-    def take_answer(self, message: dict[str, Any]) -> None:
-        """Take the client's answer to a request of the server."""
+    def receive_answer(self, message: dict[str, Any]) -> None:
+        """Receive the client's answer to a request of the server."""
         logger.debug("ignored an answer to %r", message.get("id"))
 
     # --- life -----------------------------------------------------------------------------------
@@ -140,27 +140,27 @@ class JsonRpcConnection(JsonRPCProtocol):
     # --- in -------------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Take bytes of a framed stream; no bytes are its end."""
+        """Receive bytes of a framed stream; no bytes are its end."""
         assert self._decoder is not None, "connect() was given no decoder"
         pieces = self._decoder.feed(data) if data else self._decoder.finish()
         for piece in pieces:
             if isinstance(piece, FramingProblem):
                 self.refuse(JsonRpcParseError(piece.reason))
             else:
-                self.take(piece)
+                self.receive(piece)
         if not data:
             self._over.set()
 
-    def take(self, body: bytes) -> None:
-        """Take one message.  Whatever it is, this does not raise."""
+    def receive(self, body: bytes) -> None:
+        """Receive one message.  Whatever it is, this does not raise."""
         if self.exited:
             return
         try:
             message = read_message(body)
             if isinstance(message, list) and message and self.accepts_batches:
-                self._take_batch(message)
+                self._receive_batch(message)
             else:
-                self._take(message, self._send_data)
+                self._receive(message, self._send_data)
         except Exception as error:  # noqa: BLE001  reported to the client and in the log
             self.refuse(error)
 
@@ -178,8 +178,8 @@ class JsonRpcConnection(JsonRPCProtocol):
             if msg_id != but:
                 future.cancel()
 
-    def _take_batch(self, members: list[Any]) -> None:
-        """Take a batch, whose answers are sent as one array when all are there."""
+    def _receive_batch(self, members: list[Any]) -> None:
+        """Receive a batch, whose answers are sent as one array when all are there."""
         answers: list[dict[str, Any]] = []
         n_expected = len(members)
 
@@ -192,27 +192,27 @@ class JsonRpcConnection(JsonRPCProtocol):
             send_if_complete()
 
         for member in members:
-            if not self._take(member, add):
+            if not self._receive(member, add):
                 n_expected -= 1
                 send_if_complete()
 
-    def _take(self, message: Any, reply: Reply) -> bool:
-        """Take a message; return whether ``reply`` gets an answer, now or later."""
+    def _receive(self, message: Any, reply: Reply) -> bool:
+        """Receive a message; return whether ``reply`` gets an answer, now or later."""
         if not isinstance(message, dict):
             self.refuse(JsonRpcInvalidRequest("a message must be a JSON object"), reply=reply)
         elif "method" not in message and ("result" in message or "error" in message):
-            self.take_answer(message)
+            self.receive_answer(message)
             return False
         elif "id" in message:
-            self._take_request(message, reply)
+            self._receive_request(message, reply)
         elif not isinstance(message.get("method"), str):
             self.refuse(JsonRpcInvalidRequest("method must be a string"), reply=reply)
         else:
-            self._take_notification(message["method"], message.get("params"))
+            self._receive_notification(message["method"], message.get("params"))
             return False
         return True
 
-    def _take_request(self, message: dict[str, Any], reply: Reply) -> None:
+    def _receive_request(self, message: dict[str, Any], reply: Reply) -> None:
         msg_id = message["id"]
         if isinstance(msg_id, bool) or not isinstance(msg_id, (int, str)):
             self.refuse(JsonRpcInvalidRequest("id must be a number or a string"), reply=reply)
@@ -252,8 +252,8 @@ class JsonRpcConnection(JsonRPCProtocol):
             raise JsonRpcInvalidRequest(f"{method} is a notification and takes no id")
         return method, self.structure_params(method, message.get("params"))
 
-    def _take_notification(self, method: str, params: Any) -> None:
-        if not self.takes_notification(method):
+    def _receive_notification(self, method: str, params: Any) -> None:
+        if not self.accepts_notification(method):
             return
         try:
             if method != _CANCEL:

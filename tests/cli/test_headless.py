@@ -46,7 +46,7 @@ class Pipe:
         async def receive() -> bool:
             for message in messages:
                 raw = message if isinstance(message, bytes) else json.dumps(message).encode()
-                self.connection.take(raw)
+                self.connection.receive(raw)
             return not self.connection._shutdown
 
         return asyncio.run_coroutine_threadsafe(receive(), self._loop).result(10)
@@ -227,7 +227,7 @@ def test_lone_surrogates_are_replaced(pipe, written, prefix):
     ("owner", "broken", "id_"),
     [
         (connection, "read_message", None),
-        (HeadlessConnection, "_take", None),
+        (HeadlessConnection, "_receive", None),
         (HeadlessConnection, "structure_params", 1),
     ],
 )

@@ -43,7 +43,7 @@ class Kept:
         self.use("bytes")
 
     def use(self, fingerprint: str) -> None:
-        self.texts.take_tokenizer(ScriptedLoader(fingerprint=fingerprint).tokenizer(Settings()))
+        self.texts.use_tokenizer(ScriptedLoader(fingerprint=fingerprint).tokenizer(Settings()))
 
     def take(self, before: str, text: str, root: str = "/r") -> None:
         self.texts.take(

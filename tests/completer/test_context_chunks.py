@@ -35,7 +35,7 @@ class OpenProject:
         self.documents = Documents()
         self.index = Project(settings, EventQueue(), self.documents, ProjectIndexes(lambda: False))
         self.index.open_folder(WorkspaceFolder(root=str(root), name="p"))
-        self.index.take_tokenizer(ScriptedLoader().tokenizer(settings))
+        self.index.use_tokenizer(ScriptedLoader().tokenizer(settings))
         self.chunks = ContextChunks(
             settings,
             EventQueue(),

@@ -39,7 +39,7 @@ class Opened:
         indexes = indexes or ProjectIndexes(lambda: False)
         self.project = Project(settings, self.events, self.documents, indexes)
         self.project.open_folder(WorkspaceFolder(root=str(root), name="p"))
-        self.project.take_tokenizer(ScriptedLoader().tokenizer(settings))
+        self.project.use_tokenizer(ScriptedLoader().tokenizer(settings))
 
     def close(self) -> None:
         self.project.close()
@@ -139,7 +139,7 @@ def test_nobody_waits_for_a_store_that_another_process_holds(root, closed, monke
     monkeypatch.setattr(TokenStore, "open", held)
     settings = Settings()
     project = closed(Project(settings, EventQueue(), Documents(), ProjectIndexes(lambda: False)))
-    project.take_tokenizer(ScriptedLoader().tokenizer(settings))
+    project.use_tokenizer(ScriptedLoader().tokenizer(settings))
     project.open_folder(WorkspaceFolder(root=str(root), name="p"))
     assert not project.is_ignored(str(root / "a.py"))
     may_open.set()

@@ -32,7 +32,7 @@ def make(events, closed):
     def make_source(fingerprint="bytes", **options):
         settings = Settings(**{"drafters": "ngram-cache", **options})  # type: ignore[arg-type]
         source = StatisticsFiles(settings, events, {}, LearnedFiles(events))
-        source.take_tokenizer(ScriptedLoader(fingerprint=fingerprint).tokenizer(settings))
+        source.use_tokenizer(ScriptedLoader(fingerprint=fingerprint).tokenizer(settings))
         return closed(source)
 
     return make_source

@@ -84,7 +84,7 @@ class LspWire:
     # --- to the server ---------------------------------------------------------------------------
 
     def raw(self, body: bytes) -> None:
-        self.conversation.take(body)
+        self.conversation.receive(body)
 
     def notify(self, method: str, params: Any = None) -> None:
         self.raw(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode())
