@@ -406,7 +406,7 @@ class HttpEngine:
                 async for event in _events(response):
                     if event == _LAST_EVENT:
                         continue  # read on to the response's end, which keeps the connection
-                    if b'"error":' in event and (words := _words(event)):
+                    if b'"error"' in event and (words := _words(event)):
                         raise self._failure(f"fails: {self._quotable(words, sent)}")
                     piece = dialect.read(event, stream.stats)
                     if piece.text or piece.tokens:
@@ -536,17 +536,24 @@ async def _events(response: httpx2.Response) -> AsyncIterator[bytes]:
         if len(rest) > _MAX_LINE_BYTES or n_bytes > _MAX_STREAM_BYTES:
             raise _MalformedError
         for line in lines:
-            name, _, value = line.rstrip(b"\r").partition(b":")
-            if line.startswith(b"{"):
-                yield line
-            elif name == b"data":
-                yield value.strip()
-            elif name == b"error":
-                yield b'{"error":%b}' % value
-            elif name not in (b"", b"event", b"id", b"retry"):
-                raise _MalformedError
-    if rest.strip():
+            if event := _event(line):
+                yield event
+    if event := _event(rest):  # some servers end no last line
+        yield event
+
+
+def _event(line: bytes) -> bytes:
+    """Return the JSON of a line of a stream; empty where it has none."""
+    name, _, value = line.rstrip(b"\r").partition(b":")
+    if line.startswith(b"{"):
+        return line
+    if name == b"data":
+        return value.strip()
+    if name == b"error":
+        return b'{"error":%b}' % value
+    if name not in (b"", b"event", b"id", b"retry"):
         raise _MalformedError
+    return b""
 
 
 def _words(content: bytes) -> str:

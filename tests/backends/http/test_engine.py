@@ -168,6 +168,8 @@ def test_a_stream_that_breaks_off_leaves_what_came(asking, rest):
         (stream(b"<html>\n"), "no stream of events", ""),
         (stream({**HELLO, "id": "x" * (1 << 21)}), "no stream of events", ""),
         (stream({"error": "out of memory"}), "fails: out of memory", ""),
+        (stream(b'data: {"error" : "out of memory"}\n\n'), "fails: out of memory", ""),
+        (response(200, {"error": {"message": "out of memory"}}), "fails: out of memory", ""),
         (response(401, {"error": {"message": f"bad {KEY}"}}), r"refuses the key .*bad …", "KEY"),
         (response(403), "refuses the key", "engine_key_file"),
         (response(404, {"message": "no model coder"}), "no model coder", "engine_model"),
@@ -314,6 +316,8 @@ def test_pieces_do_not_depend_on_how_the_bytes_arrive(data):
         prefix = data.draw(st.sampled_from([b"data: ", b"data:", b""]))
         line_end = data.draw(st.sampled_from([b"\n", b"\r\n", b"\n\n"]))
         whole += data.draw(noise) + prefix + event.encode() + line_end
+    if data.draw(st.booleans()):
+        whole = whole.removesuffix(b"\n")
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=9)))
     ends = pairwise([0, *cuts, len(whole)])
 
