@@ -15,7 +15,7 @@ from msgspec import structs
 from speclsp.cli.window_completer import make_completer
 from speclsp.completer.local import LocalCompleter
 from speclsp.edits.edit import smallest_edit
-from speclsp.errors import EngineUnavailableError, SpecLspError
+from speclsp.errors import EngineUnavailableError, OtherModelError, RemoteError, SpecLspError
 from speclsp.log import LEVELS
 from speclsp.project.repository import find_repository, repository_name
 from speclsp.reporting.report import draft_acceptance_line, timing_lines
@@ -76,14 +76,16 @@ def complete_when_ready(
     A request's deadline counts from then on, which ``wait_for_model`` would not do.
 
     Raises :class:`~speclsp.errors.EngineUnavailableError` if the engine is off or failed to load,
-    and :class:`~speclsp.errors.EngineError` if decoding fails.
+    or a remote one does not answer, and :class:`~speclsp.errors.EngineError` if decoding fails.
     """
     while not cancel.cancelled:
         state = window.completer.state()
         try:
             return window.ask(request, cancel).result()
-        except EngineUnavailableError:
-            if state in {"off", "failed"}:
+        except EngineUnavailableError as error:
+            if isinstance(error, OtherModelError):
+                continue  # which is being loaded
+            if state in {"off", "failed"} or isinstance(error, RemoteError):
                 raise
             time.sleep(_POLL_S)
     return None

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 from recording_server import RecordingServer, recording_server
+from scripted_http import Request, response, scripted_server
 
 from speclsp.cli.main import cli
+from speclsp.errors import RemoteError
 
 
 @pytest.fixture
@@ -37,6 +39,24 @@ def test_doctor_says_that_nobody_answers_and_what_to_check():
     assert outcome.exit_code == 1
     assert "cannot be reached" in outcome.output
     assert "Next: Check that the server runs, engine_url" in outcome.output
+
+
+def test_a_refusal_is_told_once_and_ends_the_command(tmp_path):
+    (tmp_path / "a.py").write_text("x = ")
+    models = {"data": [{"id": "qwen2.5-coder"}]}
+
+    def script(request: Request) -> list[bytes]:
+        found = request.path == "/v1/models"
+        return [response(200, models) if found else response(404, {"message": "no such model"})]
+
+    with scripted_server(script) as server:
+        outcome = CliRunner().invoke(
+            cli, ["complete", f"{tmp_path / 'a.py'}:1:5", "--engine-url", server.url]
+        )
+        n_asked = sum(request.path == "/v1/completions" for request in server.requests)
+    assert isinstance(outcome.exception, RemoteError)
+    assert outcome.exception.was_told
+    assert outcome.stderr.count("no such model") == n_asked == 1
 
 
 def test_explain_prints_what_would_be_sent_and_sends_nothing(server, tmp_path):
