@@ -15,7 +15,8 @@
 # make bench  run the benchmarks that need no other program; ARGS="-m MODEL.gguf" and other settings
 # make peers  build llama-server, which `python -m benchmarks peers` compares with
 # make gpu-report  compile llama.cpp for this GPU and measure on it; ARGS="--quick", into gpu-report/
-# make gpu-pack    pack what that needs on a machine without a network; PYTHON_VERSION=3.12
+# make gpu-pack    pack what that needs on a machine without a network; PYTHON_VERSION=3.12,
+#                  MODEL=FILE takes a model along
 # make dist   build the wheel, the sdist, the VSIX and the Neovim plugin, and check them
 # make owner  write what owner.toml says into the packages and pages
 # make lock   resolve the dependencies anew
@@ -134,7 +135,7 @@ gpu-report: $(STAMPS)/dev
 	@PYTHON=$(CURDIR)/$(BIN)/python tools/gpu_report.sh $(ARGS)
 
 gpu-pack: $(STAMPS)/dev
-	@PYTHON=$(CURDIR)/$(BIN)/python tools/gpu_report.sh --pack speclsp-gpu.tar.xz
+	@PYTHON=$(CURDIR)/$(BIN)/python tools/gpu_report.sh --pack speclsp-gpu.tar.xz $(MODEL)
 
 dist: $(STAMPS)/run
 	@tools/make_dist.sh $(BIN)/python

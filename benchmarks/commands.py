@@ -218,8 +218,12 @@ _command(
         executable=True,
     ),
     click.Option(
-        ["--size", "models"], type=click.Choice(["0.5b", "1.5b", "7b"]), multiple=True,
-        help="Of the models; may be given again.  [default: all that fit]",
+        ["--size", "sizes"], type=click.Choice(["0.5b", "1.5b", "7b"]), multiple=True,
+        help="Of made models; may be given again.  [default: all that fit, none with --model]",
+    ),
+    click.Option(
+        ["--model", "files"], type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        multiple=True, help="A published model to measure; may be given again.",
     ),
     click.Option(
         ["--only"], default="", metavar="REGEX",
@@ -251,7 +255,11 @@ _benchmark(
     "passes:run",
     "Measure T(k), the time of a pass over k tokens, for chains and trees.",
     _number("--timed", "n_timed", 30, "Passes of each size, or as many as a minute allows."),
-)
+    click.Option(
+        ["--pad-to", "batch_sizes"], type=click.IntRange(min=1), multiple=True,
+        help="Pad each pass to the next of the sizes that are given.  [default: as this device's]",
+    ),
+)  # fmt: skip
 _benchmark(
     "peers",
     "peers.comparison:run",

@@ -3,7 +3,8 @@
 # (`make gpu-report`).  An interrupted report goes on where it was.
 #
 #   tools/gpu_report.sh [--quick] [--size 1.5b] …   options of `python -m benchmarks gpu-report`
-#   tools/gpu_report.sh --pack FILE.tar.xz          pack what a machine without a network needs
+#   tools/gpu_report.sh --pack FILE.tar.xz [MODEL.gguf …]
+#                                                   pack what a machine without a network needs
 #
 # llama.cpp is compiled once for what is found (CUDA, ROCm, Vulkan, Metal): its libraries serve both
 # speclsp and the llama-server that it is compared with.  Where no GPU's tools are found, or where they
@@ -13,6 +14,8 @@
 # and the GPU's tools, and no network:
 #
 #   tar xf FILE.tar.xz && speclsp/tools/gpu_report.sh --quick
+#
+# It measures the models that were packed, or, where none were, made ones.
 #
 # CMAKE_ARGS="-DGGML_CUDA=on"    how llama.cpp is compiled; by what is found where it is not set
 # LLAMA_SERVER=FILE              a llama-server that is there already, with its libraries beside it:
@@ -37,6 +40,7 @@ say() { echo "gpu_report: $*" >&2; }
 
 pack() {
     local file=$1 folder site version wheel
+    shift
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' RETURN
     site=$folder/speclsp/carried/site
@@ -70,7 +74,10 @@ PYTHON
     cp "$folder/llama_cpp_python-$version/PKG-INFO" "$site/llama_cpp_python-$version.dist-info/METADATA"
     tar -c -C "$folder" -f "$folder/speclsp/carried/llama_cpp_python-$version.tar" \
         "${sources[@]/#/llama_cpp_python-$version/vendor/llama.cpp/}"
-    tar -cJ -C "$folder" -f "$file" speclsp
+    mkdir "$folder/speclsp/carried/models"
+    [ $# = 0 ] || ln -s "$@" "$folder/speclsp/carried/models/"
+    # Weights hardly get smaller: the least effort, on all cores.
+    tar -chf - -C "$folder" speclsp | xz -T0 "-$([ $# = 0 ] && echo 6 || echo 0)" >"$file"
     say "$file has $(du -k "$file" | cut -f1) KiB"
 }
 
@@ -92,7 +99,11 @@ flags() {
 }
 
 if [ "${1:-}" = --pack ]; then
-    pack "$(cd "$(dirname "${2:?--pack needs the FILE to write}")" && pwd)/$(basename "$2")"
+    : "${2:?--pack needs the FILE to write}"
+    shift
+    paths=()
+    for path in "$@"; do paths+=("$(cd "$(dirname "$path")" && pwd)/$(basename "$path")"); done
+    pack "${paths[@]}"
     exit
 fi
 
@@ -121,4 +132,7 @@ if [ -n "$server" ]; then
     export LLAMA_CPP_LIB_PATH
 fi
 cd "$root"
+for model in "$carried"/models/*.gguf; do
+    [ ! -e "$model" ] || set -- --model "$model" "$@"
+done
 exec "$python" -m benchmarks gpu-report "$report" ${server:+--llama-server "$server"} "$@"

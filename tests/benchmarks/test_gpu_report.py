@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import gpu_report
+from benchmarks.commands import cli
 from benchmarks.gpu_report import Part, make_report
 
 
@@ -25,7 +26,7 @@ def report_of(
         return iter(parts)
 
     monkeypatch.setattr(gpu_report, "_parts", planned)
-    make_report(folder, quick=True, llama_server=None, models=["0.5b"], only=only)
+    make_report(folder, quick=True, llama_server=None, sizes=["0.5b"], files=(), only=only)
     text = (folder / "gpu-report.md").read_text(encoding="utf-8")
     return text, json.loads((folder / "gpu-report.json").read_text(encoding="utf-8"))
 
@@ -62,3 +63,22 @@ def test_a_part_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     assert figures["slow"]["problem"].startswith("took longer than 1 s")
     assert figures["slow"]["output"] == "begun\n"
     assert "took longer than 1 s" in text
+
+
+def test_published_models_take_the_place_of_made_ones(tmp_path, monkeypatch):
+    ran: list[Part] = []
+    monkeypatch.setattr(gpu_report, "_run", lambda part, _folder: ran.append(part))
+    model, server = tmp_path / "coder-1.5b-q4_k_m.gguf", tmp_path / "llama-server"
+    make_report(
+        tmp_path / "report", quick=True, llama_server=server, sizes=(), files=[model], only=""
+    )
+    of_model = [part for part in ran if part.name.startswith("coder-1.5b-q4_k_m-")]
+    assert [part.name for part in ran if part not in of_model] == ["doctor", "lossless"]
+    for part in of_model:
+        if part.has_figures:
+            # Every one of them is a command with these options.
+            name = part.command[2]
+            cli.commands[name].make_context(name, [*part.command[3:]], resilient_parsing=True)
+            assert part.command[-2:] == ["--model", str(model)]
+        else:
+            assert part.environment == {"SPECLSP_REAL_MODELS": str(tmp_path)}

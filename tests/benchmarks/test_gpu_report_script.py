@@ -85,3 +85,12 @@ def test_a_packed_copy_compiles_the_sources_that_came_with_it(tmp_path):
     (root / "carried" / "llama_cpp_python-1.tar").touch()
     _, said = run(root)
     assert f"flags= -DBUILD_SHARED_LIBS=ON source={root}/carried/llama_cpp_python-1.tar" in said
+
+
+def test_models_that_were_packed_are_measured(tmp_path):
+    root = checkout(tmp_path, {})
+    models = root / "carried" / "models"
+    models.mkdir(parents=True)
+    (models / "coder.gguf").touch()
+    printed, _ = run(root, "--quick")
+    assert printed.endswith(f"{root}/gpu-report --model {models}/coder.gguf --quick\n")

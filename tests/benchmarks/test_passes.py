@@ -69,6 +69,10 @@ def test_slow_passes_are_timed_less_often(ms, n_timed):
 
 def test_the_table_has_a_row_for_each_shape(model_folder):
     model = str(model_folder / "embedded-target-f16.gguf")
-    (table,) = passes.run(Settings(model=model, threads=1), 1).parts
+    (table,) = passes.run(Settings(model=model, threads=1), 2, [8, 64]).parts
     assert [row[0] for row in table.rows] == [str(size) for size in SHAPES]
     assert table.rows[0][3] == "1.00"
+    # Padded to eight tokens, four and the single ones behind them are one graph; 16 are another.
+    behind = {row[0]: row[-1] for row in table.rows}
+    assert behind["4"] == "100 %, 100 %, 100 %"
+    assert behind["16"] == "0 %, 100 %, 100 %"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -47,7 +48,8 @@ _MOST_LOST_NS: Final = 500_000_000
 """Nanoseconds of work that another interrupt may lose, once one did."""
 _CPU_ROWS: Final = 4
 """Tokens that the CPU's matrix kernels compute at once; each of the rest takes as long as one that
-is computed alone.  A pass over 7 tokens took 1.3 times as long as one over 8 (Q8_0, x86)."""
+is computed alone.  A pass over 7 tokens took 1.3 times as long as one over 8 (Q8_0, x86), and up to
+as many nothing is gained."""
 _N_WORTH: Final = 32
 """Tokens that are worth a saved state: fewer are evaluated again."""
 
@@ -104,7 +106,8 @@ class LlamaTarget:
         self.n_batch = min(int(llama.llama_n_batch(self._context)), self.n_ctx)
         """Most tokens of one decode call."""
         is_on_cpu = set(model.layers) <= {_CPU}
-        self._n_rows = _CPU_ROWS if is_on_cpu else 1
+        self.batch_sizes: Sequence[int] = _cpu_batch_sizes(self.n_batch) if is_on_cpu else ()
+        """Sizes, rising, to the next of which a batch is padded; one beyond the last is not."""
         n_chunk_max = _CPU_CHUNK if is_on_cpu else self.n_batch
         n_chunk_max = min(int(llama.llama_n_ubatch(self._context)), n_chunk_max, self.n_batch)
         self._n_chunk = self._n_chunk_max = n_chunk_max
@@ -361,6 +364,12 @@ class LlamaTarget:
             self._checkpoints.save(len(self.cached))
         return True
 
+    @property
+    def n_graphs_reused(self) -> int:
+        """How many decodes since the start computed a graph that llama.cpp had built before."""
+        self._check_open()
+        return int(llama.llama_perf_context(self._context).n_reused)
+
     def close(self) -> None:
         """Free the context and the weights; further calls do nothing."""
         self._interrupt.close()
@@ -423,12 +432,12 @@ class LlamaTarget:
         del self.cached[n_kept:]
 
     def _n_padding(self, n_tokens: int) -> int:
-        """Return the tokens to add to a batch of ``n_tokens`` for whole groups of rows."""
-        n_padding = -n_tokens % self._n_rows
-        n_padded = n_tokens + n_padding
+        """Return the tokens to add to a batch of ``n_tokens`` for the next of its sizes."""
+        sizes = self.batch_sizes
+        idx = bisect_left(sizes, n_tokens)
+        n_padded = sizes[idx] if idx < len(sizes) else n_tokens
         has_room = n_padded <= self.n_batch and len(self.cached) + n_padded <= self.n_ctx
-        is_faster = self._n_rows < n_tokens and self.supports_rollback
-        return n_padding if is_faster and has_room else 0
+        return n_padded - n_tokens if has_room and self.supports_rollback else 0
 
     def _forget_tree(self) -> None:
         """Remove a tree or forks from the KV cache."""
@@ -517,3 +526,7 @@ class LlamaTarget:
 def _free(opened: list[int]) -> None:
     """Free a context, which counts as closed from before the call."""
     llama.llama_free(opened.pop())
+
+
+def _cpu_batch_sizes(n_most: int) -> Sequence[int]:
+    return (*range(_CPU_ROWS), *range(_CPU_ROWS, n_most + 1, _CPU_ROWS))

@@ -90,7 +90,7 @@ def test_batches_are_padded_to_whole_groups_of_rows(target, tokens, monkeypatch)
             padded, n_decoded = decode(30, n_tokens, n_logits)
             assert n_decoded == n_padded
             with monkeypatch.context() as patched:
-                patched.setattr(target, "_n_rows", 1)
+                patched.setattr(target, "batch_sizes", ())
                 alone, n_decoded = decode(30, n_tokens, n_logits)
                 assert n_decoded == n_tokens
             assert padded.shape == alone.shape
@@ -99,6 +99,24 @@ def test_batches_are_padded_to_whole_groups_of_rows(target, tokens, monkeypatch)
     decode(0, 2000, 0)
     assert decode(2000, 43, 1)[1] == 44
     assert decode(2043, 5, 1)[1] == 5
+
+
+def test_batches_of_one_size_reuse_their_graph(target, tokens, monkeypatch):
+    def reused(*sizes):
+        """Return how many of some passes, each behind 30 tokens, reuse the graph of the last."""
+        target.truncate(0)
+        target.decode(tokens[:30], 0)
+        before = target.n_graphs_reused
+        for size in sizes:
+            target.truncate(30)
+            target.decode(tokens[30 : 30 + size], size)
+        return target.n_graphs_reused - before
+
+    assert reused(1, 1, 1) == 2
+    assert reused(5, 1, 6, 1, 7) == 0
+    monkeypatch.setattr(target, "batch_sizes", (8, 16))
+    assert reused(5, 1, 6, 1, 7) == 4
+    assert reused(8, 9, 16, 17) == 1
 
 
 def test_only_the_last_rows_come_and_in_order(target, tokens):
