@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from speclsp.reporting.gain import tokens_per_pass
-from speclsp.seam.completion import Ranges
+from speclsp.seam.documents import Ranges
 from speclsp.seam.statistics import DrafterStats, RequestStats, SessionStats
 
 THEME = "ansi_dark"

@@ -24,7 +24,7 @@ from speclsp.drafting.drafter import EMPTY_TOKENS, TokenArray
 from speclsp.drafting.ngram_mod import n_shared_at_start
 from speclsp.errors import StoreError
 from speclsp.ngrams.learned import Counted, LearnedCounts, count_accepted
-from speclsp.seam.documents import AcceptedText, Place, name_of
+from speclsp.seam.documents import AcceptedText, Range, Ranges, name_of
 from speclsp.seam.events import EventQueue
 from speclsp.secrets.masked_text import holds_secret
 from speclsp.secrets.paths import is_secret_path
@@ -136,7 +136,7 @@ class AcceptedTexts:
         """Whether the user was told that the store holds what became a secret."""
         self._secret = Pieces(())
         """Pieces of secrets that the store may still hold."""
-        self._named: deque[tuple[str, tuple[Place, ...]]] = deque(maxlen=MAX_TEXTS)
+        self._named: deque[tuple[str, Ranges]] = deque(maxlen=MAX_TEXTS)
         """Names of texts that it may still hold, and where there are secrets in them."""
         self._waiting: deque[_Taken] = deque(maxlen=MAX_TEXTS)
         """Texts that were accepted before a vocabulary was loaded."""
@@ -200,7 +200,7 @@ class AcceptedTexts:
             for root in roots:
                 self.begin(root)
 
-    def forget_learned(self, name: str, places: tuple[Place, ...]) -> None:
+    def forget_learned(self, name: str, places: Ranges) -> None:
         """Forget the text of this name, and all with its letters at ``places``, as secrets."""
         with self._lock:
             roots, self._by_root = [*self._by_root], {}
@@ -274,7 +274,7 @@ class AcceptedTexts:
         finally:
             self._files.forget(self._vocabulary)
 
-    def _forget_learned(self, name: str, places: tuple[Place, ...]) -> None:
+    def _forget_learned(self, name: str, places: Ranges) -> None:
         self._named.append((name, places))
         self._find_named()
 
@@ -282,7 +282,7 @@ class AcceptedTexts:
         """Forget the letters of secrets in the texts whose names are known; later, as below."""
         texts = [taken.accepted.whole for taken in self._waiting]
         stored = self._stored(AcceptedStore.texts, None, removes=True)
-        named: dict[str, set[Place]] = {}
+        named: dict[str, set[Range]] = {}
         for name, places in self._named:
             named.setdefault(name, set()).update(places)
         known = ((text, named.get(name_of(text), ())) for text in (*texts, *(stored or ())))

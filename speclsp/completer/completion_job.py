@@ -27,8 +27,8 @@ from speclsp.seam.completion import (
     CompletionResult,
     GeneratedText,
     PlacedCompletion,
-    Ranges,
 )
+from speclsp.seam.documents import Ranges
 from speclsp.seam.request import AnyPlaced, FinishReason
 from speclsp.secrets.masked_text import before_secret, masked_path
 from speclsp.settings import Settings

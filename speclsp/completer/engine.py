@@ -18,7 +18,7 @@ from speclsp.completer.learned_files import LearnedFiles, learn_into
 from speclsp.completer.loaded_models import Models
 from speclsp.completer.project import ProjectIndexes
 from speclsp.completer.statistics_files import OpenedFiles
-from speclsp.seam.documents import Place
+from speclsp.seam.documents import Ranges
 from speclsp.seam.events import Event
 from speclsp.secrets.pieces import Pieces
 from speclsp.settings import Settings
@@ -129,7 +129,7 @@ class Engine:
         for texts in self._every_accepted() if pieces else ():
             texts.forget(pieces)
 
-    def forget_learned(self, name: str, places: tuple[Place, ...]) -> None:
+    def forget_learned(self, name: str, places: Ranges) -> None:
         """Forget an accepted text, and what was learned with its letters at ``places``."""
         for texts in self._every_accepted():
             texts.forget_learned(name, places)

@@ -35,7 +35,7 @@ from speclsp.prompt.document_prompts import ChunkSource
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completer import answered
 from speclsp.seam.completion import CompletionRequest, CompletionResult
-from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.documents import AcceptedText, Document, Ranges, TextEdit, WorkspaceFolder
 from speclsp.seam.edit import Change, EditRequest
 from speclsp.seam.events import Event, EventQueue, StateChanged
 from speclsp.seam.open_documents import Documents
@@ -208,9 +208,7 @@ class LocalCompleter:
             self._forget(())
         self._took(document)
 
-    def change_document(
-        self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()
-    ) -> None:
+    def change_document(self, document: Document, edit: TextEdit, hidden: Ranges = ()) -> None:
         """Take the next version of an open document, and which letters are secrets now."""
         former = self._documents.change(document)
         if former is None:
@@ -343,7 +341,7 @@ class LocalCompleter:
         root = accepted.workspace or self._project.root_of(accepted.file)
         self._accepted.take(accepted, root, learn_into(self.settings))
 
-    def forget(self, name: str, places: tuple[Place, ...]) -> None:
+    def forget(self, name: str, places: Ranges) -> None:
         """Forget a text that was learned, and all that holds its letters at ``places``."""
         self._forget(())
         self._engine.forget_learned(name, places)

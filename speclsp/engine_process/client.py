@@ -29,7 +29,7 @@ from speclsp.engine_process.shared_documents import SharedDocuments
 from speclsp.engine_process.wire import AnyRequest
 from speclsp.errors import EngineError, EngineProcessError, EngineUnavailableError, SpecLspError
 from speclsp.seam.cancellation import CancellationToken
-from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.documents import AcceptedText, Document, Ranges, TextEdit, WorkspaceFolder
 from speclsp.seam.edit import EditRequest
 from speclsp.seam.events import Event, EventQueue, StateChanged
 from speclsp.seam.request import FinishReason, R, Request
@@ -280,13 +280,11 @@ class SharedCompleter:
         """Take an opened document."""
         self._post(self._documents.open, document)
 
-    def change_document(
-        self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()
-    ) -> None:
+    def change_document(self, document: Document, edit: TextEdit, hidden: Ranges = ()) -> None:
         """Take the next version of an open document, and which letters are secrets now."""
         self._post(self._change, document, edit, hidden)
 
-    def _change(self, document: Document, edit: TextEdit, hidden: tuple[Place, ...]) -> None:
+    def _change(self, document: Document, edit: TextEdit, hidden: Ranges) -> None:
         former = self._documents.get(document.uri)
         is_told = self._documents.change(document, edit, hidden)
         if former is None or not hidden or self._documents.is_kept_here(document.file):
@@ -366,11 +364,11 @@ class SharedCompleter:
         if not self._send(wire.Learn(self._documents.without_path(accepted))):
             self._learned.append(accepted)
 
-    def forget(self, name: str, places: tuple[Place, ...]) -> None:
+    def forget(self, name: str, places: Ranges) -> None:
         """Let the engine forget a text that was learned, now or when one is connected."""
         self._post(self._forget, name, places)
 
-    def _forget(self, name: str, places: tuple[Place, ...]) -> None:
+    def _forget(self, name: str, places: Ranges) -> None:
         unsent = [text for text in self._learned if text.name != name]
         self._learned = deque(unsent, maxlen=_MAX_LEARNED)
         message = wire.Forget(name, places)

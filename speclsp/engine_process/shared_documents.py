@@ -14,7 +14,7 @@ from speclsp.embedded import with_absolute_paths
 from speclsp.engine_process import wire
 from speclsp.project.ignore import IgnoredFiles, root_of
 from speclsp.project.repository import name_elsewhere
-from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.documents import AcceptedText, Document, Ranges, TextEdit, WorkspaceFolder
 from speclsp.seam.edit import Change, EditRequest
 from speclsp.seam.events import EventQueue
 from speclsp.settings import Settings
@@ -71,7 +71,7 @@ class SharedDocuments:
         self._ignored.renew(self.settings.exclude)
         self._share(document, wire.OpenDocument(self.without_path(document)))
 
-    def change(self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()) -> bool:
+    def change(self, document: Document, edit: TextEdit, hidden: Ranges = ()) -> bool:
         """Take the next version of an open document, and which letters are secrets now.
 
         Return whether the engine gets that as a change, and so learns which letters those are.

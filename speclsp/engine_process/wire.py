@@ -16,7 +16,7 @@ import msgspec
 from speclsp.engine_process.transport import Streams
 from speclsp.errors import EngineProcessError
 from speclsp.seam.completion import CompletionRequest, CompletionResult
-from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.documents import AcceptedText, Document, Ranges, TextEdit, WorkspaceFolder
 from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.seam.events import Event
 from speclsp.seam.statistics import SessionStats
@@ -87,7 +87,7 @@ class ChangeDocument(_Message, frozen=True):
     uri: str
     version: int
     edit: TextEdit
-    hidden: tuple[Place, ...] = ()
+    hidden: Ranges = ()
     """Places of the version before whose letters are secrets now."""
 
 
@@ -127,7 +127,7 @@ class Forget(_Message, frozen=True):
     """Forget a text that was learned: its letters at ``places`` are secrets now."""
 
     name: str
-    places: tuple[Place, ...]
+    places: Ranges
 
 
 class ForgetSecrets(_Message, frozen=True):

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
 from speclsp.seam.cancellation import CancellationToken
-from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.documents import AcceptedText, Document, Ranges, TextEdit, WorkspaceFolder
 from speclsp.seam.events import Event
 from speclsp.seam.request import R, Request
 from speclsp.seam.statistics import EngineState, SessionStats
@@ -51,13 +51,11 @@ class Completer(Protocol):
         Its text replaces the file's, and that of a document opened by this URI before.
         """
 
-    def change_document(
-        self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()
-    ) -> None:
+    def change_document(self, document: Document, edit: TextEdit, hidden: Ranges = ()) -> None:
         """Take the next version of an open document, which ``edit`` makes of the former one.
 
         ``hidden`` are the places of the former version whose letters are secrets now, one at least
-        where anything became a secret; see :class:`~speclsp.seam.documents.Place`.  They are
+        where anything became a secret; see :class:`~speclsp.seam.documents.Range`.  They are
         forgotten wherever they were kept or learned, before the next prompt.
         """
 
@@ -79,7 +77,7 @@ class Completer(Protocol):
     def learn(self, accepted: AcceptedText) -> None:
         """Keep a text that the user accepted, and draft from it."""
 
-    def forget(self, name: str, places: tuple[Place, ...]) -> None:
+    def forget(self, name: str, places: Ranges) -> None:
         """Forget the learned text of this name, and all else with the letters at ``places`` in it.
 
         They are secrets now; see :attr:`~speclsp.seam.documents.AcceptedText.name`.

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
+from speclsp.seam.documents import Ranges
 from speclsp.seam.request import AnswerSource, FinishReason, PlacedRequest, Request, Result
 from speclsp.seam.statistics import RequestStats
 
 Trigger = Literal["automatic", "invoked"]
 """Whether an editor asked while the user typed, or the user asked."""
-
-Ranges: TypeAlias = tuple[tuple[int, int], ...]
-"""Starts and ends in characters of a text, rising."""
 
 
 def ranges_from(ranges: Ranges, start: int) -> Ranges:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import TypeAlias
 
 from speclsp.common_ends import common_head, common_tail
 
-Place = tuple[int, int]
-"""Characters of a document, from the first number to before the second."""
+Range: TypeAlias = tuple[int, int]
+"""Characters of a text, from the first number to before the second."""
+Ranges: TypeAlias = tuple[Range, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

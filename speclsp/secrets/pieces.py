@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from speclsp.seam.documents import Place
+from speclsp.seam.documents import Range, Ranges
 from speclsp.secrets.spans import Span, merged
 
 N_LETTERS: Final = 8
@@ -59,11 +59,11 @@ class Pieces:
         places = range(len(text) - N_LETTERS + 1)
         return any(text[start : start + N_LETTERS] in self._pieces for start in places)
 
-    def places_in(self, text: str) -> tuple[Place, ...]:
+    def places_in(self, text: str) -> Ranges:
         """Return where a text holds pieces, those that overlap as one."""
         if self._is_any:
             return ((0, len(text)),)
-        places: list[Place] = []
+        places: list[Range] = []
         for piece in (*self._short, *self._pieces):
             start = text.find(piece)
             while start >= 0:

@@ -26,7 +26,7 @@ from msgspec import structs
 
 from speclsp.edits.trail import Trail
 from speclsp.seam.completer import Completer
-from speclsp.seam.documents import Document, Place, TextEdit, edit_between
+from speclsp.seam.documents import Document, Ranges, TextEdit, edit_between
 from speclsp.seam.edit import Change
 from speclsp.seam.open_documents import Documents, n_versions
 from speclsp.seam.request import DocumentCursor, PlacedRequest, Q
@@ -249,7 +249,7 @@ class MaskedDocuments:
             self._trail.forget(pieces)  # the change itself
 
     def _deliver(
-        self, document: Document, edit: TextEdit | None = None, hidden: tuple[Place, ...] = ()
+        self, document: Document, edit: TextEdit | None = None, hidden: Ranges = ()
     ) -> None:
         """Give the completer a masked version.  The lock is held."""
         former = self._documents.get(document.uri)

@@ -32,7 +32,7 @@ from speclsp.errors import (
 )
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest
-from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.documents import AcceptedText, Document, Ranges, TextEdit, WorkspaceFolder
 from speclsp.seam.edit import Change, EditRequest
 from speclsp.seam.events import Event, LogLine, Problem, StateChanged
 from speclsp.seam.statistics import SessionStats
@@ -109,7 +109,7 @@ def change(
     former: Document,
     version: int,
     edit: TextEdit,
-    *hidden: tuple[Place, ...],
+    *hidden: Ranges,
 ) -> Document:
     changed = former.edited(version, edit)
     window.change_document(changed, edit, *hidden)

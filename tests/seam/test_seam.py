@@ -78,7 +78,7 @@ def test_events_survive_json_by_their_type():
 
 def test_nothing_but_plain_data_and_the_cancellation_token_crosses_the_seam():
     plain = {*SEAM_CLASSES, Settings, CancellationToken, str, int, float, bool, type(None), tuple}
-    plain |= {documents.Place, ...}
+    plain |= {documents.Range, ...}
     for name, method in inspect.getmembers(completer.Completer, inspect.isfunction):
         if name.startswith("_"):
             continue

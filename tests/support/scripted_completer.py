@@ -14,7 +14,7 @@ from speclsp.seam.completion import (
     GeneratedText,
     PlacedCompletion,
 )
-from speclsp.seam.documents import AcceptedText, Document, Place, TextEdit, WorkspaceFolder
+from speclsp.seam.documents import AcceptedText, Document, Ranges, TextEdit, WorkspaceFolder
 from speclsp.seam.events import Event, EventQueue
 from speclsp.seam.open_documents import Documents
 from speclsp.seam.statistics import EngineState, RequestStats, SessionStats
@@ -63,7 +63,7 @@ class ScriptedCompleter:
         self.script = script or (lambda asked: asked.answer("completed"))
         self.asked: list[Asked] = []
         self.calls: list[tuple[Any, ...]] = []
-        self.hidden: list[tuple[Place, ...]] = []
+        self.hidden: list[Ranges] = []
         """Of each change, the places of what became a secret."""
         self.open_documents = Documents()
         self.opened: list[Document] = []
@@ -106,9 +106,7 @@ class ScriptedCompleter:
         """The newest versions by URI."""
         return {document.uri: document for document in self.open_documents.newest()}
 
-    def change_document(
-        self, document: Document, edit: TextEdit, hidden: tuple[Place, ...] = ()
-    ) -> None:
+    def change_document(self, document: Document, edit: TextEdit, hidden: Ranges = ()) -> None:
         self.calls.append(("change_document", document.uri, document.version))
         self.hidden.append(hidden)
         former = self.open_documents.change(document)
@@ -141,7 +139,7 @@ class ScriptedCompleter:
         self.calls.append(("learn", accepted.text))
         self.learned.append(accepted)
 
-    def forget(self, name: str, places: tuple[Place, ...]) -> None:
+    def forget(self, name: str, places: Ranges) -> None:
         self.calls.append(("forget", name, places))
 
     def forget_secrets(self, secrets: tuple[str, ...]) -> None:
