@@ -279,6 +279,9 @@ class HttpEngine:
 
     async def _shut_down(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if tasks:
+            # A connection that is cancelled as it begins has Python warn on standard error.
+            await asyncio.wait(tasks, timeout=_POLL_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -332,7 +335,7 @@ class HttpEngine:
                     if pause_s is None or error.retry_after_s is None:
                         raise
                     pause_s = max(pause_s, error.retry_after_s)
-                    if self._clock() + pause_s >= stream.ends_at:
+                    if pause_s > _LONGEST_DOWN_S or self._clock() + pause_s >= stream.ends_at:
                         raise
                     await asyncio.sleep(pause_s)
         except RemoteError as error:
