@@ -104,6 +104,7 @@ class HttpEngine:
     of a server that has several, and ``ca_file`` names certificates to trust instead of the
     system's.
     One thread calls it; any thread may call :meth:`tokenize` and :meth:`close`.
+    Its many attributes are the address, and what is known of the server, which each answer changes.
 
     Raises :class:`~speclsp.errors.RemoteError` where ``url`` cannot be used, and
     :class:`~speclsp.errors.SettingsError` where ``ca_file`` cannot be read.
