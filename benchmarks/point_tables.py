@@ -9,14 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.point_records import (
-    Judged,
-    Point,
-    PointRecord,
-    cut_text,
-    judged,
-    n_kept_tokens,
-)
+from benchmarks.point_records import Judged, Point, PointRecord, cut_text, judged, n_kept_tokens
 from benchmarks.tables import Table
 
 THRESHOLDS: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -14,12 +14,7 @@ from typing import Any
 import click
 
 from speclsp.cli.headless import HeadlessOptions, HeadlessServer
-from speclsp.cli.options import (
-    SettingsCommand,
-    given_options,
-    given_settings,
-    show_timings_option,
-)
+from speclsp.cli.options import SettingsCommand, given_options, given_settings, show_timings_option
 from speclsp.cli.without_editor import (
     NO_DEADLINE_MS,
     NO_TEXT,

@@ -44,12 +44,7 @@ from speclsp.drafting.teacher_forcing import ReplayCounts, replay
 from speclsp.embedded import model_files
 from speclsp.errors import StoreError
 from speclsp.ngrams import counting, files
-from speclsp.ngrams.files import (
-    Layout,
-    StatisticsFile,
-    open_statistics,
-    role_of,
-)
+from speclsp.ngrams.files import Layout, StatisticsFile, open_statistics, role_of
 from speclsp.ngrams.llama_cpp_layout import MAX_ORDER, STATIC_ORDER
 from speclsp.ngrams.own_layout import VocabularyIdentity
 from speclsp.ngrams.table import NgramTables, TableArrays

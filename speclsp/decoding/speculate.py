@@ -20,12 +20,7 @@ from speclsp.common_ends import common_head
 from speclsp.decoding.sampling import Sampler
 from speclsp.decoding.target import Logits, Target, TreeTarget, tree_target
 from speclsp.decoding.token_scores import TokenScores
-from speclsp.decoding.verify import (
-    NO_NODE,
-    draft_limit,
-    verify_chain,
-    verify_tree,
-)
+from speclsp.decoding.verify import NO_NODE, draft_limit, verify_chain, verify_tree
 from speclsp.drafting.drafter import NO_TREE, DraftContext, Drafter, DraftTree
 from speclsp.drafting.merger import DraftMerger
 from speclsp.drafting.proposer import Proposer

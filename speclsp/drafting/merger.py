@@ -27,13 +27,7 @@ from speclsp.drafting.drafter import (
     Drafter,
     DraftTree,
 )
-from speclsp.drafting.proposer import (
-    NO_LIMITS,
-    Clock,
-    DraftLimits,
-    MeasuredDrafter,
-    stopped_clock,
-)
+from speclsp.drafting.proposer import NO_LIMITS, Clock, DraftLimits, MeasuredDrafter, stopped_clock
 from speclsp.drafting.token_tree import (
     CandidateTrie,
     GrownTree,

@@ -22,14 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from speclsp.drafting.drafter import (
-    NO_CONTEXT,
-    NO_DRAFT,
-    Draft,
-    DraftContext,
-    Statistics,
-    sum_of,
-)
+from speclsp.drafting.drafter import NO_CONTEXT, NO_DRAFT, Draft, DraftContext, Statistics, sum_of
 from speclsp.drafting.lookup_text import LookupText
 from speclsp.drafting.suffix import NAME as SUFFIX
 from speclsp.settings import Settings

@@ -20,15 +20,7 @@ from speclsp.drafting.drafter import MOST_DRAFTED, Drafter
 from speclsp.drafting.ngram_cache import NAME as NGRAM_CACHE
 from speclsp.drafting.proposer import DraftLimits
 from speclsp.errors import DrafterError, SettingsError, SpecLspError
-from speclsp.settings import (
-    DRAFT_MODEL,
-    DRAFTERS,
-    FIELDS,
-    Settings,
-    default,
-    info,
-    shown_name,
-)
+from speclsp.settings import DRAFT_MODEL, DRAFTERS, FIELDS, Settings, default, info, shown_name
 from speclsp.settings_resolution import SHARED, as_read, implied, shared_only
 
 GROUP = "speclsp.drafters"

@@ -19,12 +19,7 @@ import msgspec
 
 from speclsp import embedded
 from speclsp.backends.memory import Memory, find_memory
-from speclsp.errors import (
-    DownloadCancelledError,
-    ModelNotFoundError,
-    SettingsError,
-    SpecLspError,
-)
+from speclsp.errors import DownloadCancelledError, ModelNotFoundError, SettingsError, SpecLspError
 from speclsp.lsp.editor import Editor, ProgressReporter
 from speclsp.model_title import model_title
 from speclsp.models.choice import (

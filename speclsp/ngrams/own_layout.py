@@ -19,13 +19,7 @@ import numpy as np
 
 from speclsp.drafting.drafter import TokenArray
 from speclsp.ngrams.reading import check_regular, damaged
-from speclsp.ngrams.table import (
-    MAX_COUNT,
-    NgramTable,
-    NgramTables,
-    TableArrays,
-    rows_of_grams,
-)
+from speclsp.ngrams.table import MAX_COUNT, NgramTable, NgramTables, TableArrays, rows_of_grams
 
 MAGIC: Final = b"PK\x03\x04"
 

@@ -17,14 +17,7 @@ from typing import Final
 import numpy as np
 
 from speclsp.drafting.drafter import EMPTY_TOKENS, Candidate, TokenArray
-from speclsp.drafting.token_index import (
-    FileKey,
-    Match,
-    TokenIndex,
-    favourite,
-    query_of,
-    tokens_of,
-)
+from speclsp.drafting.token_index import FileKey, Match, TokenIndex, favourite, query_of, tokens_of
 
 SOURCE: Final = "project"
 

@@ -12,13 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from speclsp.prompt.chunks import (
-    NO_CHUNKS,
-    ContextChunk,
-    ShownChunks,
-    renewed_chunks,
-    shown_chunks,
-)
+from speclsp.prompt.chunks import NO_CHUNKS, ContextChunk, ShownChunks, renewed_chunks, shown_chunks
 from speclsp.prompt.prompt import FimPrompt, FimText, PromptBudget, PromptExcerpt, PromptLayout
 
 NReusable = Callable[[tuple[int, ...]], int]

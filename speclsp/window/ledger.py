@@ -23,13 +23,7 @@ from speclsp.seam.completion import (
 )
 from speclsp.seam.documents import AcceptedText, TextEdit, edit_between
 from speclsp.secrets.pieces import Pieces
-from speclsp.text.typed_text import (
-    CursorContext,
-    cursor_context,
-    rest_of,
-    rules_of,
-    typed_length,
-)
+from speclsp.text.typed_text import CursorContext, cursor_context, rest_of, rules_of, typed_length
 from speclsp.window.impressions import Impressions
 
 MAX_SUGGESTIONS: Final = 512

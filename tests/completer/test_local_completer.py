@@ -16,12 +16,7 @@ from waiting import until
 from speclsp.completer import loaded_models, local
 from speclsp.completer.engine import Engine
 from speclsp.completer.local import LocalCompleter
-from speclsp.errors import (
-    DecodeError,
-    EngineError,
-    EngineUnavailableError,
-    ModelNotFoundError,
-)
+from speclsp.errors import DecodeError, EngineError, EngineUnavailableError, ModelNotFoundError
 from speclsp.seam.cancellation import CancellationToken
 from speclsp.seam.completion import CompletionRequest, CompletionResult
 from speclsp.seam.documents import Document, WorkspaceFolder

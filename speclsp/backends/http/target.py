@@ -36,12 +36,7 @@ from speclsp.drafting.drafter import TokenArray
 from speclsp.errors import DecodeInterruptedError, NotFimModelError, RemoteError, SettingsError
 from speclsp.model_title import model_title
 from speclsp.printable import printable
-from speclsp.prompt.families import (
-    FIELDS_ONLY,
-    family_for,
-    prompt_text,
-    special_names_of_model,
-)
+from speclsp.prompt.families import FIELDS_ONLY, family_for, prompt_text, special_names_of_model
 from speclsp.prompt.healing import TokenPrefixes
 from speclsp.prompt.prompt import FimPrompt, FimText
 from speclsp.seam.request import FinishReason

@@ -21,12 +21,7 @@ from speclsp.backends.llama.native_context import DecodeInterrupt, open_context
 from speclsp.backends.llama.sequences import TEXT, BranchedCache, DecodeBatch
 from speclsp.backends.llama.tree_branches import TreeBranches, check_path, tree_branches
 from speclsp.decoding.target import Logits
-from speclsp.errors import (
-    DecodeError,
-    DecodeInterruptedError,
-    EngineUnavailableError,
-    NoRoomError,
-)
+from speclsp.errors import DecodeError, DecodeInterruptedError, EngineUnavailableError, NoRoomError
 from speclsp.settings import Settings
 
 _SUCCESS, _NO_ROOM, _ABORTED = 0, 1, 2
