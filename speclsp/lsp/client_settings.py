@@ -24,8 +24,9 @@ _MODEL_NAMES = ("model", "spec_draft_model")
 """Settings that together name the models."""
 _MACHINE_SETTINGS = "machineSettings"
 _EXPLAINS_NEXT_EDITS = "explainsNextEdits"
+_OPENS_NEXT_EDITS = "opensNextEdits"
 _NO_SETTINGS = frozenset(
-    {_MACHINE_SETTINGS, _EXPLAINS_NEXT_EDITS, "editorInfo", "editorPluginInfo"}
+    {_MACHINE_SETTINGS, _EXPLAINS_NEXT_EDITS, _OPENS_NEXT_EDITS, "editorInfo", "editorPluginInfo"}
 )
 """What ``initializationOptions`` holds beside settings; the last two are those of Copilot's server,
 whose clients send them to any server of its methods."""
@@ -58,6 +59,8 @@ class ClientSettings:
         """Whether the client lets no workspace choose the settings of the machine."""
         self.client_explains_next_edits = False
         """Whether the client itself says why there are no next edits."""
+        self.client_opens_next_edits = False
+        """Whether the client leads to next edits in other documents."""
         self._problems: tuple[SettingProblem, ...] = ()
         self._reported: frozenset[SettingProblem] = frozenset()
         self._models_wanted: tuple[Any, ...] = ()
@@ -72,6 +75,7 @@ class ClientSettings:
         if isinstance(value, Mapping):
             self._keeps_machine_settings = value.get(_MACHINE_SETTINGS) is True
             self.client_explains_next_edits = value.get(_EXPLAINS_NEXT_EDITS) is True
+            self.client_opens_next_edits = value.get(_OPENS_NEXT_EDITS) is True
             value = {name: value[name] for name in value if name not in _NO_SETTINGS}
         self._layers[_INITIALIZATION] = value
         self._resolve()

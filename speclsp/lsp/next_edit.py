@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -54,9 +55,10 @@ async def next_edit(
         offset=buffer.offset(session.cursor(buffer, params.position)),
         overrides=here[1],
     )
+    ask = partial(window.next_edits.next_edit, others=partial(_others, session, buffer))
     with session.requests.newest(NEXT_EDIT, buffer.uri) as in_flight:
         try:
-            result = await session.answer("next edit", window.next_edits.next_edit, request)
+            result = await session.answer("next edit", ask, request)
         except asyncio.CancelledError:
             if not in_flight.is_dropped:
                 raise
@@ -67,10 +69,27 @@ async def next_edit(
     now = session.documents.get(buffer.uri)
     if result is None or not result.hunks or now is None or now.opening is not buffer.opening:
         return {"edits": []}
-    if now.version != buffer.version:
+    uri, version = result.elsewhere or (buffer.uri, buffer.version)
+    changed = session.documents.get(uri)
+    if now.version != buffer.version or changed is None or changed.version != version:
         # What is shown must fit the text that it is shown in; the client asks again.
         return {"edits": []}
-    return {"edits": [_wire_edit(session, now, result)]}
+    return {"edits": [_wire_edit(session, changed, result)]}
+
+
+def _others(session: Session, buffer: TextBuffer) -> frozenset[str]:
+    """Return the URIs of the documents of a document's folder that a client may be led to."""
+    folder = session.location(buffer).folder
+    if folder is None or not session.settings.client_opens_next_edits:
+        return frozenset()
+    return frozenset(
+        one.uri
+        for one in session.documents
+        if one.uri != buffer.uri
+        and session.documents.notebook_uri(one.uri) is None
+        and session.location(one).folder == folder
+        and session.settings_in(one) is not None
+    )
 
 
 def _say_what_is_missing(session: Session, result: EditResult) -> None:

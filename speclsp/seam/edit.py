@@ -59,6 +59,8 @@ class EditResult(Result, frozen=True, kw_only=True):
     withheld: str = ""
     """Why an edit that the model proposed is not shown (:data:`speclsp.edits.edit.Withheld`), or
     why there was no request of the model: ``refused``, ``secret``."""
+    elsewhere: tuple[str, int] | None = None
+    """URI and version of the document that it is of, where that is not the request's."""
 
     @property
     def is_empty(self) -> bool:

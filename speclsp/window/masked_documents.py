@@ -112,6 +112,14 @@ class MaskedDocuments:
         with self._lock:
             return None if uri in self._late else self._documents.get(uri)
 
+    def all_masked(self) -> list[Document]:
+        """Return the newest versions of the documents, the most recently changed first.
+
+        Those that are not masked yet are left out.
+        """
+        with self._lock:
+            return [one for one in self._documents.newest() if one.uri not in self._late]
+
     def changes(self) -> tuple[Change, ...]:
         """Return the latest changes in all documents, masked, the oldest first."""
         with self._lock:

@@ -8,12 +8,13 @@ import threading
 import time
 import uuid
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
-from itertools import chain
+from collections.abc import Callable, Collection
+from itertools import accumulate, chain
 from typing import Final
 
 from msgspec import structs
 
+from speclsp.edits.analogy import Renaming, renaming_of
 from speclsp.edits.edit import is_far, left_after, place_to_go_on, smallest_edit
 from speclsp.reporting.session import percentiles, summed
 from speclsp.seam.cancellation import CancellationToken
@@ -31,6 +32,12 @@ _N_PROPOSED: Final = 32
 _N_DECLINED: Final = 64
 """Latest declined hunks that are not proposed again in their documents."""
 _N_TIMES: Final = 1_000
+_NONE_HERE: Final = ("no-place", "kept")
+"""Why there is no edit by analogy in a document, so that another one may have a place."""
+_N_SEARCHED: Final = 400_000
+"""Characters of other documents in which places are looked for, at most: that takes 2 ms."""
+_N_OTHERS: Final = 2
+"""Other documents that the model is asked about, at most."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -86,10 +93,16 @@ class NextEdits:
         self._totals = RequestStats()
         self._times: deque[float] = deque(maxlen=_N_TIMES)
 
-    async def next_edit(self, request: EditRequest, cancel: CancellationToken) -> EditResult:
+    async def next_edit(
+        self,
+        request: EditRequest,
+        cancel: CancellationToken,
+        others: Callable[[], Collection[str]] = tuple,
+    ) -> EditResult:
         """Return the next edit around a cursor, in the text of the request's version.
 
-        Raises what the completer's future does.
+        Where the document has no place for a name that was given another one, the next edit may be
+        in one of those whose URIs ``others`` returns.  Raises what the completer's future does.
         """
         started = self._clock()
         with self._lock:
@@ -114,6 +127,11 @@ class NextEdits:
             if place is not None:
                 there = await self._answer(structs.replace(plain, offset=place), cancel)
                 result = _as_seen_from(plain.offset, there, result.stats)
+            asked, document = plain, masked
+            if result.withheld in _NONE_HERE:
+                asked, document, result = await self._elsewhere(
+                    plain, masked, result, others, cancel
+                )
         except BaseException as error:
             is_cancelled = isinstance(error, asyncio.CancelledError)
             with self._lock:
@@ -121,7 +139,67 @@ class NextEdits:
             raise
         if n_forgotten != self._n_forgotten:
             return self._without_edit(result, "changed")
-        return self._taken(named, masked, result, 1000 * (self._clock() - started))
+        return self._taken(asked, document, result, 1000 * (self._clock() - started))
+
+    async def _elsewhere(
+        self,
+        plain: EditRequest,
+        masked: Document,
+        here: EditResult,
+        others: Callable[[], Collection[str]],
+        cancel: CancellationToken,
+    ) -> tuple[EditRequest, Document, EditResult]:
+        """Return the next edit in another document, where there is none here.
+
+        With it come the request and the document that it is of.
+        """
+        stats, n_asked = here.stats, 0
+        with self._lock:
+            declined = tuple(hunk for _, hunk in self._declined)
+        renaming = renaming_of(plain.changes)
+        if renaming is None or any(renaming.is_in(*hunk) for hunk in declined):
+            return plain, masked, here
+        for document in self._searched(renaming, plain.uri, others):
+            offset = await asyncio.to_thread(
+                renaming.place, document.text, document.path, plain.changes
+            )
+            if offset is None:
+                continue
+            asked = structs.replace(
+                plain,
+                uri=document.uri,
+                version=document.version,
+                offset=offset,
+                changes=(*plain.changes, renaming.change),
+                declined=declined,
+            )
+            there = await self._answer(asked, cancel)
+            stats = summed(stats, there.stats)
+            if there.hunks and self._documents.get(plain.uri) is masked:
+                where = document.uri, document.version
+                there = structs.replace(there, elsewhere=where, is_far=True, stats=stats)
+                return asked, document, there
+            n_asked += 1
+            if n_asked == _N_OTHERS:
+                break
+        return plain, masked, structs.replace(here, stats=stats)
+
+    def _searched(
+        self, renaming: Renaming, uri: str, others: Callable[[], Collection[str]]
+    ) -> list[Document]:
+        """Return the documents in which uses of a name are looked for.
+
+        There are none before the file that declares it has no more of them.
+        """
+        every = self._documents.all_masked()
+        its_file = renaming.change.path, renaming.change.file
+        home = next((one for one in every if (one.path, one.file) == its_file), None)
+        if home is None or not renaming.is_done(home.text):
+            return []
+        uris = {uri, *others()} - {home.uri}
+        found = [one for one in every if one.uri in uris]
+        n_chars = accumulate(len(one.text) for one in found)
+        return [one for one, n in zip(found, n_chars, strict=True) if n <= _N_SEARCHED]
 
     async def _answer(self, plain: EditRequest, cancel: CancellationToken) -> EditResult:
         # The completer's thread sets the future, so it must not be cancelled.
@@ -281,7 +359,7 @@ class NextEdits:
         if not own.hunks:
             refused = not own.withheld and own.finish_reason == "stop"
             return self._without_edit(own, "refused" if refused else own.withheld)
-        if newest is None or newest.version != request.version:
+        if newest is not masked:
             return self._without_edit(own, "changed")
         with self._lock:
             self._times.append(ms)

@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -671,6 +671,160 @@ def test_a_declined_kind_is_offered_less_readily(make, probability, is_shown, is
     assert [one.text for one in edited.ask(cursor).hunks] == (
         [far.replace("mode", "how")] if is_shown else []
     )
+
+
+OTHER = "file:///p/b.py"
+DECLARED = "def load(path):\n    return path\n"
+USES = "from a import load\n\nprint(load(1))\n" + "x = 1\n" * 30 + "load(2)\n"
+
+
+class OtherFiles:
+    """A function is renamed in one document, and another one uses it."""
+
+    def __init__(self, make: Callable[..., Edited]) -> None:
+        self.edited, self.remote = by_analogy(
+            make, DECLARED, becomes=lambda place: place.replace("load", "read")
+        )
+        self.uses, self.version = "", 0
+        self.renamed = DECLARED.replace("load", "read")
+        self.use(USES)
+
+    def use(self, text: str) -> None:
+        self.uses, self.version = text, self.version + 1
+        if self.version > 1:
+            self.edited.window.change_document(OTHER, self.version, text)
+            return
+        self.edited.window.open_document(
+            document_of(text, uri=OTHER, path="b.py", language_id="python")
+        )
+
+    def rename(self) -> None:
+        self.edited.become(self.renamed)
+
+    def ask(self, uri: str = URI, others: Sequence[str] = (URI, OTHER)) -> EditResult:
+        version = self.edited.version if uri == URI else self.version
+        request = asking(0, uri=uri, version=version)
+        next_edits = self.edited.window.next_edits
+        return asyncio.run(next_edits.next_edit(request, CancellationToken(), lambda: others))
+
+    def text(self, result: EditResult) -> str:
+        assert result.elsewhere == (OTHER, self.version)
+        return edited_text(result, self.uses)
+
+
+def test_a_renamed_function_is_renamed_in_another_file_use_by_use(make):
+    files = OtherFiles(make)
+    files.rename()
+    first = files.ask()
+    assert first.is_far
+    assert files.text(first) == USES.replace("load", "read", 2)
+    files.use(files.text(first))  # as the client applies it, and the change tells
+    # What is farther off in that file comes next.
+    second = files.ask(OTHER)
+    assert files.text(second) == USES.replace("load", "read")
+    assert second.is_far
+    assert files.edited.window.next_edits.accepted(second.completion_id)
+    files.use(files.text(second))
+    assert files.ask(OTHER).withheld == "no-place"
+    stats = files.edited.window.statistics().edits
+    assert (stats.n_asked, stats.n_proposed, stats.n_accepted) == (3, 2, 2)
+    assert stats.withheld == {"no-place": 1}
+    # The prompt shows the declaration, whichever use was renamed last.
+    assert all("before\ndef load(path):\n" in prompt.text for prompt, _ in files.remote.sent)
+
+
+@pytest.mark.parametrize("others", [(), (URI,), ("file:///p/c.py",)])
+def test_no_file_is_gone_to_that_the_client_does_not_name(others, make):
+    files = OtherFiles(make)
+    files.rename()
+    assert files.ask(others=others).withheld == "no-place"
+    assert not files.remote.sent
+
+
+def test_other_files_wait_until_the_renamed_functions_own_has_no_more_uses(make):
+    files = OtherFiles(make)
+    files.renamed += "x = 1\n" * 30 + "load(3)\n"
+    files.rename()
+    assert files.ask().withheld == "no-place"
+    assert not files.remote.sent
+
+
+def test_what_is_not_renamed_where_it_is_declared_asks_about_no_other_file(make):
+    edited, remote = by_analogy(make, "load(1)\n")
+    edited.become("read(1)\n")
+    edited.window.open_document(document_of(USES, uri=OTHER, path="b.py", language_id="python"))
+    request = asking(0, version=edited.version)
+    next_edits = edited.window.next_edits
+    result = asyncio.run(next_edits.next_edit(request, CancellationToken(), lambda: [OTHER]))
+    assert result.withheld == "no-place"
+    assert not remote.sent
+
+
+def test_a_use_elsewhere_that_the_model_keeps_is_not_shown(make):
+    files = OtherFiles(make)
+    files.remote.becomes = lambda place: place
+    files.rename()
+    assert files.ask().withheld == "no-place"
+    assert len(files.remote.sent) == 2
+    assert files.edited.window.statistics().edits.totals.n_predicted
+
+
+def test_a_renaming_that_was_declined_elsewhere_comes_in_no_other_file(make):
+    files = OtherFiles(make)
+    files.rename()
+    shown = files.ask()
+    n_asked = len(files.remote.sent)
+    files.edited.window.next_edits.declined(shown.completion_id)
+    third = "file:///p/c.py"
+    files.edited.window.open_document(
+        document_of("load(3)\n", uri=third, path="c.py", language_id="python")
+    )
+    assert files.ask(others=(OTHER, third)).is_empty
+    assert len(files.remote.sent) == n_asked
+    stats = files.edited.window.statistics().edits
+    assert (stats.n_shown, stats.n_declined) == (1, 1)
+
+
+def test_undoing_it_in_the_other_file_declines_it(make):
+    files = OtherFiles(make)
+    files.rename()
+    shown = files.ask()
+    files.use(files.text(shown))
+    files.use(USES)
+    stats = files.edited.window.statistics().edits
+    assert (stats.n_accepted, stats.n_declined) == (1, 1)
+
+
+@pytest.mark.parametrize("where", ["here", "there", "closed there"])
+def test_an_edit_elsewhere_needs_both_documents_as_they_were(where, make):
+    files = OtherFiles(make)
+    files.rename()
+    answer = files.remote.answer_to
+
+    def changing(prompt: RemotePrompt) -> str:
+        if where == "here":
+            files.edited.become(files.renamed + "\n")
+        elif where == "there":
+            files.use(USES + "\n")
+        else:
+            files.edited.window.close_document(OTHER)
+        return answer(prompt)
+
+    files.remote.answer_to = changing  # type: ignore[method-assign]
+    assert files.ask().is_empty
+
+
+def test_no_secret_is_edited_elsewhere_and_no_private_file(make):
+    (secret,) = planted_secrets()[0].secrets[:1]
+    for path, uses in (("b.py", f"load(api_key='{secret}')\n"), (".env", "A=load\n")):
+        files = OtherFiles(make)
+        files.edited.window.close_document(OTHER)
+        files.edited.window.open_document(
+            document_of(uses, uri=OTHER, path=path, language_id="python")
+        )
+        files.rename()
+        assert files.ask().is_empty
+        assert secret not in "".join(prompt.text for prompt, _ in files.remote.sent)
 
 
 @pytest.mark.parametrize(

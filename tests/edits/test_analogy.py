@@ -12,6 +12,7 @@ from speclsp.edits.analogy import (
     least_probability,
     next_place,
     pairs_of,
+    renaming_of,
     shown_pairs,
 )
 from speclsp.edits.formats import FORMATS, EditSource
@@ -238,3 +239,113 @@ def test_a_kind_that_was_declined_needs_a_surer_answer():
     declined = [("f(old)\n", "f(new)\n")]
     assert least_probability("g(old)\n", "g(new)\n", declined) == 0.9
     assert least_probability("g(old)\n", "g(other)\n", declined) == 0.0
+
+
+# Other files
+
+DECLARED = change("def load(path):\n", "def read(path):\n", 3)
+USES = "from a import load\n" + "x = 1\n" * 30 + "print(load(1))\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "renamed"),
+    [
+        ("def load(path):", "def read(path):", ("load", "read")),
+        ("async def load(path):", "async def read(path):", ("load", "read")),
+        ("func Load(id int) error {", "func Read(id int) error {", ("Load", "Read")),
+        ("export const load = 1", "export const read = 1", ("load", "read")),
+        ("pub(crate) static LOAD: u8 = 1;", "pub(crate) static READ: u8 = 1;", ("LOAD", "READ")),
+        ("LOAD: int = 1", "READ: int = 1", ("LOAD", "READ")),
+        # Methods may be others'; what is not declared here, or in a function alone.
+        ("    async def load(self):", "    async def read(self):", None),
+        ("func (s *Store) Load() {", "func (s *Store) Read() {", None),
+        ("x = load(path)", "x = read(path)", None),
+        ("    const load = 1", "    const read = 1", None),
+        ("    load = 1", "    read = 1", None),
+        ("def f(load):", "def f(read):", None),
+        # Another function is called from now on.
+        ("def f(load): load()", "def f(load): read()", None),
+    ],
+)
+def test_a_declared_name_that_got_another_one_is_renamed(old, new, renamed):
+    found = renaming_of([change(f"{old}\n", f"{new}\n")])
+    assert (found and (found.old, found.new)) == renamed
+
+
+def test_a_renaming_goes_on_with_each_use_and_ends_with_another_edit():
+    use = change("load(1)\n", "read(1)\n", path="b.py")
+    found = renaming_of([DECLARED, use])
+    assert found is not None
+    assert found.change == DECLARED
+    assert renaming_of([use]) is None
+    assert renaming_of([DECLARED, change("x = 1\n", "x = 2\n")]) is None
+    assert renaming_of([DECLARED, change("load(1)\n", "fetch(1)\n")]) is None
+    assert renaming_of([]) is None
+
+
+def test_a_declaration_that_is_typed_with_pauses_is_renamed():
+    typed = [
+        change("def load(path):\n", "def re(path):\n"),
+        change("def re(path):\n", DECLARED.new),
+    ]
+    found = renaming_of([*typed, change("load(1)\n", "read(1)\n", 9)])
+    assert found is not None
+    assert (found.change.old, found.change.new) == (DECLARED.old, DECLARED.new)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        (USES, "load"),
+        ("# load is here\n" + "x = 1\n" * 30 + "print(load(1))\n", "load(1)"),
+        ("# load\nx = 'load'\n", None),
+        ("payload = 1\n", None),
+        # It has something of its own by the old name, or had the new one before.
+        (USES + "def load(): pass\n", None),
+        (USES + "    load, error = find()\n", None),
+        (USES + "\tload: load{1}\n", None),
+        (USES + "\tload  *load\n", None),
+        (USES + "f(\n    load=1)\n", None),
+        (USES + "assert load == 1\nx.load::<u8>()\nload, other\n", "load"),
+        (USES + "def read(): pass\n", None),
+    ],
+)
+def test_another_file_is_gone_to_where_it_uses_the_renamed_name(text, at):
+    found = renaming_of([DECLARED])
+    assert found is not None
+    assert found.place(text, "b.py", [DECLARED]) == (text.index(at) if at else None)
+
+
+def test_what_the_user_renamed_in_another_file_already_is_no_sign_of_another_name():
+    found = renaming_of([DECLARED])
+    assert found is not None
+    text = USES.replace("import load", "import read")
+    assert found.place(text, "b.py", [DECLARED]) is None
+    use = change("from a import load\n", "from a import read\n", path="b.py")
+    assert found.place(text, "b.py", [DECLARED, use]) == text.index("load(1)")
+
+
+def test_a_file_is_done_once_the_old_name_is_no_word_of_it():
+    found = renaming_of([DECLARED])
+    assert found is not None
+    assert found.is_done("def read(path): payload = _load = load_1\n")
+    assert not found.is_done("# load\n")
+
+
+def test_little_of_a_long_file_is_looked_at(monkeypatch):
+    n_read = 0
+
+    def counted(language_id, code, start=0, state=OUTSIDE):
+        nonlocal n_read
+        n_read += len(code) - start
+        return read_code(language_id, code, start, state)
+
+    monkeypatch.setattr("speclsp.edits.analogy.read_code", counted)
+    monkeypatch.setattr("speclsp.text.rules.read_code", counted)
+    found = renaming_of([DECLARED])
+    assert found is not None
+    text = ("# load\n" + "x = 1\n" * 30) * 2_000
+    assert found.place(text, "b.py", [DECLARED]) is None
+    assert n_read < len(text) / 50
+    assert found.place("x = 1\n" * 100_000, "b.py", [DECLARED]) is None
+    assert n_read < len(text) / 50

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lsp_wire import URI
+from lsp_wire import FOLDER, URI
 from scripted_completer import Asked
 
 from speclsp.errors import EngineError, EngineUnavailableError
@@ -245,3 +245,61 @@ async def test_what_is_missing_is_shown_once(explains, connect):
     assert wire.shown == shown
     assert all("the model is not known for them" in one and "edit_model" in one for one in shown)
     assert len(shown) == (not explains)
+
+
+OTHER = f"{FOLDER}/other.py"
+NO_PLACE = EditResult(
+    completion_id="1", finish_reason="stop", stats=RequestStats(), withheld="no-place"
+)
+
+
+def renaming(asked: Asked) -> None:
+    """Answer as a model that follows a renaming by analogy: it has places in other documents."""
+    text = asked.request.text
+    if asked.request.uri == URI:
+        asked.future.set_result(NO_PLACE)
+        return
+    edit = edit_between(text, text.replace("load", "read"))
+    start = text.rfind("\n", 0, edit.start) + 1
+    end = text.index("\n", edit.end) + 1
+    proposing(TextEdit(start, end, text[start:end].replace("load", "read")))(asked)
+
+
+async def renamed(wire: Any, other: str, **opened: Any) -> list[dict[str, Any]]:
+    """Rename a function where another document uses it; return the edits."""
+    wire.open("x = 1\nprint(load('😋'))\ny = 2\n", uri=other, **opened)
+    wire.open("def load():\n    pass\n")
+    start, end = ({"line": 0, "character": character} for character in (4, 8))
+    wire.change(2, {"range": {"start": start, "end": end}, "text": "read"})
+    wire.completer.script = renaming
+    answer: dict[str, list[dict[str, Any]]] = await wire.ask(METHOD, at(0, 8, 2))
+    return answer["edits"]
+
+
+async def test_an_edit_in_another_document_names_it(start):
+    wire = await start(initializationOptions={"opensNextEdits": True})
+    (edit,) = await renamed(wire, OTHER, version=7)
+    assert edit["textDocument"] == {"uri": OTHER, "version": 7}
+    assert edit["range"]["start"] == {"line": 1, "character": 0}
+    assert edit["text"] == "print(read('😋'))\n"
+    assert edit["hunks"] == [{"range": edit["range"], "text": edit["text"]}]
+    assert edit["isFar"]
+    changed = {"range": edit["range"], "text": edit["text"]}
+    wire.change(8, changed, uri=OTHER)
+    edits = (await wire.ask("speclsp/statistics"))["edits"]
+    assert (edits["n_proposed"], edits["n_accepted"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "other", "language", "settings"),
+    [
+        ({"n_predict": 8}, OTHER, "python", {}),  # such clients draw in the document they asked in
+        ({"opensNextEdits": True}, "file:///home/user/elsewhere/other.py", "python", {}),
+        ({"opensNextEdits": True}, OTHER, "go", {"languages": {"go": {"enabled": False}}}),
+    ],
+    ids=["the client does not open it", "another folder", "switched off there"],
+)
+async def test_an_edit_in_another_document_is_left_out(options, other, language, settings, start):
+    wire = await start(initializationOptions={**options, **settings})
+    assert await renamed(wire, other, language=language) == []
+    assert [asked.request.uri for asked in wire.completer.asked] == [URI]

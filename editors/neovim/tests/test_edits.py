@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from real_neovim import Editor
-from rewriting_model import CART, CODE, rewriting
+from rewriting_model import CART, CODE, by_analogy, rewriting
 
 from tests.support.recording_server import RecordingServer
 
@@ -34,22 +34,28 @@ return found
 """
 
 
-@pytest.fixture
-def shop(bare: Editor, project: Path, model: RecordingServer) -> Editor:
-    """A Neovim with CODE open and the cursor at its beginning."""
+def opened(editor: Editor, project: Path, model: RecordingServer, **settings: str) -> Editor:
+    """Open CODE, with the cursor at its beginning."""
     (project / "shop.py").write_text(CODE)
-    bare.setup(
+    editor.setup(
         settings={
             "engine": "own",
             "engine_url": model.address,
             "engine_kind": "openai",
             "idle_work": "never",
+            **settings,
         }
     )
-    bare.open(project / "shop.py")
-    bare.until_ready()
-    bare.keys("gg0")
-    return bare
+    editor.open(project / "shop.py")
+    editor.until_ready()
+    editor.keys("gg0")
+    return editor
+
+
+@pytest.fixture
+def shop(bare: Editor, project: Path, model: RecordingServer) -> Editor:
+    """A Neovim with CODE open and the cursor at its beginning."""
+    return opened(bare, project, model)
 
 
 def edit(editor: Editor) -> str:
@@ -366,3 +372,117 @@ def test_next_edits_are_left_out_where_they_are_switched_off(bare, project, mode
     bare.keys("<Esc>j")
     bare.nvim.command("Speclsp edit")
     assert bare.statistics()["edits"]["n_asked"] == 0
+
+
+# Other files
+
+CLIENT = "from shop import total\n\n" + "x = 1\n" * 30 + "print(total([1], 2))\n"
+IN_CLIENT = "client.py line 1: replace from shop import total by from shop import price_of"
+
+
+@pytest.fixture
+def client(bare: Editor, project: Path, model: RecordingServer) -> Editor:
+    """Beside shop.py, where a function is renamed by analogy, client.py is open, which uses it."""
+    model.answer = by_analogy(lambda place: place.replace("total", "price_of"))
+    shop = opened(bare, project, model, edit_format="analogy")
+    (project / "client.py").write_text(CLIENT)
+    shop.open(project / "client.py")
+    shop.until(lambda: shop.lua("return require('speclsp.server').client_of(0) ~= nil"))
+    shop.nvim.command("buffer shop.py")
+    return shop
+
+
+def name(editor: Editor) -> str:
+    return Path(editor.nvim.current.buffer.name).name
+
+
+def led(editor: Editor) -> Editor:
+    """Rename the function, and wait for what is announced of the other file."""
+    editor.keys("gg0wcw")
+    editor.type("price_of")
+    editor.keys("<Esc>j")
+    editor.until(lambda: edit(editor) == IN_CLIENT)
+    return editor
+
+
+def test_tab_leads_to_another_file_and_applies_the_edit_there(client):
+    led(client)
+    (mark,) = client.lua(MARKS)
+    assert (mark[0], mark[4]) == (1, ["  <Tab>: next edit in client.py:1"])
+    client.keys("k")  # it goes along with the cursor
+    client.until(lambda: client.lua(MARKS)[0][0] == 0)
+    client.keys("<Tab>")
+    client.until(lambda: name(client) == "client.py")
+    client.until(lambda: edit(client) == IN_CLIENT.removeprefix("client.py "))
+    (struck, _) = client.lua(MARKS)
+    assert struck[:4] == [0, 17, 22, "SpeclspDeleted"]
+    assert text(client) == CLIENT
+    client.keys("<Tab>")
+    client.until(lambda: text(client) == CLIENT.replace("total", "price_of", 1))
+    client.until(lambda: edit(client).startswith("line 33: "))
+    client.keys("<Tab>")
+    client.until(lambda: client.nvim.current.window.cursor[0] == 33)
+    client.keys("<Tab>")
+    client.until(lambda: text(client) == CLIENT.replace("total", "price_of"))
+    client.until(lambda: client.statistics()["edits"]["n_accepted"] == 2)
+    client.keys("<C-o><C-o>")  # back
+    client.until(lambda: name(client) == "shop.py")
+    assert text(client) == CODE.replace("total", "price_of")
+
+
+def test_esc_declines_what_is_in_another_file(client):
+    led(client)
+    client.keys("<Esc>")
+    client.until(lambda: edit(client) == "")
+    client.until(lambda: client.statistics()["edits"]["n_declined"] == 1)
+    client.nvim.command("Speclsp edit")
+    messages_with(client, "speclsp: no next edit here.")
+    assert name(client) == "shop.py"
+
+
+@pytest.mark.parametrize("where", ["shop.py", "client.py"])
+def test_a_change_drops_what_is_announced_of_another_file(where, client):
+    led(client)
+    client.nvim.vars["counted"] = 0
+    client.nvim.command("autocmd User SpeclspStatus let g:counted += 1")
+    number = next(one for one in client.nvim.buffers if one.name.endswith(where)).number
+    client.nvim.api.buf_set_lines(number, 0, 0, True, ["# new"])
+    client.until(lambda: client.nvim.vars["counted"] >= 1)
+    client.until(lambda: "client.py line 1" not in edit(client))
+
+
+def test_tab_leads_to_a_window_that_shows_the_other_file(client):
+    client.nvim.command("vsplit client.py | wincmd p")
+    windows = len(client.nvim.windows)
+    led(client)
+    client.keys("<Tab>")
+    client.until(lambda: name(client) == "client.py")
+    client.until(lambda: edit(client) == IN_CLIENT.removeprefix("client.py "))
+    assert len(client.nvim.windows) == windows
+
+
+def test_unsaved_changes_stay_where_buffers_are_not_hidden(client):
+    client.nvim.command("set nohidden")
+    led(client)
+    client.keys("<Tab>")
+    client.until(lambda: name(client) == "client.py")
+    client.until(lambda: edit(client) == IN_CLIENT.removeprefix("client.py "))
+    assert len(client.nvim.windows) == 2
+
+
+def test_tab_leads_to_another_file_in_insert_mode(client):
+    led(client)
+    client.keys("A<Tab>")
+    client.until(lambda: name(client) == "client.py")
+    client.keys("<Tab>")
+    client.until(lambda: text(client) == CLIENT.replace("total", "price_of", 1))
+    assert client.nvim.api.get_mode()["mode"] == "i"
+
+
+def test_an_expr_mapping_leads_to_another_file_behind_it(client):
+    accept = "return require('speclsp').accept() and '' or 'nothing'"
+    client.lua(f"vim.keymap.set('n', '<F2>', function() {accept} end, {{ expr = true }})")
+    led(client)
+    client.keys("<F2>")
+    client.until(lambda: name(client) == "client.py")
+    client.until(lambda: edit(client) == IN_CLIENT.removeprefix("client.py "))

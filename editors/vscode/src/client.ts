@@ -266,6 +266,7 @@ export class Client implements vscode.Disposable {
       initializationOptions: {
         machineSettings: true,
         explainsNextEdits: true,
+        opensNextEdits: true,
         // The server reads it before it can ask for settings.
         completionItems: vscode.workspace.getConfiguration("speclsp").get("completionItems"),
       },

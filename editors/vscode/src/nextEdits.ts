@@ -24,7 +24,10 @@ const DECLINED = "speclsp.declinedEdit";
 /** An edit that is on screen. */
 interface Shown {
   edit: NextEdit;
+  /** Where it is drawn. */
   editor: vscode.TextEditor;
+  /** What it changes: the editor's document, or another one that Tab leads to. */
+  document: vscode.TextDocument;
   hunks: Hunk[];
   /** The document's lines as they are. */
   lines: string[];
@@ -43,6 +46,8 @@ export class NextEdits implements vscode.Disposable {
   private asking: vscode.CancellationTokenSource | undefined;
   private shown: Shown | undefined;
   private isApplying = false;
+  /** Whether Tab leads to another document right now. */
+  private isLeading = false;
   /** Whether the user has asked by hand and has not been answered. */
   private isAskedByHand = false;
 
@@ -63,7 +68,9 @@ export class NextEdits implements vscode.Disposable {
       vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => {
         this.cursorMoved(textEditor);
       }),
-      vscode.window.onDidChangeActiveTextEditor(() => {
+      vscode.window.onDidChangeActiveTextEditor((editor) => {
+        const isLed = editor !== undefined && editor === this.shown?.editor;
+        if (this.isLeading || isLed) return;
         this.moments.forget();
         this.drop();
       }),
@@ -89,18 +96,22 @@ export class NextEdits implements vscode.Disposable {
 
   /** What is shown, in a sentence; empty where nothing is. */
   get words(): string {
-    return this.shown === undefined ? "" : spoken(this.shown.hunks, this.shown.lines);
+    if (this.shown === undefined) return "";
+    const { hunks, lines, document } = this.shown;
+    return spoken(hunks, lines, isElsewhere(this.shown) ? nameOf(document) : undefined);
   }
 
   /** Apply the edit that is shown, or go to it where it is far from the cursor. */
   async accept(): Promise<void> {
     const { shown } = this;
     if (shown === undefined) return;
+    if (isElsewhere(shown)) {
+      await this.lead(shown);
+      return;
+    }
     const { editor, hunks } = shown;
     if (this.isFar(shown)) {
-      const line = Math.min(hunks[0]?.start ?? 0, editor.document.lineCount - 1);
-      const { firstNonWhitespaceCharacterIndex: column } = editor.document.lineAt(line);
-      editor.selection = new vscode.Selection(line, column, line, column);
+      editor.selection = placeOf(shown);
       editor.revealRange(editor.selection, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
       return;
     }
@@ -121,6 +132,26 @@ export class NextEdits implements vscode.Disposable {
     await this.client.tellEdit(shown.edit.id, "speclsp.acceptedEdit");
     this.moments.wanted();
     this.schedule();
+  }
+
+  /** Open the document of an edit at its place, and show the edit there. */
+  private async lead(shown: Shown): Promise<void> {
+    const { document, edit } = shown;
+    const { version } = document;
+    const open = vscode.window.visibleTextEditors.find((editor) => editor.document === document);
+    this.drop();
+    this.moments.forget();
+    this.isLeading = true;
+    try {
+      const editor = await vscode.window.showTextDocument(document, {
+        selection: placeOf(shown),
+        ...(open?.viewColumn !== undefined && { viewColumn: open.viewColumn }),
+      });
+      const isSame = editor.document === document && document.version === version;
+      if (isSame) this.show(editor, document, edit);
+    } finally {
+      this.isLeading = false;
+    }
   }
 
   /** Take the edit away, and let the server propose it no more. */
@@ -148,7 +179,11 @@ export class NextEdits implements vscode.Disposable {
   private documentChanged(event: vscode.TextDocumentChangeEvent): void {
     const { document, contentChanges, reason } = event;
     const editor = vscode.window.activeTextEditor;
-    if (document !== editor?.document || contentChanges.length === 0 || this.isApplying) return;
+    if (contentChanges.length === 0 || this.isApplying) return;
+    if (document !== editor?.document) {
+      if (document === this.shown?.document) this.drop();
+      return;
+    }
     this.asking?.cancel();
     this.isAskedByHand = false;
     const [change] = contentChanges;
@@ -209,8 +244,15 @@ export class NextEdits implements vscode.Disposable {
       await this.tellWhyNone(editor);
       return;
     }
+    const { textDocument } = edit;
+    const uri = vscode.Uri.parse(textDocument.uri).toString();
+    const changed = vscode.workspace.textDocuments.find((one) => one.uri.toString() === uri);
+    if (changed?.version !== textDocument.version) {
+      await this.tellWhyNone(editor);
+      return;
+    }
     this.isAskedByHand = false;
-    this.show(editor, edit);
+    this.show(editor, changed, edit);
   }
 
   /** Say why nothing came, where the user has asked by hand. */
@@ -251,11 +293,11 @@ export class NextEdits implements vscode.Disposable {
 
   // --- what is shown -----------------------------------------------------------------------------
 
-  private show(editor: vscode.TextEditor, edit: NextEdit): void {
+  private show(editor: vscode.TextEditor, document: vscode.TextDocument, edit: NextEdit): void {
     const isNew = this.shown?.edit.id !== edit.id;
     this.hide();
-    const lines = linesOf(editor.document);
-    this.shown = { edit, editor, hunks: hunksOf(edit), lines };
+    const lines = linesOf(document);
+    this.shown = { edit, editor, document, hunks: hunksOf(edit), lines };
     this.draw();
     void vscode.commands.executeCommand("setContext", HAS_EDIT, true);
     if (isNew) this.client.didShowEdit(edit.id);
@@ -271,7 +313,7 @@ export class NextEdits implements vscode.Disposable {
     const [change] = changes;
     const lines = linesOf(document);
     const left =
-      change === undefined || changes.length > 1
+      change === undefined || changes.length > 1 || isElsewhere(shown)
         ? undefined
         : typedThrough(shown.hunks, shown.lines, lines, {
             start: change.range.start,
@@ -310,8 +352,13 @@ export class NextEdits implements vscode.Disposable {
   private draw(): void {
     const { shown } = this;
     if (shown === undefined) return;
-    const { editor, hunks, lines } = shown;
+    const { editor, hunks, lines, document } = shown;
     const { deleted, deletedLine, added, hint } = this.types;
+    if (isElsewhere(shown)) {
+      const where = `${nameOf(document)}:${String(placeOf(shown).active.line + 1)}`;
+      editor.setDecorations(hint, [hinted(editor, `⇥ next edit in ${where}`)]);
+      return;
+    }
     const tabSize = Number(editor.options.tabSize ?? 4);
     const marks = hunks.flatMap((hunk) => marksOf(hunk, lines, tabSize));
     const struck: vscode.Range[] = [];
@@ -348,9 +395,8 @@ export class NextEdits implements vscode.Disposable {
     const isFar = this.isFar(shown);
     const first = Math.min(hunks[0]?.start ?? 0, lines.length - 1);
     editor.setDecorations(this.place, isFar ? [new vscode.Range(first, 0, first, 0)] : []);
-    const { line } = editor.selection.active;
     const words = `⇥ next edit in line ${String(first + 1)}`;
-    editor.setDecorations(hint, isFar ? [hinted(line, lines[line]?.length ?? 0, words)] : []);
+    editor.setDecorations(hint, isFar ? [hinted(editor, words)] : []);
   }
 
   dispose(): void {
@@ -415,9 +461,11 @@ function attached(
   };
 }
 
-function hinted(line: number, character: number, words: string): vscode.DecorationOptions {
+/** Words behind the cursor's line. */
+function hinted(editor: vscode.TextEditor, words: string): vscode.DecorationOptions {
+  const { end } = editor.document.lineAt(editor.selection.active.line).range;
   return {
-    range: new vscode.Range(line, character, line, character),
+    range: new vscode.Range(end, end),
     renderOptions: {
       after: {
         contentText: words.replaceAll(" ", "\u00a0"),
@@ -426,6 +474,22 @@ function hinted(line: number, character: number, words: string): vscode.Decorati
       },
     },
   };
+}
+
+/** Whether an edit is of another document than that of the editor in which it is announced. */
+function isElsewhere({ editor, document }: Shown): boolean {
+  return editor.document !== document;
+}
+
+/** Where an edit begins: behind the indentation of its first line. */
+function placeOf({ hunks, document }: Shown): vscode.Selection {
+  const line = Math.min(hunks[0]?.start ?? 0, document.lineCount - 1);
+  const { firstNonWhitespaceCharacterIndex: column } = document.lineAt(line);
+  return new vscode.Selection(line, column, line, column);
+}
+
+function nameOf(document: vscode.TextDocument): string {
+  return document.uri.path.split("/").at(-1) ?? "";
 }
 
 function linesOf(document: vscode.TextDocument): string[] {

@@ -18,6 +18,7 @@ export interface Replacement {
 /** An edit as the server answers it. */
 export interface NextEdit extends Replacement {
   id: string;
+  textDocument: { uri: string; version: number };
   hunks: Replacement[];
 }
 
@@ -47,7 +48,7 @@ export type Mark =
   | { kind: "beside"; line: number; column: number; text: string };
 
 /** Return the hunks of an edit as whole lines: each begins at the start of one. */
-export function hunksOf(edit: NextEdit): Hunk[] {
+export function hunksOf(edit: Pick<NextEdit, "hunks">): Hunk[] {
   return edit.hunks.map(({ range: { start, end }, text }) => {
     const lines = text === "" ? [] : text.split(/\r\n|\n/);
     if (lines.at(-1) === "") lines.pop();
@@ -192,11 +193,11 @@ export function distance(hunks: readonly Hunk[], line: number): number {
   return Math.min(...each);
 }
 
-/** A sentence for people who do not see the picture. */
-export function spoken(hunks: readonly Hunk[], lines: readonly string[]): string {
+/** A sentence for people who do not see the picture; `file` is named where it is another one. */
+export function spoken(hunks: readonly Hunk[], lines: readonly string[], file?: string): string {
   const said = hunks.map(({ start, end, lines: now }) => {
     const old = lines.slice(start, end).map((line) => line.trim());
-    const place = `line ${String(start + 1)}`;
+    const place = `${file === undefined ? "" : `${file} `}line ${String(start + 1)}`;
     const after = now.map((line) => line.trim()).join(", ");
     if (now.length === 0) return `${place}: delete ${old.join(", ")}`;
     if (old.length === 0) return `${place}: insert ${after}`;

@@ -21,7 +21,7 @@ function replacement(from: [number, number], to: [number, number], text: string)
 }
 
 function hunk(one: Replacement): Hunk {
-  const [found] = hunksOf({ ...one, id: "1", hunks: [one] });
+  const [found] = hunksOf({ hunks: [one] });
   assert.ok(found);
   return found;
 }
@@ -136,5 +136,9 @@ test("people who hear get a sentence", () => {
     spoken(hunks, CODE),
     "Next edit, line 2: replace for price in prices: by for price in amounts:; " +
       "line 4: insert x; line 3: delete print(price).",
+  );
+  assert.equal(
+    spoken([RENAMED], CODE, "shop.py"),
+    "Next edit, shop.py line 2: replace for price in prices: by for price in amounts:.",
   );
 });

@@ -30,7 +30,9 @@ local namespace = vim.api.nvim_create_namespace('speclsp.edits')
 
 ---@class speclsp.Edit
 ---@field id string
----@field bufnr integer
+---@field bufnr integer the buffer that it changes
+---@field shown_in integer that in which it is drawn, or announced where it changes another one
+---@field tick integer of the buffer that it changes
 ---@field hunks speclsp.Hunk[]
 
 ---@type speclsp.Edit|nil the edit that is on screen
@@ -42,6 +44,8 @@ local due
 --- What is known of the user, as tests/support/asking_client.py has it.
 local edited_row, is_wanted, last_key, inserted, asked_at = nil, false, 0, {}, nil
 local is_applying = false
+--- Whether the key leads to another buffer right now.
+local is_leading = false
 ---@type { bufnr: integer, drops: boolean }|nil the changes of this turn of the event loop, if any
 local turn
 --- Whether the user has asked by hand and has not been answered.
@@ -65,13 +69,18 @@ end
 
 ---@return boolean whether an edit is on screen
 function M.visible()
-  return shown ~= nil and shown.bufnr == vim.api.nvim_get_current_buf()
+  return shown ~= nil and shown.shown_in == vim.api.nvim_get_current_buf()
+end
+
+---@param edit speclsp.Edit
+local function is_elsewhere(edit)
+  return edit.bufnr ~= edit.shown_in
 end
 
 local function hide()
   if shown then
-    if vim.api.nvim_buf_is_valid(shown.bufnr) then
-      vim.api.nvim_buf_clear_namespace(shown.bufnr, namespace, 0, -1)
+    if vim.api.nvim_buf_is_valid(shown.shown_in) then
+      vim.api.nvim_buf_clear_namespace(shown.shown_in, namespace, 0, -1)
     end
     shown = nil
     changed()
@@ -128,8 +137,14 @@ local function whole_words(line, first, last)
   return first, last
 end
 
+---@param edit speclsp.Edit
+---@return string
+local function name_of(edit)
+  return vim.fs.basename(vim.api.nvim_buf_get_name(edit.bufnr))
+end
+
 local function mark(row, col, options)
-  vim.api.nvim_buf_set_extmark(shown.bufnr, namespace, row, col, options)
+  vim.api.nvim_buf_set_extmark(shown.shown_in, namespace, row, col, options)
 end
 
 local function strike(row, first, last)
@@ -187,19 +202,35 @@ local function distance()
   return nearest
 end
 
+---@param edit speclsp.Edit
+---@return integer from 0; a hunk may stand behind the last line
+local function first_row(edit)
+  return math.min(edit.hunks[1].first, vim.api.nvim_buf_line_count(edit.bufnr) - 1)
+end
+
+--- Say behind the cursor's line where the key leads.
+local function announce(where)
+  local words = ('  %s: next edit in %s'):format(config.options.keys.accept or 'accept', where)
+  mark(row_of_cursor(), 0, { virt_text = { { words, 'SpeclspHint' } }, virt_text_pos = 'eol' })
+end
+
 local function draw()
-  if not shown or not vim.api.nvim_buf_is_valid(shown.bufnr) then
+  if not shown or not vim.api.nvim_buf_is_valid(shown.shown_in) then
     return
   end
-  vim.api.nvim_buf_clear_namespace(shown.bufnr, namespace, 0, -1)
+  vim.api.nvim_buf_clear_namespace(shown.shown_in, namespace, 0, -1)
+  if is_elsewhere(shown) then
+    if M.visible() and vim.api.nvim_buf_is_loaded(shown.bufnr) then
+      announce(('%s:%d'):format(name_of(shown), first_row(shown) + 1))
+    end
+    return
+  end
   for _, hunk in ipairs(shown.hunks) do
     draw_hunk(hunk)
   end
   if M.visible() and distance() > NEAR then
-    local first = math.min(shown.hunks[1].first, vim.api.nvim_buf_line_count(shown.bufnr) - 1)
-    mark(first, 0, { sign_text = '»', sign_hl_group = 'SpeclspHint' })
-    local words = ('  %s: next edit in line %d'):format(config.options.keys.accept or 'accept', first + 1)
-    mark(row_of_cursor(), 0, { virt_text = { { words, 'SpeclspHint' } }, virt_text_pos = 'eol' })
+    mark(first_row(shown), 0, { sign_text = '»', sign_hl_group = 'SpeclspHint' })
+    announce(('line %d'):format(first_row(shown) + 1))
   end
 end
 
@@ -217,12 +248,25 @@ local function hunk_of(bufnr, wire)
   return { first = first.line, last = last_row, lines = lines, old = old }
 end
 
-local function show(client, bufnr, edit)
+---@param client vim.lsp.Client
+---@param document { uri: string, version: integer }
+---@return integer|nil its buffer, if that is as the server has it
+local function buffer_of(client, document)
+  for bufnr in pairs(client.attached_buffers) do
+    if vim.uri_from_bufnr(bufnr) == document.uri then
+      return vim.lsp.util.buf_versions[bufnr] == document.version and bufnr or nil
+    end
+  end
+end
+
+local function show(client, shown_in, bufnr, edit)
   local is_new = not shown or shown.id ~= edit.id
   hide()
   shown = {
     id = edit.id,
     bufnr = bufnr,
+    shown_in = shown_in,
+    tick = vim.api.nvim_buf_get_changedtick(bufnr),
     hunks = vim.tbl_map(function(wire)
       return hunk_of(bufnr, wire)
     end, edit.hunks),
@@ -338,11 +382,13 @@ local function ask(client, bufnr)
       is_by_hand = false
       return
     end
-    if not edit or suggestions.visible() then
+    local changed_buf = edit and (edit.textDocument.uri == params.textDocument.uri and bufnr
+      or buffer_of(client, edit.textDocument))
+    if not changed_buf or suggestions.visible() then
       return tell_why_none(bufnr)
     end
     is_by_hand = false
-    show(client, bufnr, edit)
+    show(client, bufnr, changed_buf, edit)
   end, bufnr)
   asking = id
 end
@@ -438,7 +484,10 @@ end
 local function on_bytes(_, bufnr, _, row, col, _, old_rows, _, old_bytes, new_rows, _, new_bytes)
   if is_applying or not (shown or config.options.next_edits) then
     return
-  elseif bufnr ~= vim.api.nvim_get_current_buf() or old_bytes + new_bytes == 0 then
+  elseif shown and is_elsewhere(shown) then
+    vim.schedule(M.drop)
+  end
+  if bufnr ~= vim.api.nvim_get_current_buf() or old_bytes + new_bytes == 0 then
     return
   end
   local is_first = not turn
@@ -446,7 +495,7 @@ local function on_bytes(_, bufnr, _, row, col, _, old_rows, _, old_bytes, new_ro
     turn = { bufnr = bufnr, drops = false }
     vim.schedule(settle)
   end
-  if shown and shown.bufnr == bufnr and not turn.drops then
+  if shown and shown.bufnr == bufnr and not is_elsewhere(shown) and not turn.drops then
     turn.drops = not keep(row, col, old_rows == 0 and new_rows == 0, new_bytes)
   end
   local now = now_ms()
@@ -476,7 +525,7 @@ local function moved(bufnr)
   if edited_row then
     is_wanted = row_of_cursor() ~= edited_row
   end
-  if shown and shown.bufnr == bufnr then
+  if shown and shown.shown_in == bufnr then
     draw()
   end
   plan()
@@ -518,11 +567,37 @@ local function apply(edit)
   M.want()
 end
 
+--- Show the buffer of an edit: in a window that has it, else in this one, or beside it where this
+--- one's buffer would be lost.
+---@param edit speclsp.Edit
+local function lead_to(edit)
+  local win = vim.fn.bufwinid(edit.bufnr)
+  if win ~= -1 then
+    vim.api.nvim_set_current_win(win)
+  elseif not pcall(vim.cmd.buffer, edit.bufnr) then
+    vim.cmd.sbuffer(edit.bufnr) -- 'nohidden', and unsaved changes
+  end
+  edit.shown_in = edit.bufnr
+end
+
 ---@param edit speclsp.Edit
 local function go_to(edit)
-  local row = math.min(edit.hunks[1].first, vim.api.nvim_buf_line_count(edit.bufnr) - 1)
-  local line = vim.api.nvim_buf_get_lines(edit.bufnr, row, row + 1, false)[1]
   vim.cmd("normal! m'") -- so that <C-o> leads back
+  if is_elsewhere(edit) then
+    hide()
+    is_leading = true
+    local ok, why = pcall(lead_to, edit)
+    is_leading = false
+    if not ok then
+      error(why, 0)
+    elseif vim.api.nvim_buf_get_changedtick(edit.bufnr) ~= edit.tick then
+      return
+    end
+    shown = edit
+    changed()
+  end
+  local row = first_row(edit)
+  local line = vim.api.nvim_buf_get_lines(edit.bufnr, row, row + 1, false)[1]
   vim.api.nvim_win_set_cursor(0, { row + 1, #line:match('^%s*') })
   vim.cmd('normal! zv')
   draw()
@@ -538,7 +613,10 @@ function M.accept()
   return insert.soon(function()
     if shown ~= edit or not M.visible() then
       return false
-    elseif distance() > NEAR then
+    elseif not vim.api.nvim_buf_is_loaded(edit.bufnr) then
+      M.drop()
+      return false
+    elseif is_elsewhere(edit) or distance() > NEAR then
       go_to(edit)
     else
       apply(edit)
@@ -572,7 +650,8 @@ function M.words()
     local what = #hunk.lines == 0 and 'delete ' .. old
       or #hunk.old == 0 and 'insert ' .. now
       or ('replace %s by %s'):format(old, now)
-    said[#said + 1] = ('line %d: %s'):format(hunk.first + 1, what)
+    local file = is_elsewhere(shown) and name_of(shown) .. ' ' or ''
+    said[#said + 1] = ('%sline %d: %s'):format(file, hunk.first + 1, what)
   end
   return table.concat(said, '; ')
 end
@@ -609,6 +688,9 @@ function M.setup()
   vim.api.nvim_create_autocmd({ 'BufLeave', 'WinLeave' }, {
     group = group,
     callback = function()
+      if is_leading then
+        return
+      end
       is_by_hand = false
       forget()
       M.drop()
@@ -619,7 +701,7 @@ function M.setup()
     pattern = 'SpeclspStatus',
     callback = function()
       local is_there = server.status.state == 'ready' or server.status.state == 'unloaded'
-      if shown and (not is_there or suggestions.is_snoozing() or not buffers.suggests(shown.bufnr)) then
+      if shown and (not is_there or suggestions.is_snoozing() or not buffers.suggests(shown.shown_in)) then
         M.drop()
       end
     end,

@@ -349,7 +349,11 @@ local function client_config(cmd)
     cmd = cmd,
     settings = { speclsp = settings },
     -- This plugin draws the suggestions; as items of a popup they would be there twice.
-    init_options = vim.tbl_extend('keep', settings, { completion_items = 'never', explainsNextEdits = true }),
+    init_options = vim.tbl_extend('keep', settings, {
+      completion_items = 'never',
+      explainsNextEdits = true,
+      opensNextEdits = true,
+    }),
     handlers = {
       ['$/speclsp/status'] = function(_, params)
         local was_ready = M.status.state == 'ready'

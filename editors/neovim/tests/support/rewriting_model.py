@@ -1,6 +1,6 @@
-"""A stand-in for Zeta 2, and what is edited with it.
+"""Stand-ins for Zeta 2 and for a model by analogy, and what is edited with them.
 
-It rewrites the region of its prompt by a rule, and suggests nothing.
+They rewrite the region of their prompt by a rule, and suggest nothing.
 """
 
 from collections.abc import Callable
@@ -38,5 +38,15 @@ def rewriting(rule: Callable[[str], str]) -> Callable[[str], str]:
             return ""
         region = behind.partition("=======\n<[fim-middle]>")[0].replace("<|user_cursor|>", "")
         return rule(region) + ">>>>>>> UPDATED\n"
+
+    return answer
+
+
+def by_analogy(rule: Callable[[str], str]) -> Callable[[str], str]:
+    """Answer what a rule makes of each place."""
+
+    def answer(prompt: str) -> str:
+        place, is_edit, given = prompt.rpartition("--- before\n")[2].partition("+++ after\n")
+        return rule(place).removeprefix(given) + "--- before\n" if is_edit else ""
 
     return answer

@@ -33,6 +33,11 @@ const CART = `class Cart:
         self.items = []
 `;
 
+const USES = `from renamed import total
+
+${"x = 1\n".repeat(30)}print(total([1], 2))
+`;
+
 let model: ScriptedModel;
 let workbench: Workbench;
 let folder: string;
@@ -49,7 +54,9 @@ before(async () => {
   // A search for a file that was just written may not find it for as long as its list is open.
   const names = ["rename", "decline", "type", "indent", "list", "windows", "lines"];
   names.push("shop", "killed", "snooze", "picture");
-  folder = workbench.folder("shop", Object.fromEntries(names.map((name) => [`${name}.py`, CODE])));
+  names.push("renamed");
+  const files = Object.fromEntries(names.map((name) => [`${name}.py`, CODE]));
+  folder = workbench.folder("shop", { ...files, "client.py": USES });
   garden = workbench.folder("garden", { "shop.py": CODE, "cart.py": CART });
   editor = await Editor.open(workbench, folder, join(folder, "shop.py"));
 });
@@ -236,6 +243,36 @@ test("the README's picture shows a next edit", async () => {
   await editor.untilStatus(LINE_3);
   await editor.showSideBar(false);
   await editor.picture("next-edit", 200);
+});
+
+/** Open a file, and the one with the function, which is renamed by analogy there. */
+async function renameFunction(uses: string): Promise<void> {
+  model.rule = (place) => place.replace("total", "price_of");
+  await opened(uses);
+  await opened("renamed.py");
+  for (let n = 0; n < "def ".length; n++) await editor.keys("ArrowRight");
+  await editor.keys("Control+Shift+ArrowRight");
+  await editor.type("price_of");
+  await editor.keys("ArrowDown");
+}
+
+test("Tab leads to another file, the next Tab applies the edit there, Esc declines", async () => {
+  workbench.set("speclsp.editFormat", "analogy");
+  const shown = (name: string): Promise<void> =>
+    editor.page.locator(`.editor-instance .monaco-editor[data-uri$="/${name}"]`).waitFor();
+  await renameFunction("client.py");
+  await editor.untilStatus(/client\.py line 1: replace from renamed import total by /);
+  await editor.picture("next-edit-elsewhere");
+  await editor.keys("Tab");
+  await shown("client.py");
+  await editor.untilStatus(/Next edit, line 1: replace from renamed import total by /);
+  await editor.keys("Tab");
+  await editor.untilStatus(/Next edit, line 33: /);
+  await editor.keys("Tab", "Escape");
+  await editor.untilStatus(NONE);
+  const file = join(folder, "client.py");
+  await editor.saved(file, (text) => text === USES.replace("total", "price_of"));
+  workbench.set("speclsp.editFormat", "auto");
 });
 
 test("Tab renames three uses by the embedded model", async () => {

@@ -1,11 +1,21 @@
 /**
- * A stand-in for Zeta 2 behind an OpenAI-compatible server: it rewrites the region of its prompt by
- * a rule, as a model does that has understood the change, and suggests nothing at the cursor.
+ * A stand-in for Zeta 2, or for a model by analogy, behind an OpenAI-compatible server: it rewrites
+ * the region of its prompt by a rule, as a model does that has understood the change, and suggests
+ * nothing at the cursor.
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
 const MODEL = "zeta-2";
+
+function answerTo(prompt: string, rule: (region: string) => string): string {
+  const place = prompt.split("--- before\n").at(-1);
+  const [old = "", given] = place?.split("+++ after\n") ?? [];
+  if (given !== undefined) return `${rule(old).slice(given.length)}--- before\n`;
+  const [, behind] = prompt.split("<<<<<<< CURRENT\n");
+  const region = behind?.split("=======\n<[fim-middle]>")[0]?.replace("<|user_cursor|>", "");
+  return region === undefined ? "" : `${rule(region)}>>>>>>> UPDATED\n`;
+}
 
 export class ScriptedModel {
   /** How the model rewrites a region. */
@@ -26,10 +36,7 @@ export class ScriptedModel {
           return;
         }
         const { prompt } = JSON.parse(body) as { prompt: string };
-        const [, behind] = prompt.split("<<<<<<< CURRENT\n");
-        const region = behind?.split("=======\n<[fim-middle]>")[0]?.replace("<|user_cursor|>", "");
-        const text = region === undefined ? "" : `${model.rule(region)}>>>>>>> UPDATED\n`;
-        const event = JSON.stringify({ choices: [{ text }] });
+        const event = JSON.stringify({ choices: [{ text: answerTo(prompt, model.rule) }] });
         response.setHeader("Content-Type", "text/event-stream");
         response.end(`data: ${event}\n\ndata: [DONE]\n\n`);
       });
