@@ -75,6 +75,7 @@ class DraftModelDrafter:
     ``crossing`` is given for a model with another vocabulary: the model's text and drafts are then
     in its own tokens, and cross to the target's as text.  ``has_gpu``: there are devices to put its
     layers on.  ``share`` is its size in that of the target.
+    Half of its many attributes are settings, the rest one text and the times that it took.
     """
 
     name = "draft"

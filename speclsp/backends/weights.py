@@ -44,6 +44,12 @@ TEXT_OF_KEY: Final = "speclsp.cost_true.text_of"
 _OF_PASSES: Final = tuple(name for name in FIELDS if info(name).group == "models")
 """Settings of the models, on which the time of a pass may depend."""
 
+_DRAFT_MEMORY_REMEDY: Final = (
+    "Lower `spec_draft_ctx_size` (`-cd`), quantise the draft model's KV cache (`-ctkd q8_0 "
+    "-ctvd q8_0`), keep the draft model on the CPU (`-ngld 0`), choose a smaller one, or use "
+    "drafters that need no model."
+)
+
 _N_KNOWN: Final = 2
 """Vocabularies that are kept: the target's and the next-edit model's."""
 
@@ -319,9 +325,7 @@ def load_draft_model(
             of_draft,
             progress=lambda _share: True,
             log=log,
-            memory_remedy="Lower `spec_draft_ctx_size` (`-cd`), quantise the draft model's KV "
-            "cache (`-ctkd q8_0 -ctvd q8_0`), keep the draft model on the CPU (`-ngld 0`), choose "
-            "a smaller one, or use drafters that need no model.",
+            memory_remedy=_DRAFT_MEMORY_REMEDY,
         )
     except SettingsError as error:
         # An unusable draft model must not stop the target.

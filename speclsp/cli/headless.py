@@ -21,6 +21,7 @@ import cattrs
 import click
 import msgspec
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcMethodNotFound
+from pygls.protocol import JsonRPCRequestMessage
 from pygls.server import JsonRPCServer
 
 from speclsp import settings
@@ -157,9 +158,9 @@ class HeadlessConnection(JsonRpcConnection):
 
     def accepts_notification(self, method: str) -> bool:
         """Return whether a call without an id is run; the others would only compute an answer."""
-        if self._shutdown:
+        if self.shutting_down:
             return False
-        self._shutdown = method == "shutdown"
+        self.shutting_down = method == "shutdown"
         return method in {"cancel", "shutdown"}
 
     def structure_params(self, method: str, params: Any) -> Any:
@@ -178,10 +179,11 @@ class HeadlessConnection(JsonRpcConnection):
                 f"invalid params: {field}: {_PLACE.sub('', text)}", data={"field": field}
             ) from error
 
-    def _handle_request(self, msg_id: MessageId, method_name: str, params: Any) -> None:
-        if method_name in {"complete", "nextEdit"}:
-            self.cancellations[msg_id] = CancellationToken()
-        super()._handle_request(msg_id, method_name, params)
+    def begin(self, request: JsonRPCRequestMessage) -> None:
+        """Make what ``cancel`` cancels the request by, and call its handler."""
+        if request.method in {"complete", "nextEdit"}:
+            self.cancellations[request.id] = CancellationToken()
+        super().begin(request)
 
     async def close(self) -> int:
         """Wait until every request is answered; 1 if nobody reads the answers, else 0."""

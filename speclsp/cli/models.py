@@ -172,6 +172,11 @@ def check(name: str, **options: Any) -> None:
     from speclsp.cli.model_check import check_model, verdict  # noqa: PLC0415
 
     settings = given_settings({**options, **({"model": name} if name else {})})
+    if settings.engine_url:
+        raise click.UsageError(
+            "`speclsp models check` loads a model here, and a remote engine has one of its own; "
+            "`speclsp doctor --engine-url URL` asks it."
+        )
     problems = print_findings(check_model(settings, _show_places))
     click.echo(verdict(problems))
     sys.exit(1 if problems else 0)

@@ -108,6 +108,7 @@ class SharedCompleter:
     """A :class:`speclsp.seam.completer.Completer` whose engine is a process that windows share.
 
     All state belongs to the event loop: what other threads ask for is done there, in its order.
+    Its many attributes are what outlives a connection, and change together when one ends.
     """
 
     def __init__(self, settings: Settings, link: Link, *, gives_up: bool = True) -> None:

@@ -15,13 +15,14 @@ import msgspec
 from cattrs import Converter
 from lsprotocol import types
 from pygls.exceptions import (
+    JsonRpcException,
     JsonRpcInternalError,
     JsonRpcInvalidParams,
     JsonRpcInvalidRequest,
     JsonRpcServerNotInitialized,
 )
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol
+from pygls.protocol import JsonRPCRequestMessage, LanguageServerProtocol
 
 from speclsp.lsp.capabilities import InitializeParams, initialize_params
 from speclsp.lsp.converter import structure_params
@@ -40,15 +41,15 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         self._shutdown_announced = False
         self.note_arrival: Callable[[Any], None] = lambda _: None
         """Called with the params of each request on its arrival, in its handler's context."""
-
-    def _register_builtin_features(self) -> None:
+        self.fm.builtin_features.clear()
         self.fm.add_builtin_feature(types.INITIALIZE, self.lsp_initialize)
         self.fm.add_builtin_feature(types.SHUTDOWN, self.lsp_shutdown)
         self.fm.add_builtin_feature(types.EXIT, self.lsp_exit)
 
-    def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
-        self.note_arrival(params)
-        super()._handle_request(msg_id, method_name, params)
+    def begin(self, request: JsonRPCRequestMessage) -> None:
+        """Note the request's arrival, and call its handler."""
+        self.note_arrival(request.params)
+        super().begin(request)
 
     # --- checks ---------------------------------------------------------------------------------
 
@@ -70,7 +71,7 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         """Return whether a notification is handled in the present state."""
         if method == types.EXIT:
             return True
-        if self._shutdown or not self._initialized:
+        if self.shutting_down or not self._initialized:
             logger.debug("dropped %s: not between initialize and shutdown", method)
             return False
         if method == types.SHUTDOWN:
@@ -99,7 +100,7 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
             return params
         if params is None and method == types.INITIALIZED:
             params = {}  # some clients leave out the empty object
-        return structure_params(self._converter, method, params, params_class)
+        return structure_params(self.fm.converter, method, params, params_class)
 
     # --- the server's own requests --------------------------------------------------------------
 
@@ -119,17 +120,19 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
             super().receive_answer(message)
             return
         del self._result_types[msg_id]
-        if not self._request_futures[msg_id].set_running_or_notify_cancel():
-            del self._request_futures[msg_id]
+        future = self._request_futures.pop(msg_id)
+        if not future.set_running_or_notify_cancel():
             return
-        if (error := message.get("error")) is not None:
-            detail = error if isinstance(error, dict) else {"message": error}
-            code = detail.get("code")
-            error = types.ResponseError(
-                code=code if isinstance(code, int) else JsonRpcInternalError.CODE,
-                message=str(detail.get("message")),
-            )
-        self._handle_response(msg_id, message.get("result"), error)
+        if (error := message.get("error")) is None:
+            future.set_result(message.get("result"))
+            return
+        detail = error if isinstance(error, dict) else {"message": error}
+        code = detail.get("code")
+        told = types.ResponseError(
+            code=code if isinstance(code, int) else JsonRpcInternalError.CODE,
+            message=str(detail.get("message")),
+        )
+        future.set_exception(JsonRpcException.from_error(told))
 
     # --- life cycle -----------------------------------------------------------------------------
 
@@ -154,4 +157,4 @@ class SpecProtocol(JsonRpcConnection, LanguageServerProtocol):
         """Close the session; return 0 if the client has asked to shut down, else 1."""
         self.cancel_requests()
         await self.fm.features[types.SHUTDOWN](None)
-        return 0 if self._shutdown or self._shutdown_announced else 1
+        return 0 if self.shutting_down or self._shutdown_announced else 1

@@ -54,7 +54,10 @@ _CONFIGURATION_TIMEOUT_S = 2.0
 
 
 class Session:
-    """The state that the method handlers share."""
+    """The state that the method handlers share.
+
+    Its many attributes are changed together on one loop; what has rules of its own is a class.
+    """
 
     def __init__(
         self,

@@ -70,6 +70,7 @@ class ProjectIndex:
     vocabulary.  ``busy`` returns whether a completion is being computed, for which indexing pauses.
     ``readers`` are the events of the windows that use the index; see :meth:`join`.
     ``open_store`` is called by the index's thread, which closes the store when it stops.
+    Its many attributes are the state of one thread; most change together under one lock.
     """
 
     def __init__(

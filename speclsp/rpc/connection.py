@@ -26,7 +26,7 @@ from pygls.exceptions import (
     JsonRpcParseError,
     JsonRpcRequestCancelled,
 )
-from pygls.protocol import JsonRPCProtocol
+from pygls.protocol import JsonRPCNotification, JsonRPCProtocol, JsonRPCRequestMessage
 from pygls.server import JsonRPCServer
 
 from speclsp.rpc.framing import FrameDecoder, FramingProblem
@@ -81,6 +81,8 @@ class JsonRpcConnection(JsonRPCProtocol):
         self._decoder: FrameDecoder | None = None
         self._batch_replies: dict[MessageId, Reply] = {}
         self._over = asyncio.Event()
+        self.shutting_down = False
+        """Whether the client has asked to shut down; later requests are refused."""
         self.exited = False
         """Whether the client has asked the server to end."""
         self.abandoned = False
@@ -108,6 +110,10 @@ class JsonRpcConnection(JsonRPCProtocol):
 
     def check_request(self, method: str) -> None:
         """Raise JsonRpcException where a request must be refused in the present state."""
+
+    def begin(self, request: JsonRPCRequestMessage) -> None:
+        """Call a request's handler; this runs in a context of its own."""
+        self.handle_message(request)
 
     def receive_answer(self, message: dict[str, Any]) -> None:
         """Receive the client's answer to a request of the server."""
@@ -223,12 +229,12 @@ class JsonRpcConnection(JsonRPCProtocol):
             self.refuse(error, msg_id, reply)
             return
         # Set before the handler, a task, runs: the messages that follow must be refused.
-        self._shutdown = method == _SHUTDOWN
+        self.shutting_down = method == _SHUTDOWN
         self._batch_replies[msg_id] = reply
         if msg_id == self.answered:  # before this connection was made
             self.answered, self._batch_replies[msg_id] = None, lambda _: None
-        # Each handler runs in a context of its own, which holds the request's id.
-        contextvars.copy_context().run(self._handle_request, msg_id, method, params)
+        request = JsonRPCRequestMessage(msg_id, method, self.VERSION, params)
+        contextvars.copy_context().run(self.begin, request)
 
     def _checked(self, msg_id: MessageId, message: dict[str, Any]) -> tuple[str, Any]:
         """Return a request's method and its params as the handler takes them.
@@ -240,14 +246,14 @@ class JsonRpcConnection(JsonRPCProtocol):
             raise JsonRpcInvalidRequest("method must be a string")
         if message.get("jsonrpc") != self.VERSION:
             raise JsonRpcInvalidRequest(f"jsonrpc must be {self.VERSION!r}")
-        if self._shutdown:
+        if self.shutting_down:
             raise JsonRpcInvalidRequest("the server is shutting down")
         self.check_request(method)
         if msg_id in self._request_futures:
             raise JsonRpcInvalidRequest(
                 f"a request with id {msg_id!r} is still open", data={"field": "$.id"}
             )
-        self._get_handler(method)
+        self._check_handler(method)
         if not self.is_request(method):
             raise JsonRpcInvalidRequest(f"{method} is a notification and takes no id")
         return method, self.structure_params(method, message.get("params"))
@@ -257,26 +263,28 @@ class JsonRpcConnection(JsonRPCProtocol):
             return
         try:
             if method != _CANCEL:
-                self._get_handler(method)
+                self._check_handler(method)
             structured = self.structure_params(method, params)
         except JsonRpcMethodNotFound:
             logger.debug("ignored %s", method)
         except JsonRpcException as error:
             logger.warning("dropped %s: %s", method, error.message)
         else:
-            contextvars.copy_context().run(self._handle_notification, method, structured)
+            if method != _CANCEL:
+                self.handle_message(JsonRPCNotification(method, self.VERSION, structured))
+            # Often the answer is on its way already, which pygls would warn of.
+            elif (future := self._request_futures.get(structured.id)) is not None:
+                future.cancel()
 
-    def _handle_cancel_notification(self, msg_id: MessageId) -> None:
-        # Often the answer is on its way already, which pygls would warn of.
-        future = self._request_futures.get(msg_id)
-        if future is not None:
-            future.cancel()
+    def _check_handler(self, method: str) -> None:
+        if method not in self.fm.builtin_features and method not in self.fm.features:
+            raise JsonRpcMethodNotFound.of(method)
 
     # --- out ------------------------------------------------------------------------------------
 
     def _send_data(self, data: Any) -> None:
         if self._write is not None:
-            text = json.dumps(data, default=self._serialize_message, separators=(",", ":"))
+            text = json.dumps(data, default=self.fm.converter.unstructure, separators=(",", ":"))
             body = text.encode(self.CHARSET)
             self._write(body if self._decoder is None else self._decoder.framed(body))
 

@@ -47,7 +47,7 @@ class Pipe:
             for message in messages:
                 raw = message if isinstance(message, bytes) else json.dumps(message).encode()
                 self.connection.receive(raw)
-            return not self.connection._shutdown
+            return not self.connection.shutting_down
 
         return asyncio.run_coroutine_threadsafe(receive(), self._loop).result(10)
 

@@ -70,6 +70,12 @@ def test_explain_prints_what_would_be_sent_and_sends_nothing(server, tmp_path):
     assert "POST /v1/completions" in run("explain", place, "--engine-url", server.address).stdout
 
 
+def test_a_remote_engines_model_is_not_checked():
+    outcome = run("models", "check", "--engine-url", "http://127.0.0.1:9")
+    assert outcome.exit_code == 2
+    assert "a remote engine has one of its own" in outcome.output
+
+
 def test_bench_says_that_there_are_no_drafts_to_compare(tmp_path):
     outcome = run("bench", str(tmp_path), "--engine-url", "http://127.0.0.1:9")
     assert outcome.exit_code == 2

@@ -232,7 +232,7 @@ class Desk:
             for tokens in served.generated.get(completer.tokens, ()):
                 yield detokenised(tokens, vocabulary)
             for prompts in served.prompts._documents.values():
-                yield from (c.chunk.text for w in prompts._windows for c in w.chunks.chunks)
+                yield from (c.chunk.text for e in prompts._excerpts for c in e.chunks.chunks)
         for texts in completer._engine._accepted.values():
             for accepted in texts._by_root.values():
                 assert accepted.is_ready.wait(WAIT_S)

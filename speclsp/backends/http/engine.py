@@ -104,6 +104,7 @@ class HttpEngine:
     of a server that has several, and ``ca_file`` names certificates to trust instead of the
     system's.
     One thread calls it; any thread may call :meth:`tokenize` and :meth:`close`.
+    Its many attributes are the address, and what is known of the server, which each answer changes.
 
     Raises :class:`~speclsp.errors.RemoteError` where ``url`` cannot be used, and
     :class:`~speclsp.errors.SettingsError` where ``ca_file`` cannot be read.
@@ -279,6 +280,9 @@ class HttpEngine:
 
     async def _shut_down(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if tasks:
+            # A connection that is cancelled as it begins has Python warn on standard error.
+            await asyncio.wait(tasks, timeout=_POLL_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -332,7 +336,7 @@ class HttpEngine:
                     if pause_s is None or error.retry_after_s is None:
                         raise
                     pause_s = max(pause_s, error.retry_after_s)
-                    if self._clock() + pause_s >= stream.ends_at:
+                    if pause_s > _LONGEST_DOWN_S or self._clock() + pause_s >= stream.ends_at:
                         raise
                     await asyncio.sleep(pause_s)
         except RemoteError as error:

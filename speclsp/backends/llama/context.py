@@ -70,7 +70,8 @@ class LlamaTarget:
     """Implements :class:`speclsp.decoding.target.ForkTarget`; belongs to one thread.
 
     Owns its context and its model.  ``cached`` always equals llama.cpp's KV cache, except for forks
-    and, until :meth:`keep_path`, the nodes of a tree.
+    and, until :meth:`keep_path`, the nodes of a tree.  Its many attributes are that one cache's
+    state and what the decoding loop reads of a target.
     """
 
     def __init__(self, model: LlamaModel, settings: Settings, n_ctx: int) -> None:
@@ -103,9 +104,8 @@ class LlamaTarget:
         is_on_cpu = set(model.layers) <= {_CPU}
         self.batch_sizes: Sequence[int] = _cpu_batch_sizes(self.n_batch) if is_on_cpu else ()
         """Sizes, rising, to the next of which a batch is padded; one beyond the last is not."""
-        n_chunk_max = _CPU_CHUNK if is_on_cpu else self.n_batch
-        n_chunk_max = min(int(llama.llama_n_ubatch(self._context)), n_chunk_max, self.n_batch)
-        self._n_chunk = self._n_chunk_max = n_chunk_max
+        n_most = min(self.n_batch, _CPU_CHUNK) if is_on_cpu else self.n_batch
+        self._n_chunk = self._n_chunk_max = min(int(llama.llama_n_ubatch(self._context)), n_most)
         self._n_outputs = min(MAX_OUTPUTS, self.n_batch)
         self._interrupt = DecodeInterrupt()
         self._interrupt.install(self._context)

@@ -1,9 +1,12 @@
 """What a remote engine does about servers that are slow, broken, hostile or gone."""
 
 import asyncio
+import gc
 import json
 import logging
+import math
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -258,6 +261,13 @@ def test_retries_stay_within_the_time_of_the_request(asking):
     assert client.n_asked == 1
 
 
+def test_a_request_without_a_deadline_waits_no_hour(asking):
+    client = asking(response(429, b"", "Retry-After: 3600"))
+    with pytest.raises(RemoteError, match="limits how often"):
+        client.ask(deadline_s=math.inf)
+    assert client.n_asked == 1
+
+
 def test_a_connection_is_kept(asking):
     client = asking(good(), good())
     assert [client.ask(), client.ask()] == ["hello world"] * 2
@@ -280,6 +290,19 @@ def test_the_request_after_a_cut_finds_a_connection(asking):
     head = client.server.requests[-1]
     assert client.ask() == "hello world"
     assert client.server.requests[-1].connection_idx == head.connection_idx
+
+
+@pytest.mark.filterwarnings("error")
+def test_closing_the_engine_after_a_cut_is_silent(asking):
+    for number in range(20):
+        client = asking(stream(HELLO, 60.0, WORLD))
+        client.engine.connect()
+        pieces = client.engine.stream(PROMPT, RemoteParams(n_predict=16), lambda: False, 5.0)
+        next(pieces)
+        pieces.close()
+        time.sleep(number * 0.0002)
+        client.engine.close()
+        gc.collect()
 
 
 def test_closing_the_engine_ends_its_stream(asking):
