@@ -458,6 +458,9 @@ class HttpEngine:
         if status in (401, 403):
             what = f"refuses the key with status {status}{said}"
             return self._failure(what, _CHECK_KEY, KeyRefusedError)
+        if status == httpx2.codes.PROXY_AUTHENTICATION_REQUIRED:
+            remedy = "Put both into its address: HTTP_PROXY=http://USER:PASSWORD@HOST:PORT."
+            return self._failure("is behind a proxy that asks for a name and a password", remedy)
         if status == httpx2.codes.NOT_FOUND:
             return self._failure(f"knows no such path or model{said}", _CHECK)
         if status in _REFUSALS:

@@ -176,6 +176,7 @@ def test_a_stream_that_breaks_off_leaves_what_came(asking, rest):
         (response(401, {"error": {"message": f"bad {KEY}"}}), r"refuses the key .*bad …", "KEY"),
         (response(403), "refuses the key", "engine_key_file"),
         (response(404, {"message": "no model coder"}), "no model coder", "engine_model"),
+        (response(407), "a proxy that asks for a name", "HTTP_PROXY"),
         (response(429, b"", "Retry-After: 3600"), "limits how often", "debounce_ms"),
         (response(302, b"", "Location: http://evil.example/x"), "redirects to evil", "engine_url"),
         (response(200, b"[]"), "no stream of events", ""),
