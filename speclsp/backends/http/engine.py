@@ -464,7 +464,9 @@ class HttpEngine:
         if status == httpx2.codes.NOT_FOUND:
             return self._failure(f"knows no such path or model{said}", _CHECK)
         if status in _REFUSALS:
-            error = self._failure(f"refuses the request with status {status}{said}", _CHECK)
+            # Servers that take a model's prompt as text only refuse a suffix.
+            remedy = f"{_CHECK} Where the model's name does not tell its prompt, set fim_template."
+            error = self._failure(f"refuses the request with status {status}{said}", remedy)
             error.is_down = False
             return error
         if response.has_redirect_location:

@@ -235,8 +235,9 @@ def test_a_key_that_was_replaced_is_read_again(asking):
 
 def test_a_refused_request_does_not_stop_the_next_one(asking):
     client = asking(response(400, {"error": {"message": "too long"}}), good())
-    with pytest.raises(RemoteError, match="too long"):
+    with pytest.raises(RemoteError, match="too long") as refused:
         client.ask()
+    assert "fim_template" in refused.value.remedy
     assert client.ask() == "hello world"
 
 
