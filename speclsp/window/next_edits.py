@@ -36,8 +36,6 @@ _NONE_HERE: Final = ("no-place", "kept")
 """Why there is no edit by analogy in a document, so that another one may have a place."""
 _N_SEARCHED: Final = 400_000
 """Characters of other documents in which places are looked for, at most: that takes 2 ms."""
-_N_OTHERS: Final = 2
-"""Other documents that the model is asked about, at most."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -153,13 +151,15 @@ class NextEdits:
 
         With it come the request and the document that it is of.
         """
-        stats, n_asked = here.stats, 0
+        stats = here.stats
         with self._lock:
             declined = tuple(hunk for _, hunk in self._declined)
         renaming = renaming_of(plain.changes)
         if renaming is None or any(renaming.is_in(*hunk) for hunk in declined):
             return plain, masked, here
-        for document in self._searched(renaming, plain.uri, others):
+        # Uses here that the model left as they are would be found, and left, again.
+        own = (plain.uri,) if here.withheld == "no-place" else ()
+        for document in self._searched(renaming, {*own, *others()}):
             offset = await asyncio.to_thread(
                 renaming.place, document.text, document.path, plain.changes
             )
@@ -179,15 +179,12 @@ class NextEdits:
                 where = document.uri, document.version
                 there = structs.replace(there, elsewhere=where, is_far=True, stats=stats)
                 return asked, document, there
-            n_asked += 1
-            if n_asked == _N_OTHERS:
-                break
+            if document.uri != plain.uri:
+                break  # what the model leaves in one, it gets wrong in another as often as not
         return plain, masked, structs.replace(here, stats=stats)
 
-    def _searched(
-        self, renaming: Renaming, uri: str, others: Callable[[], Collection[str]]
-    ) -> list[Document]:
-        """Return the documents in which uses of a name are looked for.
+    def _searched(self, renaming: Renaming, uris: Collection[str]) -> list[Document]:
+        """Return those of some documents in which uses of a name are looked for.
 
         There are none before the file that declares it has no more of them.
         """
@@ -196,8 +193,7 @@ class NextEdits:
         home = next((one for one in every if (one.path, one.file) == its_file), None)
         if home is None or not renaming.is_done(home.text):
             return []
-        uris = {uri, *others()} - {home.uri}
-        found = [one for one in every if one.uri in uris]
+        found = [one for one in every if one.uri in uris and one is not home]
         n_chars = accumulate(len(one.text) for one in found)
         return [one for one, n in zip(found, n_chars, strict=True) if n <= _N_SEARCHED]
 

@@ -733,6 +733,21 @@ def test_a_renamed_function_is_renamed_in_another_file_use_by_use(make):
     assert all("before\ndef load(path):\n" in prompt.text for prompt, _ in files.remote.sent)
 
 
+def test_a_use_that_the_model_keeps_in_one_file_does_not_hide_the_next(make):
+    files = OtherFiles(make)
+    files.rename()
+    files.remote.becomes = lambda place: place.replace("import load", "import read")
+    first = files.ask()
+    assert files.text(first) == USES.replace("import load", "import read")
+    third = "file:///p/c.py"
+    files.edited.window.open_document(
+        document_of("from a import load\n", uri=third, path="c.py", language_id="python")
+    )
+    files.use(files.text(first))
+    result = files.ask(OTHER, others=(URI, third))
+    assert result.elsewhere == (third, 1)
+
+
 @pytest.mark.parametrize("others", [(), (URI,), ("file:///p/c.py",)])
 def test_no_file_is_gone_to_that_the_client_does_not_name(others, make):
     files = OtherFiles(make)
@@ -764,8 +779,13 @@ def test_a_use_elsewhere_that_the_model_keeps_is_not_shown(make):
     files = OtherFiles(make)
     files.remote.becomes = lambda place: place
     files.rename()
-    assert files.ask().withheld == "no-place"
-    assert len(files.remote.sent) == 2
+    third = "file:///p/c.py"
+    files.edited.window.open_document(
+        document_of("load(3)\n", uri=third, path="c.py", language_id="python")
+    )
+    assert files.ask(others=(OTHER, third)).withheld == "no-place"
+    ((prompt, _),) = files.remote.sent  # of the file that was opened last
+    assert "before\nload(3)\n" in prompt.text
     assert files.edited.window.statistics().edits.totals.n_predicted
 
 

@@ -306,3 +306,66 @@ def test_the_picture_of_a_suggestion(project, tmp_path):
         picture.write_text(terminal.svg(n_rows=14), encoding="utf-8")
     finally:
         terminal.close()
+
+
+OPTIONS = """from argparse import ArgumentParser
+from pathlib import Path
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--prices", type=Path, required=True)
+    parser.add_argument("--orders", type=Path, required=True)
+    parser.add_argument("--report", type=Path, required=True)
+"""
+CLIENT = """from shop import total
+
+bill = total([1, 2], rate=2)
+"""
+
+
+@pytest.mark.skipif(not MODEL.is_file(), reason="SPECLSP_REAL_MODELS names no folder with it")
+def test_the_pictures_of_edits_by_analogy(project, tmp_path):
+    """SPECLSP_PICTURES names a folder that keeps them."""
+    for name, text in (("shop.py", CODE), ("options.py", OPTIONS), ("client.py", CLIENT)):
+        (project / name).write_text(text)
+    named = tmp_path / "Qwen2.5-Coder-0.5B-Q4_K_M.gguf"
+    named.symlink_to(MODEL)
+    settings = f"{{ model = '{named}', edit_format = 'analogy', deadline_ms = 60000 }}"
+    home = tmp_path / "home"
+    file = project / "options.py"
+    terminal = Terminal("forky", file, home, settings=settings, rows=13, columns=86)
+
+    def keep(name: str, n_rows: int) -> None:
+        picture = Path(os.environ.get("SPECLSP_PICTURES", tmp_path)) / f"{name}-neovim.svg"
+        picture.write_text(terminal.svg(n_rows=n_rows), encoding="utf-8")
+
+    try:
+        terminal.until(lambda: terminal.shows("speclsp ready"))
+        terminal.send("6G0f)i, metavar='FILE'\x1b".replace("'", '"'))
+        terminal.send("j")
+        terminal.until(
+            lambda: terminal.shows('"--report", type=Path, required=True, metavar="FILE")')
+        )
+        keep("argument", 8)
+        terminal.send(f":edit {project / 'client.py'} | edit {project / 'shop.py'}\r")
+        terminal.until(lambda: terminal.shows("def total(prices"))
+        terminal.send("gg0fpcwamounts\x1b")
+        terminal.send("j")
+        terminal.until(lambda: terminal.shows("len(amounts)"))
+        assert terminal.has_struck("prices")
+        keep("rename", 9)
+        terminal.send("\t")
+        terminal.until(lambda: not terminal.has_struck("prices"))
+        terminal.send("gg0wcwprice_of\x1b")
+        terminal.send("j")
+        terminal.until(lambda: terminal.shows("<Tab>: next edit in client.py:1"))
+        keep("other-file", 9)
+        terminal.send("\t")
+        terminal.until(lambda: terminal.shows("   from shop import price_of"))
+        keep("in-other-file", 4)
+        terminal.send("\t")
+        terminal.until(lambda: not terminal.has_struck("total"))
+        terminal.send(":w\r")
+        terminal.until(lambda: "import price_of" in (project / "client.py").read_text())
+    finally:
+        terminal.close()

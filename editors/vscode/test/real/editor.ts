@@ -191,10 +191,10 @@ export class Editor {
   }
 
   /** Take a picture of the window, or of its first `height` pixels' lines alone. */
-  async picture(name: string, height?: number): Promise<void> {
+  async picture(name: string, height?: number, width = 640): Promise<void> {
     const path = join(ARTEFACTS, `${name}.png`);
     const box = await this.page.locator(".editor-instance").first().boundingBox();
-    const lines = box !== null && height !== undefined && { clip: { ...box, width: 640, height } };
+    const lines = box !== null && height !== undefined && { clip: { ...box, width, height } };
     await this.page.screenshot({ path, ...lines });
   }
 

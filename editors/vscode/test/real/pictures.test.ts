@@ -1,4 +1,4 @@
-/** The pictures of the README, into artefacts, with Qwen2.5-Coder 0.5B: SPECLSP_PICTURES_MODEL names its file. */
+/** The pictures of the README and of next edits by analogy, into artefacts, with Qwen2.5-Coder 0.5B: SPECLSP_PICTURES_MODEL names its file. */
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Editor } from "./editor.js";
@@ -22,6 +22,29 @@ class Cart:
             raise KeyError(f"{name} is not in the cart")
         del self.prices[name]
 
+`;
+const SHOP = `def total(prices, rate):
+    result = 0
+    for price in prices:
+        result += price
+    print(prices)
+    if rate:
+        result *= rate
+    print(rate)
+    return result / len(prices)
+`;
+const OPTIONS = `from argparse import ArgumentParser
+from pathlib import Path
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--prices", type=Path, required=True)
+    parser.add_argument("--orders", type=Path, required=True)
+    parser.add_argument("--report", type=Path, required=True)
+`;
+const CLIENT = `from shop import total
+
+bill = total([1, 2], rate=2)
 `;
 let workbench: Workbench;
 
@@ -76,4 +99,51 @@ test("pictures", { skip: MODEL === "" && "no model is named" }, async () => {
   if (box !== null) {
     await editor.page.screenshot({ path: join(ARTEFACTS, "statistics.png"), clip: box });
   }
+});
+
+test("pictures of edits by analogy", { skip: MODEL === "" && "no model is named" }, async () => {
+  workbench.set("speclsp.editFormat", "analogy");
+  workbench.set("speclsp.deadlineMs", 30_000);
+  const files = { "shop.py": SHOP, "client.py": CLIENT, "options.py": OPTIONS };
+  const folder = workbench.folder("prices", files);
+  const editor = await Editor.open(workbench, folder, join(folder, "options.py"));
+  const right = async (n: number): Promise<void> => {
+    for (let k = 0; k < n; k++) await editor.keys("ArrowRight");
+  };
+  await editor.showSideBar(false);
+  await editor.toEnd();
+  await editor.keys("Control+Home");
+  for (let n = 0; n < 5; n++) await editor.keys("ArrowDown");
+  await editor.keys("End", "ArrowLeft");
+  await editor.type(", metavar=");
+  // The editor closes quotes.
+  await editor.type('"FILE"');
+  await editor.keys("Escape", "ArrowDown");
+  await editor.untilStatus(/line 7: replace .* by .*"FILE"\).*line 8: replace /);
+  await editor.picture("argument-vscode", 170, 760);
+  await editor.openFile("client.py");
+  await editor.openFile("shop.py");
+  await editor.toEnd();
+  await editor.keys("Control+Home");
+  await right("def total(".length);
+  await editor.keys("Control+Shift+ArrowRight");
+  await editor.type("amounts");
+  await editor.keys("Escape", "ArrowDown");
+  await editor.untilStatus(/line 3: replace .*line 5: replace .*line 9: replace /);
+  await editor.picture("rename-vscode", 190);
+  await editor.keys("Tab");
+  await editor.untilStatus(/^(?!.*Next edit)/);
+  await editor.saved(join(folder, "shop.py"), (text) => !text.includes("prices"));
+  await editor.keys("Control+Home");
+  await right("def ".length);
+  await editor.keys("Control+Shift+ArrowRight");
+  await editor.type("price_of");
+  await editor.keys("Escape", "ArrowDown");
+  await editor.untilStatus(/client\.py line 1: replace /);
+  await editor.picture("other-file-vscode", 190);
+  await editor.keys("Tab");
+  await editor.untilStatus(/Next edit, line 1: replace /);
+  await editor.picture("in-other-file-vscode", 90);
+  await editor.keys("Tab");
+  await editor.saved(join(folder, "client.py"), (text) => text.includes("import price_of"));
 });
