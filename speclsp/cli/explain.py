@@ -198,7 +198,7 @@ def _edit_lines(place: str, text: str, result: EditResult) -> Iterator[str]:
 
 
 def _edit_prompt_lines(explained: EditExplanation, result: EditResult) -> Iterator[str]:
-    """Yield what the prompt is made of, and where the answer leaves the text as it is."""
+    """Yield what the prompt is made of, and where the answer departs from the text."""
     yield (
         f"\nThe model reads a prompt of {explained.n_tokens} tokens, of at most "
         f"{explained.n_tokens_max} with its answer (format {explained.edit_format}, "
@@ -215,7 +215,7 @@ def _edit_prompt_lines(explained: EditExplanation, result: EditResult) -> Iterat
     for path in dict.fromkeys(explained.files):
         yield f"It is shown definitions of {path}."
     for one in result.divergences:
-        yield f"It leaves the text as it is with probability {one.probability:.2f}: {one.line!r}"
+        yield f"It departs from the text with probability {one.probability:.2f}: {one.line!r}"
     yield f"\nThe prompt:\n\n{explained.text}"
 
 

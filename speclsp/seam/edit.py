@@ -35,7 +35,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """A token with which the answer to an edit request leaves the text as it is."""
+    """A token with which the answer to an edit request departs from the text."""
 
     line: str
     """The line of the answer that the token is in, masked."""

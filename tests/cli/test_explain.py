@@ -241,7 +241,7 @@ def test_the_next_edit_and_its_prompt(project):
     assert all(0 < one["probability"] <= 1 for one in said.result["divergences"])
     in_words = explain(place, *options).output
     assert "lines 1 to 11, which it writes anew" in in_words
-    assert "It leaves the text as it is with probability 0." in in_words
+    assert "It departs from the text with probability 0." in in_words
     assert f"Change at cart.py:{change.line + 1}: " in in_words
     assert "It is shown definitions of models.py." in in_words
 
