@@ -58,8 +58,8 @@ _KEYWORD: Final = (
     r"|struct|trait|type|union|var)\s+(?:mut\s+)?"
 )
 _DECLARATION: Final = (
-    r"^(?:(?:abstract|async|declare|default|export|pub(?:\([^)]*\))?|unsafe)\s+)*"
-    rf"{_KEYWORD}{{0}}\b|^{{0}}\s*(?::[^=\n]+)?=(?!=)"
+    r"(?:(?:abstract|async|declare|default|export|pub(?:\([^)]*\))?|unsafe)\s+)*"
+    rf"{_KEYWORD}{{0}}\b|{{0}}\s*(?::[^=]+)?=(?!=)"
 )
 """How lines declare a name for other files, but for methods: others may have the name, too
 (docs/decisions/analogy.md)."""
@@ -272,11 +272,13 @@ class Renaming:
         """Return where another file uses the name; None where it does not.
 
         Nor does it where it declares one of its own so, or has the new name but for what
-        ``changes``, the latest ones, brought.
+        ``changes``, the latest ones, brought.  Lines too long for places may declare it, too, and
+        matching them takes time by their square.
         """
         uses = [*islice(_uses(self.old, text), _N_USES)]
+        lines = {_line_at(text, at) for at in uses}
         own = re.compile(_OWN.format(self.old))
-        if any(own.search(_line_at(text, at)) for at in uses):
+        if any(len(line) > _N_CHARS or own.search(line) for line in lines):
             return None
         made = {line for one in changes for line in one.new.split("\n")} if uses else set()
         if uses and any(_line_at(text, at) not in made for at in _uses(self.new, text)):
@@ -298,9 +300,11 @@ def renaming_of(changes: Sequence[Change]) -> Renaming | None:
     every = joined(changes)
     goes_on = _renamed(every[-1]) if every else {}
     for change in every if goes_on else ():
-        for old, new in _renamed(change).items():
-            declares = re.compile(_DECLARATION.format(old), re.MULTILINE)
-            if goes_on.get(old) == new and declares.search(change.old):
+        for old, new in goes_on.items():
+            declares = re.compile(_DECLARATION.format(old))
+            is_declared = any(map(declares.match, change.old.split("\n")))
+            # Words are aligned last: in long lines that takes up to a second.
+            if is_declared and _renamed(change).get(old) == new:
                 return Renaming(change, old, new)
     return None
 

@@ -308,6 +308,8 @@ def test_a_declaration_that_is_typed_with_pauses_is_renamed():
         (USES + "f(\n    load=1)\n", None),
         (USES + "assert load == 1\nx.load::<u8>()\nload, other\n", "load"),
         (USES + "def read(): pass\n", None),
+        # Each line of this kind would take minutes, and none of them has places.
+        ("load, " * 16_000 + "\n" + USES, None),
     ],
 )
 def test_another_file_is_gone_to_where_it_uses_the_renamed_name(text, at):
