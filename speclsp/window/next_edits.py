@@ -154,7 +154,7 @@ class NextEdits:
         stats = here.stats
         with self._lock:
             declined = tuple(hunk for _, hunk in self._declined)
-        renaming = renaming_of(plain.changes)
+        renaming = await asyncio.to_thread(renaming_of, plain.changes)
         if renaming is None or any(renaming.is_in(*hunk) for hunk in declined):
             return plain, masked, here
         # Uses here that the model left as they are would be found, and left, again.
@@ -186,14 +186,15 @@ class NextEdits:
     def _searched(self, renaming: Renaming, uris: Collection[str]) -> list[Document]:
         """Return those of some documents in which uses of a name are looked for.
 
-        There are none before the file that declares it has no more of them.
+        There are none before the file that declares it, all cells of a notebook, has no more of
+        them.
         """
         every = self._documents.all_masked()
         its_file = renaming.change.path, renaming.change.file
-        home = next((one for one in every if (one.path, one.file) == its_file), None)
-        if home is None or not renaming.is_done(home.text):
+        home = [one for one in every if (one.path, one.file) == its_file]
+        if not home or not all(renaming.is_done(one.text) for one in home):
             return []
-        found = [one for one in every if one.uri in uris and one is not home]
+        found = [one for one in every if one.uri in uris and one not in home]
         n_chars = accumulate(len(one.text) for one in found)
         return [one for one, n in zip(found, n_chars, strict=True) if n <= _N_SEARCHED]
 

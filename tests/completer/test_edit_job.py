@@ -764,6 +764,19 @@ def test_other_files_wait_until_the_renamed_functions_own_has_no_more_uses(make)
     assert not files.remote.sent
 
 
+def test_other_files_wait_until_all_cells_of_the_renamed_functions_notebook_have_no_more_uses(make):
+    files = OtherFiles(make)
+    window, cell = files.edited.window, "notebook:/p/a.ipynb#2"
+    window.open_document(
+        document_of("load(3)\n", uri=cell, path=files.edited.path, language_id="python")
+    )
+    files.rename()
+    assert files.ask().withheld == "no-place"
+    assert not files.remote.sent
+    window.change_document(cell, 2, "read(3)\n")
+    assert files.ask().hunks
+
+
 def test_what_is_not_renamed_where_it_is_declared_asks_about_no_other_file(make):
     edited, remote = by_analogy(make, "load(1)\n")
     edited.become("read(1)\n")
