@@ -455,6 +455,9 @@ def test_changes_of_other_folders_and_ignored_files_are_not_in_the_prompt(make, 
     (prompt, _params) = remote.sent[0]
     shown = [place for place in places if f"numbers_of_{place}" in prompt.text]
     assert shown == ["one/other.py", "one/a.py"]
+    # An ignored file follows no other file's changes, either.
+    edited.answer(asking(9, uri=(tmp_path / "one/ignored.py").as_uri(), version=2))
+    assert "numbers_of" not in remote.sent[1][0].text
 
 
 def test_no_secret_in_a_files_name_reaches_the_prompt(make):
