@@ -354,11 +354,8 @@ class LocalCompleter:
         return self.settings.mask_secrets and bool(file) and self._project.is_ignored(file)
 
     def _changes(self, request: AnyPlaced) -> tuple[Change, ...]:
-        """Return the changes in files of the request's folder that are not ignored.
-
-        An ignored file itself follows none.
-        """
-        if not isinstance(request.plain, EditRequest) or self._is_ignored(request.file):
+        """Return the changes in files of the request's folder that are not ignored."""
+        if not isinstance(request.plain, EditRequest):
             return ()
         root = self._project.root_of(request.file)
         return tuple(

@@ -179,7 +179,7 @@ class NextEdits:
                 where = document.uri, document.version
                 there = structs.replace(there, elsewhere=where, is_far=True, stats=stats)
                 return asked, document, there
-            if document.uri != plain.uri:
+            if there.source == "model" and document.uri != plain.uri:
                 break  # what the model leaves in one, it gets wrong in another as often as not
         return plain, masked, structs.replace(here, stats=stats)
 

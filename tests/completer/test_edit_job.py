@@ -455,9 +455,10 @@ def test_changes_of_other_folders_and_ignored_files_are_not_in_the_prompt(make, 
     (prompt, _params) = remote.sent[0]
     shown = [place for place in places if f"numbers_of_{place}" in prompt.text]
     assert shown == ["one/other.py", "one/a.py"]
-    # An ignored file follows no other file's changes, either.
-    edited.answer(asking(9, uri=(tmp_path / "one/ignored.py").as_uri(), version=2))
-    assert "numbers_of" not in remote.sent[1][0].text
+    # Nor is an ignored file edited.
+    ignored = asking(9, uri=(tmp_path / "one/ignored.py").as_uri(), version=2)
+    assert edited.answer(ignored).is_empty
+    assert len(remote.sent) == 1
 
 
 def test_no_secret_in_a_files_name_reaches_the_prompt(make):
@@ -848,6 +849,25 @@ def test_an_edit_elsewhere_needs_both_documents_as_they_were(where, make):
 
     files.remote.answer_to = changing  # type: ignore[method-assign]
     assert files.ask().is_empty
+
+
+def test_an_ignored_file_is_passed_over(make, tmp_path):
+    write(tmp_path / ".gitignore", "ignored.py\n")
+    files = OtherFiles(make)
+    window = files.edited.window
+    window.completer.open_folder(WorkspaceFolder(root=str(tmp_path), name="one"))
+    assert window.completer.wait_idle(WAIT_S)
+    for name in ("a.py", "b.py", "ignored.py"):
+        file = tmp_path / name
+        text = DECLARED if name == "a.py" else USES
+        window.open_document(
+            document_of(text, uri=file.as_uri(), path=name, language_id="python", file=str(file))
+        )
+    home, *uris = [(tmp_path / name).as_uri() for name in ("a.py", "b.py", "ignored.py")]
+    window.change_document(home, 2, files.renamed)
+    request = asking(0, uri=home, version=2)
+    found = window.next_edits.next_edit(request, CancellationToken(), lambda: uris)
+    assert asyncio.run(found).elsewhere == (uris[0], 1)
 
 
 def test_no_secret_is_edited_elsewhere_and_no_private_file(make):
