@@ -145,15 +145,15 @@ class ContextChunks:
 
     # --- called by the engine thread ------------------------------------------------------------
 
-    def ranked(self, request: AnyPlaced) -> Sequence[ContextChunk]:
+    def ranked(self, request: AnyPlaced, until_s: float = math.inf) -> Sequence[ContextChunk]:
         """Return the chunks for a request, the best first.
 
-        Takes long for a headless request only.
+        A headless request waits until the folder's files are outlined, or until ``until_s``.
         """
         if not self._settings.n_context:
             return ()
         if not request.is_editors:
-            return self._choose(request)
+            return self._choose(request, until_s)
         return self._chosen.get(request.uri, ())
 
     def may_show(self, request: AnyPlaced, path: str) -> bool:
@@ -204,10 +204,10 @@ class ContextChunks:
             return None
         return max(0.0, self._last_change_s + _QUIET_S - time.monotonic())
 
-    def _choose(self, request: AnyPlaced) -> tuple[ContextChunk, ...]:
+    def _choose(self, request: AnyPlaced, until_s: float = math.inf) -> tuple[ContextChunk, ...]:
         n_forgotten = self._n_forgotten
         root = self._project.root_of(request.file)
-        version, on_disk = self._outlined(root, current=not request.is_editors)
+        version, on_disk = self._outlined(root, until_s, current=not request.is_editors)
         with self._work:
             documents = {d.uri: d for d in self._documents.newest() if not self._is_ignored(d.file)}
             for closed in self._names.keys() - self._project.roots():
@@ -252,9 +252,11 @@ class ContextChunks:
             candidates = [c for c in candidates if masked_path(c.path) == c.path]
         return ranked(candidates, visible)
 
-    def _outlined(self, root: str, *, current: bool) -> tuple[int, Mapping[str, NameCodes]]:
+    def _outlined(
+        self, root: str, until_s: float, *, current: bool
+    ) -> tuple[int, Mapping[str, NameCodes]]:
         """Return the outlines of a folder's files, once the index has read them."""
-        until_s = time.monotonic() + _OUTLINED_S
+        until_s = min(until_s, time.monotonic() + _OUTLINED_S)
         while (found := self._project.outlines(root, current=current)) is None:
             if self._closing or time.monotonic() >= until_s:
                 return -1, {}

@@ -385,12 +385,14 @@ class LocalCompleter:
         """Return the sources of a request's drafts and of the context in its prompt.
 
         The first request waits for statistics files, and a program's for the project index, too: a
-        second at most, and half of its deadline.
+        second at most, and half of its deadline.  A program's waits for what its folder's files
+        define, too, for half of its deadline at most.
         """
         root = request.workspace or self._project.root_of(request.file)
         accepted = self._accepted.of_root(root)
         deadline_s = request.settings_over(self.settings).deadline_ms / 1000
-        until_s = time.monotonic() + min(_NEARLY_S, deadline_s / 2)
+        started_s = time.monotonic()
+        until_s = started_s + min(_NEARLY_S, deadline_s / 2)
         files = self._statistics.current(until_s - time.monotonic())
         if not request.is_editors:
             self._project.wait_built(until_s - time.monotonic())
@@ -404,7 +406,7 @@ class LocalCompleter:
             statistics=counts,
             changes=self._changes(request),
             chunks=ChunkSource(
-                ranked=lambda: self._context.ranked(request),
+                ranked=lambda: self._context.ranked(request, started_s + deadline_s / 2),
                 may_show=lambda path: self._context.may_show(request, path),
             ),
         )

@@ -1,6 +1,7 @@
 """Context from other files: what is chosen, when, and that nobody waits for it."""
 
 import ntpath
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typed_requests import document_of, remade, request_between
 
 from speclsp.completer import context_chunks
 from speclsp.completer.context_chunks import ContextChunks
+from speclsp.completer.local import LocalCompleter
 from speclsp.completer.project import Project, ProjectIndexes
 from speclsp.prompt.chunks import ContextChunk
 from speclsp.seam.completion import PlacedCompletion
@@ -89,6 +91,24 @@ def test_definitions_of_the_names_at_the_cursor_are_chosen(project):
     (found,) = project.chosen("cart.py", CART)
     assert (found.path, found.reason, found.detail) == ("models.py", "definition", "defines Box")
     assert found.text == 'class Box:\n    """A box."""\n    def area_of_it(self):'
+
+
+def test_a_program_waits_for_the_outlines_of_a_folder_for_half_of_its_deadline(
+    project, closed, monkeypatch
+):
+    now_s, request = [time.monotonic()], project.request("cart.py", CART)
+
+    def sleep(seconds: float) -> None:
+        now_s[0] += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=sleep)
+    monkeypatch.setattr(context_chunks, "time", clock)
+    monkeypatch.setattr(Project, "outlines", lambda *_given, **_options: None)
+    settings = Settings(mode="chain", persist=False, deadline_ms=200)
+    completer = closed(LocalCompleter(settings, loader=ScriptedLoader()))
+    until_s = now_s[0] + 60.0
+    assert completer.sources(request).chunks.ranked() == ()
+    assert now_s[0] < until_s
 
 
 def test_an_open_file_is_shown_as_it_is_in_its_buffer(project):
