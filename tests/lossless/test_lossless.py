@@ -3,7 +3,7 @@
 llama.cpp's last bits depend on the batch's shape, so a mismatch is tolerated where the reference's
 choice was nearly even: where errors of half of ε in the logits may flip it.  For greedy sampling
 that is a top-2 gap below ε; for seeded sampling, a draw that close to the boundary to another token
-or to a filter's edge (:mod:`speclsp.decoding.margins`).  After a tolerated mismatch the comparison
+or to a filter's edge (:mod:`tests.support.margins`).  After a tolerated mismatch the comparison
 goes on from the reference's tokens.  How many were tolerated is printed and bounded.
 """
 

@@ -18,9 +18,9 @@ class RemotePrompt:
     """
 
     prefix: str
-    """The text before the cursor, as far as the window reaches."""
+    """The text before the cursor, as far as the excerpt reaches."""
     suffix: str
-    """The text after the cursor, as far as the window reaches."""
+    """The text after the cursor, as far as the excerpt reaches."""
     path: str = ""
     chunks: tuple[tuple[str, str], ...] = ()
     """(path, text) of pieces of other files, the least relevant first."""
