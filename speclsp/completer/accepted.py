@@ -200,11 +200,11 @@ class AcceptedTexts:
             for root in roots:
                 self.begin(root)
 
-    def forget_learned(self, name: str, places: Ranges) -> None:
-        """Forget the text of this name, and all with its letters at ``places``, as secrets."""
+    def forget_learned(self, name: str, ranges: Ranges) -> None:
+        """Forget the text of this name, and all with its letters at ``ranges``, as secrets."""
         with self._lock:
             roots, self._by_root = [*self._by_root], {}
-            self._later(self._forget_learned, name, places)
+            self._later(self._forget_learned, name, ranges)
             for root in roots:
                 self.begin(root)
 
@@ -274,8 +274,8 @@ class AcceptedTexts:
         finally:
             self._files.forget(self._vocabulary)
 
-    def _forget_learned(self, name: str, places: Ranges) -> None:
-        self._named.append((name, places))
+    def _forget_learned(self, name: str, ranges: Ranges) -> None:
+        self._named.append((name, ranges))
         self._find_named()
 
     def _find_named(self) -> None:
@@ -283,10 +283,10 @@ class AcceptedTexts:
         texts = [taken.accepted.whole for taken in self._waiting]
         stored = self._stored(AcceptedStore.texts, None, removes=True)
         named: dict[str, set[Range]] = {}
-        for name, places in self._named:
-            named.setdefault(name, set()).update(places)
+        for name, ranges in self._named:
+            named.setdefault(name, set()).update(ranges)
         known = ((text, named.get(name_of(text), ())) for text in (*texts, *(stored or ())))
-        secrets = {text[start:end] for text, places in known for start, end in places}
+        secrets = {text[start:end] for text, ranges in known for start, end in ranges}
         if stored is not None or not self._is_kept:
             self._named.clear()
         if pieces := Pieces(sorted(secrets)):

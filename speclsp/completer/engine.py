@@ -129,10 +129,10 @@ class Engine:
         for texts in self._every_accepted() if pieces else ():
             texts.forget(pieces)
 
-    def forget_learned(self, name: str, places: Ranges) -> None:
-        """Forget an accepted text, and what was learned with its letters at ``places``."""
+    def forget_learned(self, name: str, ranges: Ranges) -> None:
+        """Forget an accepted text, and what was learned with its letters at ``ranges``."""
         for texts in self._every_accepted():
-            texts.forget_learned(name, places)
+            texts.forget_learned(name, ranges)
 
     def _every_accepted(self) -> tuple[AcceptedTexts, ...]:
         with self._lock:

@@ -341,10 +341,10 @@ class LocalCompleter:
         root = accepted.workspace or self._project.root_of(accepted.file)
         self._accepted.take(accepted, root, learn_into(self.settings))
 
-    def forget(self, name: str, places: Ranges) -> None:
-        """Forget a text that was learned, and all that holds its letters at ``places``."""
+    def forget(self, name: str, ranges: Ranges) -> None:
+        """Forget a text that was learned, and all that holds its letters at ``ranges``."""
         self._forget(())
-        self._engine.forget_learned(name, places)
+        self._engine.forget_learned(name, ranges)
 
     def forget_secrets(self, secrets: tuple[str, ...]) -> None:
         """Forget what holds a piece of secrets."""

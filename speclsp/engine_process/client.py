@@ -365,14 +365,14 @@ class SharedCompleter:
         if not self._send(wire.Learn(self._documents.without_path(accepted))):
             self._learned.append(accepted)
 
-    def forget(self, name: str, places: Ranges) -> None:
+    def forget(self, name: str, ranges: Ranges) -> None:
         """Let the engine forget a text that was learned, now or when one is connected."""
-        self._post(self._forget, name, places)
+        self._post(self._forget, name, ranges)
 
-    def _forget(self, name: str, places: Ranges) -> None:
+    def _forget(self, name: str, ranges: Ranges) -> None:
         unsent = [text for text in self._learned if text.name != name]
         self._learned = deque(unsent, maxlen=_MAX_LEARNED)
-        message = wire.Forget(name, places)
+        message = wire.Forget(name, ranges)
         self._forgotten.append(message)
         self._send(message)
 

@@ -256,7 +256,7 @@ class _Window:
                 case wire.Reindex():
                     completer.reindex()
                 case wire.Forget():
-                    completer.forget(message.name, message.places)
+                    completer.forget(message.name, message.ranges)
                 case wire.ForgetSecrets():
                     completer.forget_secrets(message.secrets)
         except Exception as error:

@@ -88,7 +88,7 @@ class ChangeDocument(_Message, frozen=True):
     version: int
     edit: TextEdit
     hidden: Ranges = ()
-    """Places of the version before whose letters are secrets now."""
+    """Ranges of the version before whose letters are secrets now."""
 
 
 class SaveDocument(_Message, frozen=True):
@@ -124,10 +124,10 @@ class Learn(_Message, frozen=True):
 
 
 class Forget(_Message, frozen=True):
-    """Forget a text that was learned: its letters at ``places`` are secrets now."""
+    """Forget a text that was learned: its letters at ``ranges`` are secrets now."""
 
     name: str
-    places: Ranges
+    ranges: Ranges
 
 
 class ForgetSecrets(_Message, frozen=True):

@@ -54,7 +54,7 @@ class Completer(Protocol):
     def change_document(self, document: Document, edit: TextEdit, hidden: Ranges = ()) -> None:
         """Take the next version of an open document, which ``edit`` makes of the former one.
 
-        ``hidden`` are the places of the former version whose letters are secrets now, one at least
+        ``hidden`` are the ranges of the former version whose letters are secrets now, one at least
         where anything became a secret; see :class:`~speclsp.seam.documents.Range`.  They are
         forgotten wherever they were kept or learned, before the next prompt.
         """
@@ -77,8 +77,8 @@ class Completer(Protocol):
     def learn(self, accepted: AcceptedText) -> None:
         """Keep a text that the user accepted, and draft from it."""
 
-    def forget(self, name: str, places: Ranges) -> None:
-        """Forget the learned text of this name, and all else with the letters at ``places`` in it.
+    def forget(self, name: str, ranges: Ranges) -> None:
+        """Forget the learned text of this name, and all else with the letters at ``ranges`` in it.
 
         They are secrets now; see :attr:`~speclsp.seam.documents.AcceptedText.name`.
         """

@@ -56,20 +56,20 @@ class Pieces:
             return True
         if len(self._pieces) <= _FEW:
             return any(piece in text for piece in self._pieces)
-        places = range(len(text) - N_LETTERS + 1)
-        return any(text[start : start + N_LETTERS] in self._pieces for start in places)
+        starts = range(len(text) - N_LETTERS + 1)
+        return any(text[start : start + N_LETTERS] in self._pieces for start in starts)
 
-    def places_in(self, text: str) -> Ranges:
+    def ranges_in(self, text: str) -> Ranges:
         """Return where a text holds pieces, those that overlap as one."""
         if self._is_any:
             return ((0, len(text)),)
-        places: list[Range] = []
+        ranges: list[Range] = []
         for piece in (*self._short, *self._pieces):
             start = text.find(piece)
             while start >= 0:
-                places.append((start, start + len(piece)))
+                ranges.append((start, start + len(piece)))
                 start = text.find(piece, start + 1)
-        return tuple(merged(Span(*place) for place in places))
+        return tuple(merged(Span(*one) for one in ranges))
 
 
 def clipped(secrets: Iterable[str]) -> tuple[str, ...]:

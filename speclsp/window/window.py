@@ -490,7 +490,7 @@ class Window:
                 self._learned.remove(text)
         self.next_edits.forget_secrets(pieces)
         for text in secret:
-            self.completer.forget(text.name, pieces.places_in(text.whole))
+            self.completer.forget(text.name, pieces.ranges_in(text.whole))
 
     def _after(self, shown: Suggestion) -> PlacedCompletion | None:
         """Return the request that follows a suggestion's acceptance, if it is to be prefetched."""

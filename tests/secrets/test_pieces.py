@@ -39,7 +39,7 @@ def test_clipped_secrets_are_bounded_and_have_the_same_pieces(sizes):
 
 
 def test_the_places_of_pieces_are_whole():
-    assert Pieces(["hunter2Xy9", "Kq83"]).places_in("a hunter2Xy9 unter2Xy Kq83") == (
+    assert Pieces(["hunter2Xy9", "Kq83"]).ranges_in("a hunter2Xy9 unter2Xy Kq83") == (
         (2, 12), (13, 21), (22, 26),
     )  # fmt: skip
 
@@ -48,4 +48,4 @@ def test_of_very_long_secrets_every_text_holds_a_piece():
     pieces = Pieces(["x" * 200_000])
     assert pieces.are_in("y")
     assert not pieces.are_in("")
-    assert pieces.places_in("yy") == ((0, 2),)
+    assert pieces.ranges_in("yy") == ((0, 2),)

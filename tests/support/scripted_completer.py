@@ -64,7 +64,7 @@ class ScriptedCompleter:
         self.asked: list[Asked] = []
         self.calls: list[tuple[Any, ...]] = []
         self.hidden: list[Ranges] = []
-        """Of each change, the places of what became a secret."""
+        """Of each change, the ranges of what became a secret."""
         self.open_documents = Documents()
         self.opened: list[Document] = []
         self.folders: dict[str, str] = {}
@@ -139,8 +139,8 @@ class ScriptedCompleter:
         self.calls.append(("learn", accepted.text))
         self.learned.append(accepted)
 
-    def forget(self, name: str, places: Ranges) -> None:
-        self.calls.append(("forget", name, places))
+    def forget(self, name: str, ranges: Ranges) -> None:
+        self.calls.append(("forget", name, ranges))
 
     def forget_secrets(self, secrets: tuple[str, ...]) -> None:
         self.calls.append(("forget_secrets", secrets))
