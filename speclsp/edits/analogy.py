@@ -113,14 +113,21 @@ class Pair:
         return frozenset(word for was, _ in self.kinds for word in was)
 
     @cached_property
+    def names(self) -> frozenset[tuple[str, str]]:
+        """Names that went, each with the one that came for it."""
+        return frozenset(
+            (was[0], now[0])
+            for was, now in self.kinds
+            if len(was) == len(now) == 1 and all(map(_NAME.fullmatch, (*was, *now)))
+        )
+
+    @cached_property
     def renamed(self) -> dict[str, str]:
         """New names by old ones; empty where the edit did anything else, or left one as it was."""
-        found: dict[str, str] = {}
-        for was, now in self.kinds:
-            is_name = len(was) == len(now) == 1 and all(map(_NAME.fullmatch, (*was, *now)))
-            if not is_name or found.setdefault(was[0], now[0]) != now[0]:
-                return {}
-        return {} if found.keys() & {*words_of(self.new)} else found
+        found = dict(self.names)
+        if len(found) < len(self.kinds) or found.keys() & {*words_of(self.new)}:
+            return {}
+        return found
 
 
 @dataclass(frozen=True)
@@ -298,9 +305,11 @@ class Renaming:
 def renaming_of(changes: Sequence[Change]) -> Renaming | None:
     """Return the renaming of a declared name that the latest edit makes or goes on with."""
     every = joined(changes)
-    goes_on = _renamed(every[-1]) if every else {}
+    pairs = pairs_of(every[-1])[:_N_CARRIED] if every else []
+    # A use may leave the old name elsewhere in its line, such as in a string.
+    goes_on = sorted({name for pair in pairs for name in pair.names})
     for change in every if goes_on else ():
-        for old, new in goes_on.items():
+        for old, new in goes_on:
             declares = re.compile(_DECLARATION.format(old))
             is_declared = any(map(declares.match, change.old.split("\n")))
             # Words are aligned last: in long lines that takes up to a second.
