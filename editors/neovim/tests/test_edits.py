@@ -451,6 +451,25 @@ def test_a_change_drops_what_is_announced_of_another_file(where, client):
     client.until(lambda: "client.py line 1" not in edit(client))
 
 
+@pytest.mark.parametrize("close", ["bwipeout", "bdelete"])
+def test_closing_the_other_file_takes_away_what_is_announced_of_it(close, client):
+    led(client)
+    client.nvim.command(f"{close} client.py")
+    client.until(lambda: edit(client) == "" and not client.lua(MARKS))
+
+
+def test_nothing_is_announced_of_a_file_that_cannot_be_changed(client):
+    number = next(one for one in client.nvim.buffers if one.name.endswith("client.py")).number
+    client.nvim.api.set_option_value("modifiable", False, {"buf": number})
+    client.keys("gg0wcw")
+    client.type("price_of")
+    client.keys("<Esc>j")
+    client.until(lambda: client.statistics()["edits"]["n_proposed"] == 1)
+    client.nvim.command("Speclsp edit")
+    messages_with(client, "speclsp: no next edit here.")
+    assert edit(client) == ""
+
+
 def test_tab_leads_to_a_window_that_shows_the_other_file(client):
     client.nvim.command("vsplit client.py | wincmd p")
     windows = len(client.nvim.windows)

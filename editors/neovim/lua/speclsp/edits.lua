@@ -31,6 +31,7 @@ local namespace = vim.api.nvim_create_namespace('speclsp.edits')
 ---@class speclsp.Edit
 ---@field id string
 ---@field bufnr integer the buffer that it changes
+---@field file string the name of that buffer's file
 ---@field shown_in integer that in which it is drawn, or announced where it changes another one
 ---@field tick integer of the buffer that it changes
 ---@field hunks speclsp.Hunk[]
@@ -137,12 +138,6 @@ local function whole_words(line, first, last)
   return first, last
 end
 
----@param edit speclsp.Edit
----@return string
-local function name_of(edit)
-  return vim.fs.basename(vim.api.nvim_buf_get_name(edit.bufnr))
-end
-
 local function mark(row, col, options)
   vim.api.nvim_buf_set_extmark(shown.shown_in, namespace, row, col, options)
 end
@@ -221,7 +216,7 @@ local function draw()
   vim.api.nvim_buf_clear_namespace(shown.shown_in, namespace, 0, -1)
   if is_elsewhere(shown) then
     if M.visible() and vim.api.nvim_buf_is_loaded(shown.bufnr) then
-      announce(('%s:%d'):format(name_of(shown), first_row(shown) + 1))
+      announce(('%s:%d'):format(shown.file, first_row(shown) + 1))
     end
     return
   end
@@ -265,6 +260,7 @@ local function show(client, shown_in, bufnr, edit)
   shown = {
     id = edit.id,
     bufnr = bufnr,
+    file = vim.fs.basename(vim.api.nvim_buf_get_name(bufnr)),
     shown_in = shown_in,
     tick = vim.api.nvim_buf_get_changedtick(bufnr),
     hunks = vim.tbl_map(function(wire)
@@ -384,7 +380,7 @@ local function ask(client, bufnr)
     end
     local changed_buf = edit and (edit.textDocument.uri == params.textDocument.uri and bufnr
       or buffer_of(client, edit.textDocument))
-    if not changed_buf or suggestions.visible() then
+    if not changed_buf or not buffers.suggests(changed_buf) or suggestions.visible() then
       return tell_why_none(bufnr)
     end
     is_by_hand = false
@@ -650,7 +646,7 @@ function M.words()
     local what = #hunk.lines == 0 and 'delete ' .. old
       or #hunk.old == 0 and 'insert ' .. now
       or ('replace %s by %s'):format(old, now)
-    local file = is_elsewhere(shown) and name_of(shown) .. ' ' or ''
+    local file = is_elsewhere(shown) and shown.file .. ' ' or ''
     said[#said + 1] = ('%sline %d: %s'):format(file, hunk.first + 1, what)
   end
   return table.concat(said, '; ')
@@ -665,6 +661,9 @@ local function attach(_, bufnr)
       end,
       on_detach = function()
         attached[bufnr] = nil
+        if shown and shown.bufnr == bufnr then
+          vim.schedule(M.drop)
+        end
       end,
     })
   end
