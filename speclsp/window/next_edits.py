@@ -24,6 +24,7 @@ from speclsp.seam.edit import EditRequest, EditResult
 from speclsp.seam.request import PlacedRequest
 from speclsp.seam.statistics import EditStats, RequestStats
 from speclsp.secrets.pieces import Pieces
+from speclsp.text.languages import PROSE
 from speclsp.window.ledger import Offers
 from speclsp.window.masked_documents import MaskedDocuments, Refusal
 
@@ -194,7 +195,8 @@ class NextEdits:
         home = [one for one in every if (one.path, one.file) == its_file]
         if not home or not all(renaming.is_done(one.text) for one in home):
             return []
-        found = [one for one in every if one.uri in uris and one not in home]
+        asked = (one for one in every if one.uri in uris and one not in home)
+        found = [one for one in asked if one.language_id not in PROSE]  # a name is any word there
         n_chars = accumulate(len(one.text) for one in found)
         return [one for one, n in zip(found, n_chars, strict=True) if n <= _N_SEARCHED]
 

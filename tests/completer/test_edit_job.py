@@ -760,6 +760,17 @@ def test_no_file_is_gone_to_that_the_client_does_not_name(others, make):
     assert not files.remote.sent
 
 
+def test_no_name_is_renamed_in_prose(make):
+    files = OtherFiles(make)
+    readme = "file:///p/README.md"
+    files.edited.window.open_document(
+        document_of("The load of it.\n", uri=readme, path="README.md", language_id="markdown")
+    )
+    files.rename()
+    assert files.ask(others=(readme,)).withheld == "no-place"
+    assert not files.remote.sent
+
+
 def test_other_files_wait_until_the_renamed_functions_own_has_no_more_uses(make):
     files = OtherFiles(make)
     files.renamed += "x = 1\n" * 30 + "load(3)\n"
