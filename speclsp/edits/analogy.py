@@ -65,7 +65,7 @@ _DECLARATION: Final = (
 (docs/decisions/analogy.md)."""
 _OWN: Final = (
     rf"\b{_KEYWORD}(?:\([^)]*\)\s*)?{{0}}\b|^\s*{{0}}(?:\s*:(?!:)|\s+\*?[\w.\[\]]+\s*(?:`.*)?$)"
-    r"|^\s*(?:\w+\s*,\s*)*{0}(?:\s*,\s*\w+)*\s*:?=(?!=)"
+    r"|^\s*(?:\w+\s*,\s*)*{0}(?:\s*,\s*\w+)*\s*:?=(?!=)|\${0}\b"
 )
 """How lines declare a name, or have a field, a key or a variable of it."""
 

@@ -308,6 +308,7 @@ def test_a_declaration_that_is_typed_with_pauses_is_renamed():
         (USES + "\tload: load{1}\n", None),
         (USES + "\tload  *load\n", None),
         (USES + "f(\n    load=1)\n", None),
+        (USES + "f($load);\n", None),
         (USES + "assert load == 1\nx.load::<u8>()\nload, other\n", "load"),
         (USES + "def read(): pass\n", None),
         # Each line of this kind would take minutes, and none of them has places.
