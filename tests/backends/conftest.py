@@ -1,4 +1,4 @@
-"""Writes small GGUFs for the engine's tests."""
+"""Writes small GGUFs for the backends' tests."""
 
 from collections.abc import Callable
 from pathlib import Path
