@@ -65,6 +65,9 @@ export class NextEdits implements vscode.Disposable {
       vscode.workspace.onDidChangeTextDocument((event) => {
         this.documentChanged(event);
       }),
+      vscode.workspace.onDidCloseTextDocument((document) => {
+        if (document === this.shown?.document) this.drop();
+      }),
       vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => {
         this.cursorMoved(textEditor);
       }),

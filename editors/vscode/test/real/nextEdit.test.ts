@@ -54,7 +54,7 @@ before(async () => {
   // A search for a file that was just written may not find it for as long as its list is open.
   const names = ["rename", "decline", "type", "indent", "list", "windows", "lines"];
   names.push("shop", "killed", "snooze", "picture");
-  names.push("renamed");
+  names.push("renamed", "closed");
   const files = Object.fromEntries(names.map((name) => [`${name}.py`, CODE]));
   folder = workbench.folder("shop", { ...files, "client.py": USES });
   garden = workbench.folder("garden", { "shop.py": CODE, "cart.py": CART });
@@ -245,22 +245,31 @@ test("the README's picture shows a next edit", async () => {
   await editor.picture("next-edit", 200);
 });
 
-/** Open a file, and the one with the function, which is renamed by analogy there. */
-async function renameFunction(uses: string): Promise<void> {
-  model.rule = (place) => place.replace("total", "price_of");
-  await opened(uses);
-  await opened("renamed.py");
+/** Open client.py, and a file whose function it uses, which is renamed there by analogy. */
+async function renameFunction(file: string, name: string): Promise<void> {
+  model.rule = (place) => place.replace("total", name);
+  await opened("client.py");
+  await opened(file);
   for (let n = 0; n < "def ".length; n++) await editor.keys("ArrowRight");
   await editor.keys("Control+Shift+ArrowRight");
-  await editor.type("price_of");
+  await editor.type(name);
   await editor.keys("ArrowDown");
 }
+
+test("closing another file takes away what is announced of it", async () => {
+  workbench.set("speclsp.editFormat", "analogy");
+  await renameFunction("closed.py", "sum_of");
+  await editor.untilStatus(/client\.py line 1: replace from renamed import total by /);
+  await editor.page.locator('.tab[data-resource-name="client.py"]').click({ button: "middle" });
+  await editor.untilStatus(NONE);
+  workbench.set("speclsp.editFormat", "auto");
+});
 
 test("Tab leads to another file, the next Tab applies the edit there, Esc declines", async () => {
   workbench.set("speclsp.editFormat", "analogy");
   const shown = (name: string): Promise<void> =>
     editor.page.locator(`.editor-instance .monaco-editor[data-uri$="/${name}"]`).waitFor();
-  await renameFunction("client.py");
+  await renameFunction("renamed.py", "price_of");
   await editor.untilStatus(/client\.py line 1: replace from renamed import total by /);
   await editor.picture("next-edit-elsewhere");
   await editor.keys("Tab");
