@@ -122,12 +122,14 @@ export class NextEdits implements vscode.Disposable {
     this.isApplying = true;
     try {
       const { document } = editor;
+      const { version } = document;
       const replacements = hunks.map((hunk) => replacementOf(hunk, document));
       const isApplied = await editor.edit((builder) => {
         for (const { range, text } of replacements) builder.replace(range, text);
       });
       if (!isApplied) return;
-      editor.selection = endOf(replacements, document);
+      // What was typed meanwhile goes on where it began.
+      if (document.version === version + 1) editor.selection = endOf(replacements, document);
     } finally {
       this.isApplying = false;
     }

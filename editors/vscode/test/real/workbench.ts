@@ -1,6 +1,14 @@
 /** A real VS Code workbench in a browser: code-server with the packaged extension, and chromium. */
 import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -146,7 +154,9 @@ export class Workbench {
     for (const kind of ["User", "Machine"]) {
       const file = join(this.root, "data", kind, "settings.json");
       const settings = JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>;
-      writeFileSync(file, JSON.stringify({ ...settings, [name]: value }, undefined, 2));
+      // VS Code takes a file that it reads half written for one without settings.
+      writeFileSync(`${file}.new`, JSON.stringify({ ...settings, [name]: value }, undefined, 2));
+      renameSync(`${file}.new`, file);
     }
   }
 
